@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import json
 
-from kernel_matrix.base.files import write_atomically
 from kernel_matrix.cli.options import (
     add_matrix_options,
     add_run_options,
@@ -13,13 +11,15 @@ from kernel_matrix.cli.options import (
     load_project,
     selection_of,
 )
+from kernel_matrix.report import checks
+from kernel_matrix.report.checks import Check
 from kernel_matrix.run.progress import Console
 from kernel_matrix.run.settings import Settings
 from kernel_matrix.vendors.machine import detect
 from kernel_matrix_sanitize import tools
-from kernel_matrix_sanitize.watch import Watched, build_folder, jobs_to_watch, watch
+from kernel_matrix_sanitize.watch import build_folder, jobs_to_watch, watch
 
-_SHOWN, _CASES = 12, 3  # lines of a finding, and cases without an end of a cell
+_SHOWN, _CASES = 12, 10  # lines of a finding, and cases without an end
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,26 +40,23 @@ def main(options: argparse.Namespace) -> int:
         folder = build_folder(project, tool)
         settings = Settings(project.root, folder, options.executor, max(1, options.jobs), options.resume)
         with Console(jobs) as console:
-            watched = watch(project, jobs, tool, machine, settings, console)
-        print("\n".join(lines(watched)))
-        write_atomically(folder / "findings.json", json.dumps(watched.as_data(), indent=1) + "\n")
-        print(f"written: {folder / 'findings.json'}")
-        red = red or watched.is_red
+            check = watch(project, jobs, tool, machine, settings, console)
+        print("\n".join(lines(check)))
+        print(f"written: {checks.write(check, project.build)}")
+        red = red or check.is_red
     return int(red)
 
 
-def lines(watched: Watched) -> list[str]:
-    """Return what a person reads of one tool's run: a line for each cell, and the findings."""
-    text = [f"{watched.tool} {watched.version} on {watched.facts['device']}: {tools.TOOLS[watched.tool].sees}"]
-    for cell in watched.cells:
-        found = {finding.case for finding in cell.findings}
-        open_ones = {finding.case for finding in cell.findings if not finding.explained}
-        counts = {"with a finding": len(open_ones), "with findings that are explained": len(found - open_ones)}
-        counts["without an end"] = len(cell.unfinished)
+def lines(check: Check) -> list[str]:
+    """Return what a person reads of one tool's run: a line for each cell, and the findings, each kind once."""
+    text = [f"{check.name} ({check.program}) on {check.machine}: {check.sees}"]
+    for cell in check.cells:
+        clean = cell.tried - cell.found - cell.explained
+        counts = {"with a finding": cell.found, "explained": cell.explained, "without an end": cell.unfinished}
         more = [f"{count} {word}" for word, count in counts.items() if count]
-        text.append(f"  {cell.cell}: {', '.join([f'{cell.watched} cases, nothing found', *more])}")
-        text += [f"    {line}" for line in cell.unfinished[:_CASES]]
-    firsts = {(finding.kernel, finding.text.splitlines()[0]): finding for finding in reversed(watched.findings)}
+        text.append(f"  {cell.cell}: {', '.join([f'{clean} clean', *more])}")
+    text += [f"  without an end: {line}" for line in check.unfinished[:_CASES]]
+    firsts = {(one.kernel, one.text.splitlines()[0]): one for one in reversed(check.findings)}
     for finding in firsts.values():
         text += [finding.case, *(f"    {line}" for line in finding.text.splitlines()[:_SHOWN])]
         text += [f"    explained: {finding.explained}"] if finding.explained else []

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from kernel_matrix import judging, pipeline
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.plan import Job
-from kernel_matrix.config.selection import Selection, narrow
+from kernel_matrix.config.selection import Selection
 from kernel_matrix.job.watcher import VARIABLE
 from kernel_matrix.pipeline import Project
+from kernel_matrix.report.checks import Check, CheckedCell, Finding
 from kernel_matrix.results.states import Verdict
 from kernel_matrix.run import schedule
 from kernel_matrix.run.decide import decide
@@ -21,51 +22,8 @@ from kernel_matrix_sanitize import tools
 from kernel_matrix_sanitize.explained import Explanation, explanations
 
 _SLOWER = 20  # how much longer a case and a job may take
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A fault that a tool found in a case."""
-
-    case: str
-    kernel: str
-    line: str
-    text: str
-    explained: str  # why it is no fault, where somebody has found that out
-
-
-@dataclass(frozen=True)
-class Cell:
-    """The cases of a cell under a tool: how many ended with right numbers and no finding, and the others."""
-
-    cell: str
-    watched: int
-    findings: tuple[Finding, ...]
-    unfinished: tuple[str, ...]  # the case and why it came to no end, though nothing was found
-
-
-@dataclass(frozen=True)
-class Watched:
-    """One tool on one machine."""
-
-    tool: str
-    version: str
-    facts: dict[str, str]  # of the jobs: commit, device, driver, started
-    cells: tuple[Cell, ...]
-
-    @property
-    def findings(self) -> list[Finding]:
-        """The findings of all cells."""
-        return [finding for cell in self.cells for finding in cell.findings]
-
-    @property
-    def is_red(self) -> bool:
-        """True if something was found that nobody has explained, or a case came to no end."""
-        return any(cell.unfinished for cell in self.cells) or not all(one.explained for one in self.findings)
-
-    def as_data(self) -> dict[str, object]:
-        """Return the same as JSON can hold it."""
-        return asdict(self)
+_CHARACTERS = 2000  # of a finding's text that are kept
+_FACTS = ("commit", "device", "driver")
 
 
 def jobs_to_watch(project: Project, machine: Machine, selection: Selection) -> list[Job]:
@@ -74,9 +32,8 @@ def jobs_to_watch(project: Project, machine: Machine, selection: Selection) -> l
     Raises:
         UserError: there is none.
     """
-    planned = pipeline.plan_for(project, selection)
     jobs = []
-    for job in narrow(project.matrix, planned, planned.jobs, selection):
+    for job in pipeline.select(project, selection).jobs:
         decisions = {case.id: decide(project.matrix, case, machine) for case in job.cases if not case.timed}
         running = tuple(case for case in job.cases if case.id in decisions and decisions[case.id].action == "run")
         if running and project.matrix.platforms[job.platform].device == "nvidia":
@@ -88,7 +45,7 @@ def jobs_to_watch(project: Project, machine: Machine, selection: Selection) -> l
 
 def watch(
     project: Project, jobs: Sequence[Job], tool: str, machine: Machine, settings: Settings, progress: Progress
-) -> Watched:
+) -> Check:
     """Run the jobs under a tool. The results stay in the folder of ``settings``, away from those of the matrix."""
     path, known = tools.program(), explanations(project)
     own = _project(project, path, tool)
@@ -96,9 +53,19 @@ def watch(
     files = schedule.run(own.matrix, jobs, machine, settings, progress)
     with judging.judged(own, planned, files) as judged:
         verdicts, facts = judged.verdicts(), judged.jobs.facts
-    names = ("commit", "device", "driver", "started")
-    of_jobs = {name: ", ".join(sorted({job[name] for job in facts.values() if job.get(name)})) for name in names}
-    return Watched(tool, tools.version(path), of_jobs, tuple(_cells(verdicts, tool, known)))
+    said = {name: ", ".join(sorted({job[name] for job in facts.values() if job.get(name)})) for name in _FACTS}
+    of_cells = [_cell(name, of_cell, tool, known) for name, of_cell in _by_cell(verdicts).items()]
+    return Check(
+        name=tool,
+        program=f"{tools.PROGRAM} {tools.version(path)}, driver {said['driver'] or 'unknown'}",
+        sees=tools.TOOLS[tool].sees,
+        machine=said["device"],
+        commit=said["commit"],
+        when=min((job["started"] for job in facts.values()), default=""),
+        cells=tuple(cell for cell, _, _ in of_cells),
+        findings=tuple(one for _, findings, _ in of_cells for one in findings),
+        unfinished=tuple(text for _, _, texts in of_cells for text in texts),
+    )
 
 
 def build_folder(project: Project, tool: str) -> Path:
@@ -123,27 +90,37 @@ def _project(project: Project, path: str, tool: str) -> Project:
     return replace(project, matrix=matrix.model_copy(update=update), checked=None)
 
 
-def _cells(verdicts: Sequence[Verdict], tool: str, known: Sequence[Explanation]) -> list[Cell]:
+def _by_cell(verdicts: Sequence[Verdict]) -> dict[str, list[Verdict]]:
     cells: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
         cells.setdefault(verdict.case.cell.id, []).append(verdict)
-    return [_cell(name, of_cell, tool, known) for name, of_cell in cells.items()]
+    return cells
 
 
-def _cell(name: str, verdicts: Sequence[Verdict], tool: str, known: Sequence[Explanation]) -> Cell:
-    findings, unfinished, watched = [], [], 0
+def _cell(
+    name: str, verdicts: Sequence[Verdict], tool: str, known: Sequence[Explanation]
+) -> tuple[CheckedCell, list[Finding], list[str]]:
+    """Return what a tool did with a cell, its findings, and which cases came to no end."""
+    findings, unfinished = list[Finding](), list[str]()
     for verdict in verdicts:
         detail = verdict.record.detail if verdict.record else ""
         if found := tools.findings(tool, detail):
             findings += [_finding(verdict.case.id, text, tool, known) for text in found]
-        elif verdict.evidence == "ran":
-            watched += 1
-        else:
+        elif verdict.evidence != "ran":
             unfinished.append(f"{verdict.case.id}: {verdict.state}: {verdict.reason.splitlines()[0]}")
-    return Cell(name, watched, tuple(findings), tuple(unfinished))
+    with_findings = {one.case for one in findings}
+    open_ones = {one.case for one in findings if not one.explained}
+    cell = CheckedCell(
+        cell=name,
+        tried=len(verdicts) - len(unfinished),
+        found=len(open_ones),
+        explained=len(with_findings - open_ones),
+        unfinished=len(unfinished),
+    )
+    return cell, findings, unfinished
 
 
 def _finding(case: str, text: str, tool: str, known: Sequence[Explanation]) -> Finding:
     place, first_line = tools.place(text), text.splitlines()[0].strip("= ")
     reason = next((one.reason for one in known if one.holds(tool, place.kernel, first_line)), "")
-    return Finding(case, place.kernel, place.line, text, reason)
+    return Finding(case=case, kernel=place.kernel, line=place.line, text=text[:_CHARACTERS], explained=reason)

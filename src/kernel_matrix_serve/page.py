@@ -13,7 +13,7 @@ from kernel_matrix import judging
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.plan import Plan
 from kernel_matrix.machines.rows import Seconds, estimate
-from kernel_matrix.matrix.toolchains import toolchain_view
+from kernel_matrix.matrix.toolchains import checks_of, toolchain_view
 from kernel_matrix.pipeline import Project
 from kernel_matrix.report.document import FILE, RunNotes
 from kernel_matrix.results import history
@@ -80,6 +80,7 @@ class LivePage:
                 earlier=self.earlier,
                 left_out=len(self.planned.cases) - len(judged.planned.cell),
                 toolchains=toolchain_view(project, judged.probes()),
+                checks=checks_of(project),
                 run_notes=RunNotes(running=words),
             )
             write_page(made, sources, self.folder)

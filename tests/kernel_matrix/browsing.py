@@ -16,7 +16,7 @@ from serving import served
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
-VIEWS = ("grid", "accuracy", "speed", "toolchains", "history", "machines", "help")
+VIEWS = ("grid", "accuracy", "speed", "toolchains", "checks", "history", "machines", "help")
 CPU = "cpu-llvm/x86-64-v3"
 PASSING = f"{CPU}/reference/mhc_pre.forward"
 FAILING = f"{CPU}/inductor/mhc_pre.forward"
@@ -171,7 +171,8 @@ def write_page_site(folder: Path) -> None:
     runs = tuple(run.model_copy(update={"speed": {"tokens8192": 3.0}, "seconds": {"tokens8192": 1e-3}}) for run in runs)
     earlier = History(measurements={**earlier.measurements, "bench:cuda/sm_90/triton-3.6/mhc_pre.forward": runs})
     write_site(matrix, planned, (*records, *timed_records()), folder, broken=["broken.xml: not whole JUnit XML"],
-               against=folder.with_name("before"), earlier=earlier, toolchains=toolchains())  # fmt: skip
+               against=folder.with_name("before"), earlier=earlier, toolchains=toolchains(),
+               checks=(check(),))  # fmt: skip
 
 
 def records_of(planned, *, is_broken=True):
@@ -248,6 +249,19 @@ def timed_records():
         record(f"{hot}/tilelang-0.1.15/mhc_post.forward", gpu, shape, outcome="fail", message="rel_fro 0.3 is over 1"),
         record(f"{CPU}/reference/mhc_pre.forward", cpu, "tokens1024-streams4-hidden2560-fp32", slower=400),
     ]
+
+
+def check():
+    """Return a check with a clean cell, and one with a finding."""
+    from kernel_matrix.report.checks import Check, CheckedCell, Finding
+
+    finding = Finding(
+        case=f"{FAILING}/tokens1", kernel="mhc_pre_kernel", line="mhc_pre.cu:12", text="Invalid read\n  at a thread"
+    )
+    cells = (CheckedCell(cell=PASSING, tried=3, found=0, explained=0, unfinished=0),
+             CheckedCell(cell=FAILING, tried=2, found=1, explained=0, unfinished=1))  # fmt: skip
+    return Check(name="memcheck", program="a sanitizer 1.0", sees="reads past the end", machine="a machine",
+                 commit="1" * 12, when="2026-01-05T00:00:00Z", cells=cells, findings=(finding,))  # fmt: skip
 
 
 def toolchains():

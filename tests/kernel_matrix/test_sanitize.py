@@ -11,12 +11,14 @@ import pytest
 from conftest import Doubles, harness
 
 from kernel_matrix import pipeline
+from kernel_matrix.matrix.toolchains import checks_of
+from kernel_matrix.report.checks import Check, write
 from kernel_matrix.run.progress import Lines
 from kernel_matrix.run.settings import Settings
 from kernel_matrix.vendors.machine import detect
 from kernel_matrix_sanitize import tools
 from kernel_matrix_sanitize.command import lines
-from kernel_matrix_sanitize.watch import Watched, build_folder, watch
+from kernel_matrix_sanitize.watch import build_folder, watch
 
 # In the place of compute-sanitizer: it finds something in the first process that it starts, and nothing in later ones.
 STAND_IN = """#!{python}
@@ -38,7 +40,7 @@ FINDING = """========= Invalid __global__ read of size 4 bytes
 """
 
 
-def watched(doubles: Doubles, monkeypatch: pytest.MonkeyPatch) -> Watched:
+def watched(doubles: Doubles, monkeypatch: pytest.MonkeyPatch) -> Check:
     """Run the double ``good`` under memcheck, for which a program of ours stands in."""
     program = doubles.root / "bin" / tools.PROGRAM
     program.parent.mkdir(exist_ok=True)
@@ -54,11 +56,12 @@ def watched(doubles: Doubles, monkeypatch: pytest.MonkeyPatch) -> Watched:
 def test_a_finding_goes_to_its_case_with_kernel_and_line_and_the_next_case_runs(here: Doubles, monkeypatch):
     found = watched(here, monkeypatch)
     [cell], [finding] = found.cells, found.findings
-    assert (cell.watched, cell.unfinished, found.version) == (2, (), "2025.3.1.0")
+    assert (cell.tried, cell.found, cell.explained, cell.unfinished) == (3, 1, 0, 0)
+    assert found.program.startswith("compute-sanitizer 2025.3.1.0")
     assert finding.case.endswith("tokens1"), "the first case, whose process was the first"
     assert (finding.kernel, finding.line) == ("double_it(const float *, float *, int)", "double.cu:20")
     assert found.is_red
-    assert "2 cases, nothing found, 1 with a finding" in "\n".join(lines(found))
+    assert "2 clean, 1 with a finding" in "\n".join(lines(found))
     assert not (here.root / "build" / "results").exists(), "the results of the matrix stay as they are"
 
 
@@ -70,7 +73,7 @@ def test_a_finding_that_the_package_explains_is_shown_and_not_red(here: Doubles,
     found = watched(here, monkeypatch)
     text = "\n".join(lines(found))
     assert not found.is_red
-    assert "1 with findings that are explained" in text
+    assert "2 clean, 1 explained" in text
     assert "explained: The read is of padding." in text
 
 
@@ -88,3 +91,16 @@ def test_what_is_lacking_is_one_sentence(here: Doubles, monkeypatch, tmp_path: P
     (here.root / "sanitize.yaml").write_text("- tool: memcheck\n")
     with pytest.raises(Exception, match=r"sanitize.yaml: .*kernel"):
         watched(here, monkeypatch)
+
+
+def test_a_check_s_file_is_on_the_page_and_a_broken_one_is_a_sentence(here: Doubles, monkeypatch):
+    found = watched(here, monkeypatch)
+    here.edit("suite: suite,", "suite: suite, checks: kept,")
+    project = pipeline.load(here.root / "matrix.yaml")
+    write(found, project.build)
+    write(found.model_copy(update={"when": "2020-01-01T00:00:00Z"}), here.root / "kept")
+    assert [check.when for check in checks_of(project)] == ["2020-01-01T00:00:00Z", found.when]
+    (here.root / "kept" / "checks" / "memcheck.json").write_text("{}")
+    done = harness("report", "--matrix", str(here.root / "matrix.yaml"), str(here.root / "kept"))
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "memcheck.json: it is no check's file" in done.stderr

@@ -126,13 +126,13 @@ class Machine:
 
     @property
     def log(self) -> str:
-        """What the unit's processes have printed."""
+        """Return the output of the unit's processes."""
         path = self.folder / "jobs" / "log"
         return path.read_text() if path.exists() else ""
 
     @property
     def asked(self) -> list[str]:
-        """What GitHub was asked for: one configuration for each job."""
+        """Return the questions to GitHub: one configuration for each job."""
         return (self.folder / "jobs" / "asked").read_text().splitlines()
 
     def of(self, number: int) -> str:

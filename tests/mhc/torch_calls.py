@@ -1,4 +1,4 @@
-"""Which of PyTorch's operators a kernel calls."""
+"""The operators of PyTorch that a kernel calls."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ _NONE: Mapping[str, Any] = {}
 _UNREAD = {
     # The last three are compared part by part.
     "": ("start", "ci", "expectations", "exclusions", "bench", "toolchains", "platforms", "ops"),
-    "package": ("directions", "baseline", "probes", "rules", "sweeps", "distributions", "companions"),
+    "package": ("directions", "baseline", "probes", "rules", "sweeps", "checks", "distributions", "companions"),
     # The lock's content and the versions of an environment are held to the record itself.
     "toolchain": ("requires", "ops"),
     "platform": ("title", "runner", "targets", "machines", "toolchains"),

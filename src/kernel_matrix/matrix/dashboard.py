@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kernel_matrix import audit
 from kernel_matrix.audit import sampled as sampling
-from kernel_matrix.matrix.toolchains import toolchain_view
+from kernel_matrix.matrix.toolchains import checks_of, toolchain_view
 from kernel_matrix.pipeline import Project
 from kernel_matrix.report import difference
 from kernel_matrix.report.annotations import annotate, ended_annotations
@@ -61,32 +61,32 @@ def write_dashboard(
 ) -> Dashboard:
     """Write the dashboard of results that were judged, and audit it unless ``notes`` say that the run goes on.
 
-    The exit status speaks of the cases that are ``asked`` for, by default of all. ``against`` is the site of an earlier
-    run: the summary then says what differs from it. ``left_out`` cases are not on the page; ``notes`` stand at its top.
-    ``with_junit`` writes all results beside the page as one JUnit file too, which takes longer than all the rest.
+    The exit status speaks of the cases that are ``asked`` for, by default of all. The summary says what differs from
+    the site ``against``. ``left_out`` cases are not on the page; ``notes`` stand at its top. ``with_junit`` adds JUnit.
 
     Raises:
         UserError: ``against`` holds no report.
     """
-    from kernel_matrix.report import make_document, site  # what they import takes long, and few commands report
-    from kernel_matrix.report.cells import Sources
+    from kernel_matrix.report import cells, make_document, site  # what they import takes long, and few commands report
 
-    sources, sample, earlier = Sources(project.matrix, judged, project.rules), _sample(judged), earlier or History()
+    sources = cells.Sources(project.matrix, judged, project.rules)
+    sample, earlier = _sample(judged), earlier or History()
     document = make_document.document(
         sources,
         earlier=earlier,
         more_notes=(sample.note,) if sample else (),
         left_out=left_out,
         toolchains=toolchain_view(project, judged.probes()),
+        checks=checks_of(project),
         run_notes=notes,
     )
     changes = _changes(document, against, earlier) if against else None
-    times = judged.seconds(site.MOST_SECONDS)
-    site.write(document, sources, project.site, earlier=earlier, difference=changes, seconds=times)
+    seconds = judged.seconds(site.MOST_SECONDS)
+    site.write(document, sources, project.site, earlier=earlier, difference=changes, seconds=seconds)
     site.write_junit(project.site, judged.records() if with_junit else None)
     differences = () if notes and notes.running else _audited(project, judged, sample)
-    dashboard = _dashboard(project, judged, asked or judged, document, tuple(differences), earlier)
-    return replace(dashboard, annotations=_annotations(project, judged)) if with_annotations else dashboard
+    made = _dashboard(project, judged, asked or judged, document, tuple(differences), earlier)
+    return replace(made, annotations=_annotations(project, judged)) if with_annotations else made
 
 
 def _dashboard(

@@ -1,4 +1,4 @@
-"""The probing and the toolchain view, which the distribution with the probes adds where it is installed."""
+"""The checks beside the cases, and the probing and toolchain view of the distribution with the probes, if installed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from kernel_matrix import plugins
 from kernel_matrix.config.model import Tier
 from kernel_matrix.matrix.kept import Keeper
 from kernel_matrix.pipeline import Project
+from kernel_matrix.report import checks
+from kernel_matrix.report.checks import Check
 from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import Machine
@@ -23,6 +25,16 @@ def toolchain_view(project: Project, records: Sequence[Record]) -> Toolchains:
         return Toolchains()
     view: View | None = plugins.part("toolchain_view")
     return view(project, records) if view else Toolchains(headline=_ABSENT)
+
+
+def checks_of(project: Project) -> tuple[Check, ...]:
+    """Return the checks beside the cases: those in the build folder, and those that the package keeps.
+
+    Raises:
+        UserError: a file cannot be used.
+    """
+    kept = project.matrix.package.checks
+    return checks.read(project.build / checks.FOLDER, *([project.root / kept] if kept else ()))
 
 
 def probing(

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from kernel_matrix.base.evidence import Evidence
 from kernel_matrix.diagnosis import Diagnosis
+from kernel_matrix.report.checks import Check
 from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.results.agreement_tables import AgreementReport
 from kernel_matrix.results.history import LaneHistory
@@ -323,6 +324,7 @@ class Document(Outline):
     notes: tuple[str, ...] = Field(description="What could not be known of these results.")
     run_notes: RunNotes
     toolchains: Toolchains
+    checks: tuple[Check, ...] = Field(default=(), description="What was looked for beside the cases.")
     agreement: AgreementReport = Field(default=AgreementReport(), description="Who agrees with whom, from samples.")
     cells: tuple[Cell, ...]
     jobs: tuple[dict[str, str], ...] = Field(description="What the jobs of the results have in common.")

@@ -13,6 +13,7 @@ from kernel_matrix.config.model import Matrix
 from kernel_matrix.report import badges
 from kernel_matrix.report.bench import bench_results
 from kernel_matrix.report.cells import Sources
+from kernel_matrix.report.checks import Check
 from kernel_matrix.report.document import (
     SCHEMA_VERSION,
     Canaries,
@@ -47,6 +48,7 @@ def document(
     earlier: History | None = None,
     left_out: int = 0,
     toolchains: Toolchains | None = None,
+    checks: tuple[Check, ...] = (),
     run_notes: RunNotes | None = None,
     more_notes: tuple[str, ...] = (),
     now: datetime | None = None,
@@ -54,8 +56,8 @@ def document(
     """Return everything that is known of the results, apart from the cases of the cells.
 
     ``earlier`` says since when a lane is silent. ``left_out`` cases were not asked for. ``toolchains`` are the results
-    of probes and sweeps. ``run_notes`` stand at the top of the page, and ``more_notes`` are sentences beside those that
-    follow from the results. ``now`` is by default the time of the clock.
+    of probes and sweeps, ``checks`` those beside the cases. ``run_notes`` stand at the top of the page, and
+    ``more_notes`` are sentences beside those that follow from the results. ``now`` is by default the time of the clock.
     """
     matrix, judged, cells, now = sources.matrix, sources.judged, sources.cells, now or history.now()
     lanes = _lanes(judged, cells, earlier or History(), now)
@@ -75,6 +77,7 @@ def document(
         notes=(*judged.notes, *judged.loaded.samples.note, *ended, *judged.not_taken, *more_notes),
         run_notes=run_notes or RunNotes(),
         toolchains=toolchains or Toolchains(),
+        checks=checks,
         agreement=agreement(judged.sampled()),
         cells=cells,
         jobs=sources.jobs,

@@ -2,7 +2,7 @@
 
 Each file of data is a script that calls ``kernelMatrix.put(NAME, VALUE)``, because a page that is opened from a file
 may load scripts and may not fetch. The names are ``overview``, ``cells/NUMBER``, ``speed``, ``agreement``,
-``toolchains`` and ``history``. The page's TypeScript types are made from the JSON Schema of these models.
+``toolchains``, ``checks`` and ``history``. The page's TypeScript types are made from the JSON Schema of these models.
 
 A number that is not finite is a string: ``"inf"``, ``"-inf"`` or ``"nan"``. The cases of cells are Arrow tables, which
 flechette reads in the page.
@@ -13,6 +13,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from kernel_matrix.base.evidence import Evidence
+from kernel_matrix.report.checks import Check
 from kernel_matrix.report.document import (
     BenchResult,
     Cell,
@@ -128,6 +129,12 @@ class Overview(_Model):
     has: list[str] = Field(description="The names of the other files of data that exist, without ``cells``.")
 
 
+class ChecksData(_Model):
+    """The checks beside the cases, the oldest first."""
+
+    checks: list[Check]
+
+
 class CellDetail(_Model):
     """One cell. Its cases are the rows of the file's table of cases from ``first`` on, as many as it has planned."""
 
@@ -199,4 +206,5 @@ class PageData(_Model):
     speed: SpeedData
     agreement: AgreementReport
     toolchains: Toolchains
+    checks: ChecksData
     history: HistoryData

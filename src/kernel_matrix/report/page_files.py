@@ -14,7 +14,7 @@ from kernel_matrix.report.cells import Sources
 from kernel_matrix.report.difference import Difference
 from kernel_matrix.report.document import Cell, Document
 from kernel_matrix.report.page_cases import Cases, PageCases
-from kernel_matrix.report.page_data import CellChunk, CellDetail, HistoryData, SpeedData, Transition, Trend
+from kernel_matrix.report.page_data import CellChunk, CellDetail, ChecksData, HistoryData, SpeedData, Transition, Trend
 from kernel_matrix.report.page_overview import LETTERS, Columns, overview
 from kernel_matrix.report.scripts import MOST_CHARACTERS, encoded, remove_others, shortened, write_script
 from kernel_matrix.results.history import Measurement, Measurements, lane_id
@@ -51,6 +51,8 @@ def _others(document: Document, history: HistoryData) -> dict[str, BaseModel]:
         others["agreement"] = agreement
     if toolchains.families or toolchains.sweeps or toolchains.headline:
         others["toolchains"] = toolchains
+    if document.checks:
+        others["checks"] = ChecksData(checks=list(document.checks))
     if history.transitions or history.trends:
         others["history"] = history
     return others

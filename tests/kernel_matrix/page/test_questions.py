@@ -108,6 +108,18 @@ def test_which_version_is_to_be_pinned(tab):
     assert said.endswith("what 1 of 1 probes ask for holds.")
 
 
+def test_what_did_a_sanitizer_find(tab):
+    """One click."""
+    page = tab.open("#grid?q=cpu-llvm")
+    page.click("nav [data-view=checks]")
+    page.wait_for_selector("[data-test=checked-cells]")
+    rows = [row.inner_text().split("\t") for row in page.query_selector_all("[data-test=checked-cells] tbody tr")]
+    assert rows == [[PASSING, "3 clean"], [FAILING, "1 with a finding, 1 without an end, 1 clean"]]
+    assert "mhc_pre.cu:12" in page.inner_text("[data-test=checks] section")
+    page.fill("#search", "rocm")
+    tab.until("document.body.innerText.includes('No checked cell is in this search.')")
+
+
 def test_the_search_of_the_browser_and_print_reach_every_lane(tab):
     page = tab.open()
     assert "gfx942" in page.text_content("tr[data-row=amd] [hidden=until-found]")

@@ -44,6 +44,9 @@ class Package(Section):
     )
     probes: str | None = Field(default=None, description="The folder of the probes of its toolchains.")
     sweeps: str | None = Field(default=None, description="The folder of kept results of sweeps (JSON).")
+    checks: str | None = Field(
+        default=None, description="The folder of kept results of checks beside the cases, such as sanitizers (JSON)."
+    )
     rules: str | list[str] | None = Field(
         default=None,
         description="The file of the diagnosis rules that this package adds to the harness's own (YAML), or several: "

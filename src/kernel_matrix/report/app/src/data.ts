@@ -9,6 +9,7 @@ export interface PageData {
   speed: SpeedData;
   agreement: AgreementReport;
   toolchains: Toolchains;
+  checks: ChecksData;
   history: HistoryData;
 }
 /**
@@ -893,6 +894,77 @@ export interface Pair {
 export interface Asked {
   id: string;
   asks: string;
+}
+/**
+ * The checks beside the cases, the oldest first.
+ */
+export interface ChecksData {
+  checks: Check[];
+}
+/**
+ * One check on one machine.
+ */
+export interface Check {
+  name: string;
+  /**
+   * The program and its version.
+   */
+  program: string;
+  sees: string;
+  machine: string;
+  commit: string;
+  /**
+   * When it began, UTC.
+   */
+  when: string;
+  /**
+   * What else a reader must know: the budget, the seed.
+   */
+  note: string;
+  cells: CheckedCell[];
+  findings: Finding[];
+  /**
+   * Cases that came to no end, and why.
+   */
+  unfinished: string[];
+}
+/**
+ * The cases of a cell under a check, counted.
+ */
+export interface CheckedCell {
+  cell: string;
+  /**
+   * Cases that came to an end.
+   */
+  tried: number;
+  /**
+   * Cases of these with a finding that nobody has explained.
+   */
+  found: number;
+  /**
+   * Cases of these whose findings are all explained.
+   */
+  explained: number;
+  /**
+   * Cases that came to no end.
+   */
+  unfinished: number;
+}
+/**
+ * A fault that a check found in a case.
+ */
+export interface Finding {
+  case: string;
+  kernel: string;
+  /**
+   * FILE:LINE, where the code has lines.
+   */
+  line: string;
+  text: string;
+  /**
+   * Why it is no fault; empty where nobody has found that out.
+   */
+  explained: string;
 }
 /**
  * The transitions, the newest first, and the trends.

@@ -2,8 +2,17 @@
 
 import { GROUPINGS, type Grouping } from "./layout";
 
-export type ViewName = "grid" | "accuracy" | "speed" | "toolchains" | "history" | "machines" | "help";
-export const VIEWS: readonly ViewName[] = ["grid", "accuracy", "speed", "toolchains", "history", "machines", "help"];
+export type ViewName = "grid" | "accuracy" | "speed" | "toolchains" | "checks" | "history" | "machines" | "help";
+export const VIEWS: readonly ViewName[] = [
+  "grid",
+  "accuracy",
+  "speed",
+  "toolchains",
+  "checks",
+  "history",
+  "machines",
+  "help",
+];
 
 /** The groups that are folded: those in `except` are the other way. */
 export interface Folding {

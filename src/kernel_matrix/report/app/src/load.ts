@@ -1,6 +1,15 @@
 /** Load files of data: scripts that call `kernelMatrix.put(NAME, VALUE)`. A page that is opened from a file may not fetch. */
 
-import type { AgreementReport, CellChunk, CellDetail, HistoryData, Overview, SpeedData, Toolchains } from "./data";
+import type {
+  AgreementReport,
+  CellChunk,
+  CellDetail,
+  ChecksData,
+  HistoryData,
+  Overview,
+  SpeedData,
+  Toolchains,
+} from "./data";
 
 /** The version of the data that this page can show. */
 export const SCHEMA_VERSION = 4;
@@ -9,6 +18,7 @@ export interface Files {
   overview: Overview;
   agreement: AgreementReport;
   toolchains: Toolchains;
+  checks: ChecksData;
   history: HistoryData;
   speed: SpeedData;
 }

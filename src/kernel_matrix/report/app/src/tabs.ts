@@ -8,6 +8,7 @@ const TITLES: Record<ViewName, string> = {
   accuracy: "Accuracy",
   speed: "Speed",
   toolchains: "Toolchains",
+  checks: "Checks",
   history: "History",
   machines: "Machines",
   help: "Help",

@@ -3,6 +3,7 @@
 import type { Context, View } from "../context";
 import type { ViewName } from "../link";
 import { accuracyView } from "./accuracy";
+import { checksView } from "./checks";
 import { gridView } from "./grid";
 import { helpView } from "./help";
 import { historyView } from "./history";
@@ -15,6 +16,7 @@ export const VIEWS_BY_NAME: Record<ViewName, (context: Context) => View> = {
   accuracy: accuracyView,
   speed: speedView,
   toolchains: toolchainsView,
+  checks: checksView,
   history: historyView,
   machines: machinesView,
   help: helpView,

@@ -1,0 +1,83 @@
+"""The part of the report about checks beside the cases, such as sanitizers: the models, and their files.
+
+A check runs kernels for another reason than to compare their numbers. It writes one file of this form, into ``checks``
+of the build folder, and a package may keep such files in the folder ``package.checks``. No check makes a cell green.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.files import write_atomically
+
+FOLDER = "checks"  # of the build folder
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class CheckedCell(_Model):
+    """The cases of a cell under a check, counted."""
+
+    cell: str
+    tried: int = Field(description="Cases that came to an end.")
+    found: int = Field(description="Cases of these with a finding that nobody has explained.")
+    explained: int = Field(description="Cases of these whose findings are all explained.")
+    unfinished: int = Field(description="Cases that came to no end.")
+
+
+class Finding(_Model):
+    """A fault that a check found in a case."""
+
+    case: str
+    kernel: str = ""
+    line: str = Field(default="", description="FILE:LINE, where the code has lines.")
+    text: str
+    explained: str = Field(default="", description="Why it is no fault; empty where nobody has found that out.")
+
+
+class Check(_Model):
+    """One check on one machine."""
+
+    name: str
+    program: str = Field(description="The program and its version.")
+    sees: str
+    machine: str
+    commit: str
+    when: str = Field(description="When it began, UTC.")
+    note: str = Field(default="", description="What else a reader must know: the budget, the seed.")
+    cells: tuple[CheckedCell, ...]
+    findings: tuple[Finding, ...] = ()
+    unfinished: tuple[str, ...] = Field(default=(), description="Cases that came to no end, and why.")
+
+    @property
+    def is_red(self) -> bool:
+        """True if something was found that nobody has explained, or a case came to no end."""
+        return any(cell.found or cell.unfinished for cell in self.cells)
+
+
+def write(check: Check, build: Path, name: str = "") -> Path:
+    """Write the file of a check into a build folder, in place of an earlier one, and return its path."""
+    file = build / FOLDER / f"{name or check.name}.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(file, check.model_dump_json(indent=1) + "\n")
+    return file
+
+
+def read(*folders: Path) -> tuple[Check, ...]:
+    """Return the checks of all files below some folders, the oldest first; a folder need not be there.
+
+    Raises:
+        UserError: a file has another form.
+    """
+    checks = []
+    for file in sorted(file for folder in folders for file in folder.rglob("*.json")):
+        try:
+            checks.append(Check.model_validate_json(file.read_bytes()))
+        except (OSError, ValidationError) as error:
+            raise UserError(f"{file}: it is no check's file: {' '.join(str(error).split())[:200]}") from None
+    return tuple(sorted(checks, key=lambda check: check.when))
