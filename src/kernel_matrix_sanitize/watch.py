@@ -9,7 +9,7 @@ from pathlib import Path
 from kernel_matrix import judging, pipeline
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.plan import Job
-from kernel_matrix.config.selection import Selection, narrow
+from kernel_matrix.config.selection import Selection
 from kernel_matrix.job.watcher import VARIABLE
 from kernel_matrix.pipeline import Project
 from kernel_matrix.report.checks import Check, CheckedCell, Finding
@@ -32,9 +32,8 @@ def jobs_to_watch(project: Project, machine: Machine, selection: Selection) -> l
     Raises:
         UserError: there is none.
     """
-    planned = pipeline.plan_for(project, selection)
     jobs = []
-    for job in narrow(project.matrix, planned, planned.jobs, selection):
+    for job in pipeline.select(project, selection).jobs:
         decisions = {case.id: decide(project.matrix, case, machine) for case in job.cases if not case.timed}
         running = tuple(case for case in job.cases if case.id in decisions and decisions[case.id].action == "run")
         if running and project.matrix.platforms[job.platform].device == "nvidia":
