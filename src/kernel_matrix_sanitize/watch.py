@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from kernel_matrix import judging, pipeline
 from kernel_matrix.base.errors import UserError
@@ -66,16 +65,6 @@ def watch(
         findings=tuple(one for _, findings, _ in of_cells for one in findings),
         unfinished=tuple(text for _, _, texts in of_cells for text in texts),
     )
-
-
-def build_folder(project: Project, tool: str) -> Path:
-    """Return a tool's own folder for results, which shares the environments of the project."""
-    folder = project.build / "sanitize" / tool
-    folder.mkdir(parents=True, exist_ok=True)
-    if not (folder / "envs").exists():
-        (project.build / "envs").mkdir(exist_ok=True)
-        (folder / "envs").symlink_to(project.build / "envs")
-    return folder
 
 
 def _project(project: Project, path: str, tool: str) -> Project:
