@@ -207,7 +207,7 @@ def lint_workflows(session: nox.Session, python: Sequence[str]) -> None:
         "--offline",
         "--quiet",
         "--persona",
-        "pedantic",
+        "auditor",
         "--config",
         ".github/zizmor.yml",
         ".github",

@@ -26,7 +26,7 @@ from kernel_matrix.store.load import collect
 from kernel_matrix.store.record import TOLD_BY, Record, identity
 from kernel_matrix.store.validation import Bounds
 from kernel_matrix.vendors.machine import detect
-from kernel_matrix_send import account, kept, signed_file, signing
+from kernel_matrix_send import account, kept, sending, signed_file, signing
 from kernel_matrix_send.signed_file import Signed
 
 COMMIT = "0123456789ab"
@@ -65,7 +65,6 @@ def sent(tmp_path_factory, bytecode) -> Sent:
         command, capture_output=True, text=True, check=False, env={**os.environ, "KERNEL_MATRIX_COMMIT": COMMIT}
     )
     assert "1 fail, 5 pass, signed with SHA256:" in done.stdout, done.stdout + done.stderr
-    assert str(doubles.root) not in (folder / "sent.txt").read_text(), "folders of a machine are private"
     shutil.rmtree(doubles.root / "build")
     return Sent(doubles.root, folder)
 
@@ -254,6 +253,15 @@ def test_signed_results_that_name_nobody_are_refused(project, sent, tmp_path):
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "it does not say told.by as the inventory does that is signed" in done.stderr
     assert not list((project.results / "told").iterdir()), "nothing of it is left"
+
+
+def test_folders_of_the_machine_are_not_sent(project, sent):
+    root = str(project.root)
+    job = {"job": "here.good", "note": f"{root}/lock.txt"}
+    record = Record("a/b/c/d.forward/e", "error", message=root, detail=f"{root}/x.py: no", facts={"x": root}, job=job)
+    made = sending.signed(project, [record], "alice", sent.folder / "alice", {root: "."})
+    assert root.encode() not in made.bytes
+    assert b'"./x.py: no"' in made.bytes
 
 
 def by_eve(folder: Path, sent: Sent) -> None:
