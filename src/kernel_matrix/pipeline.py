@@ -71,6 +71,15 @@ class Project:
         """The folder of the dashboard."""
         return self.build / "site"
 
+    def apart(self, *names: str) -> Project:
+        """Return the project with a build folder of its own inside of this one, which shares the environments."""
+        folder = self.build.joinpath(*names)
+        folder.mkdir(parents=True, exist_ok=True)
+        (self.build / "envs").mkdir(exist_ok=True)
+        if not (folder / "envs").exists():
+            (folder / "envs").symlink_to(self.build / "envs")
+        return replace(self, build=folder)
+
 
 @dataclass(frozen=True)
 class Selected:

@@ -91,16 +91,6 @@ def calibrate(seeded_jobs: Seeded, machine: Machine, settings: Settings, progres
     return Calibration(tuple(noises), {str(state): count for state, count in outcomes.items()}, alarms, canaries, facts)
 
 
-def build_folder(project: Project) -> Path:
-    """Return a folder of its own for the results, which shares the environments of the project."""
-    folder = project.build / "calibrate"
-    folder.mkdir(parents=True, exist_ok=True)
-    if not (folder / "envs").exists():
-        (project.build / "envs").mkdir(exist_ok=True)
-        (folder / "envs").symlink_to(project.build / "envs")
-    return folder
-
-
 def _seeded_matrix(matrix: Matrix, seeds: int) -> Matrix:
     """Return the matrix with seeds in all quick groups, nothing timed, one attempt, and time for all of it."""
     ops = {name: _seeded_op(op, seeds) for name, op in matrix.ops.items() if "seed" in op.axes}

@@ -12,7 +12,7 @@ from kernel_matrix.cli.options import add_matrix_options, add_run_options, load_
 from kernel_matrix.run.progress import Console
 from kernel_matrix.run.settings import Settings
 from kernel_matrix.vendors.machine import detect
-from kernel_matrix_calibrate.calibrate import build_folder, calibrate, seeded
+from kernel_matrix_calibrate.calibrate import calibrate, seeded
 from kernel_matrix_calibrate.calibration_text import alarm_lines, as_json, markdown, proposed, yaml
 
 
@@ -31,7 +31,7 @@ def main(options: argparse.Namespace) -> int:
     if options.seeds < 1:
         raise UserError(f"--seeds {options.seeds}: at least one seed is needed.")
     project, machine = load_project(options), detect()
-    folder = build_folder(project)
+    folder = project.apart("calibrate").build
     work = seeded(project, machine, options.seeds, selection_of(options), options.op or (), build=folder)
     for reason in work.left_out:
         print(f"left out: {reason}", file=sys.stderr)

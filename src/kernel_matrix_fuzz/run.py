@@ -6,27 +6,29 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from hashlib import sha256
 
 from kernel_matrix.base.commands import command
 from kernel_matrix.base.errors import UserError, unknown
+from kernel_matrix.config.plan import Case
 from kernel_matrix.config.selection import Selection
 from kernel_matrix.pipeline import Project
+from kernel_matrix.report import checks
 from kernel_matrix.run.executors import InstallError, MachineError, Prepare, UnavailableError
 from kernel_matrix.run.settings import load_executor
 from kernel_matrix.vendors.machine import detect
 from kernel_matrix_fuzz import names
-from kernel_matrix_fuzz.findings import totals, words
+from kernel_matrix_fuzz.findings import Searched, check_of, totals, words
 from kernel_matrix_fuzz.lanes import Lane, lanes_of
 from kernel_matrix_fuzz.names import BEGIN, Tried
-from kernel_matrix_fuzz.search import FAILED, Finding, Search
+from kernel_matrix_fuzz.search import FAILED, Search
 from kernel_matrix_fuzz.section import section_of
 from kernel_matrix_fuzz.space import space_of
 from kernel_matrix_fuzz.worker import Worker, WorkerError
 
 _LEAST = 30.0  # seconds that a cell is searched at least
-_SHRINKING = 60.0  # seconds that a failing case is shrunk at most
 
 Say = Callable[[str], None]
 
@@ -54,52 +56,64 @@ class Wish:
         return tuple(case for case in self.cases if not case.startswith(BEGIN))
 
 
-@dataclass(frozen=True)
-class Searched:
-    """The search of one cell: how many cases ended how, in how many seconds, and what was found."""
-
-    states: Counter[str]
-    seconds: float
-    finding: Finding | None
-
-
 def search(project: Project, wish: Wish, say: Say) -> bool:
-    """Search the cells in an order that the seed decides, and print what is found. Return whether a case fails."""
-    project = _own(project)
+    """Search the cells in an order that the seed decides, and print what is found. Return whether a case fails.
+
+    The results are a check beside the cases, for the report.
+    """
+    whole, project = project, _own(project)
     known = [names.read(project.matrix, name) for name in section_of(project.matrix).known]
     cells = [(lane, case) for lane in _lanes(project, wish, wish.ops, say) for case in lane.cases]
     random.Random(wish.seed).shuffle(cells)  # noqa: S311 (no secret: the seed decides)
     say(f"seed {wish.seed}, {len(cells)} cells, {wish.seconds / 60:g} minutes")
-    fails, left = False, wish.seconds
-    with ExitStack() as stack:
-        prepare = stack.enter_context(load_executor(wish.executor))
+    began, results = time.time(), []
+    for result in _results(project, wish, known, cells, say):
+        results.append(result)
+        say(f"{result.case.cell.id}: {totals(result.states)} in {result.seconds:.0f} s")
+        if result.finding:
+            again = command(["fuzz", *whole.options, *result.lane.options, "--case", result.finding.name])
+            say(words(project.matrix.ops[result.case.cell.op], result.finding, again))
+    note = f"seed {wish.seed}; {wish.seconds / 60:g} minutes for {len(results)} of {len(cells)} cells"
+    check = check_of(project, results, began, note)
+    say(f"written: {checks.write(check, whole.build, f'fuzz-{_digest(wish)}')}")
+    return any(result.finding for result in results)
+
+
+def _results(
+    project: Project, wish: Wish, known: Sequence[Tried], cells: Sequence[tuple[Lane, Case]], say: Say
+) -> Iterator[Searched]:
+    """Search one cell after the other until the time is over: each gets an equal part, and some seconds at least."""
+    left = wish.seconds
+    with load_executor(wish.executor) as prepare:
         for place, (lane, case) in enumerate(cells):
             if left <= 0:
                 say(f"{len(cells) - place} cells were not tried: the time is over")
-                break
+                return
+            seconds = min(left, max(_LEAST, left / (len(cells) - place)))
             try:
                 with _worker(lane, prepare) as worker:
                     one = Search(worker, case, space_of(project.matrix, case.cell, lane.entry), wish.seed)
-                    searched = _searched(one, known, min(left, max(_LEAST, left / (len(cells) - place))))
+                    result = _searched(lane, one, known, seconds)
             except WorkerError as error:
                 say(f"{case.cell.id}: not searched: {error}")
                 continue
-            left -= searched.seconds
-            fails |= searched.finding is not None
-            say(f"{case.cell.id}: {totals(searched.states)} in {searched.seconds:.0f} s")
-            if searched.finding:
-                say(words(project.matrix.ops[case.cell.op], searched.finding, again(searched.finding, project, lane)))
-    return fails
+            left -= result.seconds
+            yield result
 
 
-def _searched(one: Search, known: Sequence[Tried], seconds: float) -> Searched:
-    """Search a cell for so many seconds; a part of them is kept for shrinking."""
+def _digest(wish: Wish) -> str:
+    """Return a name for what is searched: a later search of the same takes the place of an earlier one."""
+    parts = repr((wish.platforms, wish.targets, wish.toolchains, wish.ops))
+    return sha256(parts.encode()).hexdigest()[:8]
+
+
+def _searched(lane: Lane, one: Search, known: Sequence[Tried], seconds: float) -> Searched:
+    """Search a cell for so many seconds."""
     began, cell = time.monotonic(), one.case.cell
-    shrinking = min(_SHRINKING, seconds / 4)
     own = [tried for tried in known if (tried.op, tried.direction) == (cell.op, cell.direction)]
-    finding = one.run(own, seconds - shrinking, shrinking)
+    finding = one.run(own, seconds)
     states = Counter(verdict.state for verdict in one.verdicts.values())
-    return Searched(states, time.monotonic() - began, finding)
+    return Searched(lane, one.case, states, time.monotonic() - began, finding)
 
 
 def repeat(project: Project, wish: Wish, say: Say) -> bool:
@@ -109,8 +123,7 @@ def repeat(project: Project, wish: Wish, say: Say) -> bool:
     ops = list(dict.fromkeys(f"{one.op}.{one.direction}" for one in tried))
     lanes = _lanes(project, wish, ops, say)
     fails = False
-    with ExitStack() as stack:
-        prepare = stack.enter_context(load_executor(wish.executor))
+    with load_executor(wish.executor) as prepare:
         for lane in lanes:
             with _worker(lane, prepare) as worker:
                 for one in tried:
@@ -122,12 +135,6 @@ def repeat(project: Project, wish: Wish, say: Say) -> bool:
                     if verdict.message:
                         say(f"  {verdict.words}")
     return fails
-
-
-def again(finding: Finding, project: Project, lane: Lane) -> str:
-    """Return the command that runs a finding's case again."""
-    name = finding.tried.name(project.matrix.ops[finding.tried.op])
-    return command(["fuzz", *project.options, *lane.options, "--case", name])
 
 
 def _lanes(project: Project, wish: Wish, ops: Sequence[str], say: Say) -> list[Lane]:

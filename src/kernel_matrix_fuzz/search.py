@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -20,7 +21,20 @@ from kernel_matrix_fuzz.space import Space
 from kernel_matrix_fuzz.worker import Worker, WorkerError
 
 _ENDLESS = 10**7  # cases: the time ends the search
+_SEARCHING = 0.75  # of the time; the rest is for shrinking
+_CLASS = re.compile(r"(\w+\.)+\w+(Error|Exception): ")
 PASSED, FAILED, NOT_JUDGED, KNOWN, NOT_TRIED = "passed", "failed", "not judged", "known", "not tried"
+
+
+_SETTINGS = hypothesis.settings(
+    max_examples=_ENDLESS,
+    deadline=None,
+    database=None,
+    report_multiple_bugs=False,
+    phases=(Phase.generate, Phase.shrink),
+    suppress_health_check=list(HealthCheck),
+    verbosity=hypothesis.Verbosity.quiet,
+)
 
 
 class _OverError(BaseException):
@@ -42,7 +56,7 @@ class Verdict:
     @property
     def words(self) -> str:
         """The stage and the first line of the message."""
-        first = self.message.splitlines()[0] if self.message else self.state
+        first = _CLASS.sub("", self.message.splitlines()[0], count=1) if self.message else self.state
         return f"{self.stage}: {first}" if self.stage else first
 
 
@@ -51,6 +65,7 @@ class Finding:
     """The smallest case that fails, and how; ``is_smallest`` unless the time was over before the shrinking was."""
 
     tried: Tried
+    name: str
     verdict: Verdict
     first: Tried
     is_smallest: bool
@@ -73,22 +88,23 @@ class Search:
         """The matrix of the cell."""
         return self.worker.matrix
 
-    def run(self, known: Iterable[Tried], seconds: float, shrinking: float) -> Finding | None:
-        """Try the known cases, then others for so many seconds; after a failure, shrink it for ``shrinking`` more.
+    def run(self, known: Iterable[Tried], seconds: float) -> Finding | None:
+        """Try the known cases, then others for three quarters of the time; what is left is for shrinking a failure.
 
         Raises:
             WorkerError: the cases of the cell are not judged here.
         """
-        end = time.monotonic() + seconds
+        began = time.monotonic()
+        end = began + seconds * _SEARCHING
         axes = {axis: value for axis, value in self.case.axes.items() if axis != SEED}
         usual = Tried(self.space.op, self.space.direction, axes)
         try:
             for tried in (usual, *known):
                 if (verdict := self.verdict(tried, end)).state == FAILED:
-                    return self._repeated(Finding(tried, verdict, tried, is_smallest=False))
+                    return self._repeated(self._finding(tried, tried, is_smallest=False))
                 if tried is usual and verdict.state == NOT_JUDGED:
                     raise WorkerError(verdict.message)  # its device is not here
-            found = self._searched(end, shrinking)
+            found = self._searched(end, began + seconds)
         except _OverError:
             return None
         return found and self._repeated(found)
@@ -105,23 +121,23 @@ class Search:
         cell, op = self.case.cell, self.matrix.ops[tried.op]
         if excluded(self.matrix, cell, tried.all_axes(op)):
             return Verdict(NOT_TRIED)
-        verdict = self._ended(tried, end)
+        verdict = self._ended(self.worker, tried, end)
         if verdict.state != FAILED:
             return verdict
         reference = self.matrix.package.reference
         if reference in (None, cell.backend):  # there is none, or it would be asked about itself
             return verdict
-        if self._ended(tried, end, baseline=True).state != PASSED:
+        if self._ended(self.worker.baseline, tried, end).state != PASSED:
             return replace(verdict, state=NOT_JUDGED)
         return verdict
 
-    def _ended(self, tried: Tried, end: float, *, baseline: bool = False) -> Verdict:
-        """Run a case once, under test or as the baseline."""
+    def _ended(self, worker: Worker, tried: Tried, end: float) -> Verdict:
+        """Run a case once."""
         limit = self.matrix.limits.case
         left = end - time.monotonic()
         if left <= 0:
             raise _OverError
-        entry = self.worker.run(tried, min(limit, left), baseline=baseline)
+        entry = worker.run(tried, min(limit, left))
         if entry is None:
             if left < limit:
                 raise _OverError
@@ -146,32 +162,23 @@ class Search:
             for rule in self.matrix.expectations
         )
 
-    def _searched(self, end: float, shrinking: float) -> Finding | None:
-        """Let hypothesis search until the end, and shrink what it finds."""
+    def _searched(self, end: float, last: float) -> Finding | None:
+        """Let hypothesis search until the end, and shrink what it finds until the last moment."""
         failing: list[Tried] = []
         faults: dict[str, type[_FaultError]] = {}
         until = [end]
 
         @hypothesis.seed(self.seed)
-        @hypothesis.settings(
-            max_examples=_ENDLESS,
-            deadline=None,
-            database=None,
-            report_multiple_bugs=False,
-            phases=(Phase.generate, Phase.shrink),
-            suppress_health_check=list(HealthCheck),
-            verbosity=hypothesis.Verbosity.quiet,
-        )
-        @hypothesis.given(self.space.with_tensors(tuple(self.drawn)).cases())
-        def attempt(tried: Tried) -> None:
-            verdict = self.verdict(tried, until[0])
-            if verdict.state == NOT_TRIED:
-                hypothesis.reject()
-            if verdict.state == FAILED:
-                if not failing:
-                    until[0] = time.monotonic() + shrinking
-                failing.append(tried)
-                raise faults.setdefault(verdict.stage, type(f"Fault{len(faults)}", (_FaultError,), {}))
+        @_SETTINGS
+        @hypothesis.given(self.space.with_tensors(tuple(self.drawn)).groups())
+        def attempt(group: tuple[Tried, ...]) -> None:
+            for tried in group:
+                verdict = self.verdict(tried, until[0])
+                if verdict.state == FAILED:
+                    if not failing:
+                        until[0] = last
+                    failing.append(tried)
+                    raise faults.setdefault(verdict.stage, type(f"Fault{len(faults)}", (_FaultError,), {}))
 
         is_smallest = False
         try:
@@ -183,7 +190,24 @@ class Search:
         if not failing:
             return None
         smallest = failing[-1] if is_smallest else min(failing, key=self._size)
-        return Finding(smallest, self.verdict(smallest, end), failing[0], is_smallest)
+        try:
+            smallest = self._smallest(smallest, last)
+        except _OverError:
+            is_smallest = False
+        return self._finding(smallest, failing[0], is_smallest=is_smallest)
+
+    def _finding(self, tried: Tried, first: Tried, *, is_smallest: bool) -> Finding:
+        name = tried.name(self.matrix.ops[tried.op])
+        return Finding(tried, name, self.verdicts[name], first, is_smallest)
+
+    def _smallest(self, tried: Tried, last: float) -> Tried:
+        """Return the smallest case that fails as this one does, as far as the space knows smaller ones."""
+        of_case = self.verdict(tried, last)
+        for other in self.space.smaller(tried):
+            verdict = self.verdict(other, last)
+            if (verdict.state, verdict.stage) == (FAILED, of_case.stage):
+                return self._smallest(other, last)
+        return tried
 
     def _size(self, tried: Tried) -> tuple[int, int, bool]:
         """Return how large a case is, to choose the smallest of several."""

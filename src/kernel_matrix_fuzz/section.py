@@ -32,6 +32,10 @@ class Fuzz(Section):
         default_factory=dict,
         description="By backend and axis: the tiles of its kernels. Their edges are tried more often.",
     )
+    free: list[Name] = Field(
+        default_factory=list,
+        description="Axes for whose values nothing is compiled anew, by default all: they change most often.",
+    )
     not_finite: list[str] = Field(
         default_factory=list, description="The operators ('op' or 'op.direction') that take NaN and infinity."
     )

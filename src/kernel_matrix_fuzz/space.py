@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from kernel_matrix_fuzz.section import Bounds, Fuzz, section_of
 _POWERS = tuple(2**power for power in range(2, 13))
 _PRIMES = (5, 7, 11, 13, 17, 31, 37, 61, 127, 131, 251, 257, 509, 521, 1021, 1031, 2039, 4093)
 _MOST = {"run": 1 << 18, "emulate": 1 << 14}  # elements of a case: an interpreter takes milliseconds for each token
+_TOGETHER = 8  # cases at most that share what is compiled
 _SMALL = 12  # sizes up to this are tried more often
 
 
@@ -28,6 +30,7 @@ class Space:
     sizes: Mapping[str, Bounds]
     edges: Mapping[str, Sequence[int]]
     others: Mapping[str, Sequence[Scalar]]
+    free: frozenset[str]
     order: Sequence[str]
     most: int
     kinds: Sequence[str]
@@ -37,9 +40,18 @@ class Space:
         """Return the space in which the values of these tensors may be unusual."""
         return replace(self, tensors=tuple(tensors))
 
-    def cases(self) -> st.SearchStrategy[Tried]:
-        """Return the strategy; it shrinks towards few elements and usual values."""
-        return _cases(self)
+    def smaller(self, tried: Tried) -> Iterator[Tried]:
+        """Yield cases with a smaller value of one free size, the smallest first; hypothesis tries only some."""
+        for axis in self.sizes:
+            if axis in self.free:
+                least, size = self.sizes[axis].least, int(tried.axes[axis])
+                for value in sorted({*self.edges[axis], *range(least, least + _SMALL)}):
+                    if value < size:
+                        yield replace(tried, axes={**tried.axes, axis: value})
+
+    def groups(self) -> st.SearchStrategy[tuple[Tried, ...]]:
+        """Return the strategy of cases that share what is compiled; it shrinks towards one small, usual case."""
+        return _groups(self)
 
 
 def space_of(matrix: Matrix, cell: Cell, entry: PlatformToolchain) -> Space:
@@ -58,6 +70,7 @@ def space_of(matrix: Matrix, cell: Cell, entry: PlatformToolchain) -> Space:
         sizes,
         {axis: _edges(bounds, declared[axis], tiles.get(axis, ())) for axis, bounds in sizes.items()},
         {axis: own.get(axis, _default_first(op, axis, declared[axis])) for axis in declared if axis not in sizes},
+        frozenset(section.free or declared),
         tuple(declared),
         section.elements.get(cell.toolchain, _MOST[cell.action]),
         tuple(kind for kind in KINDS if takes_all or kind not in NOT_FINITE)
@@ -102,23 +115,40 @@ def _default_first(op: Op, axis: str, values: list[Scalar]) -> list[Scalar]:
 
 
 @st.composite
-def _cases(draw: st.DrawFn, space: Space) -> Tried:
-    """Draw the sizes in any order: each takes its part of the elements that a case may have."""
-    left = space.most
-    chosen: dict[str, Scalar] = {}
-    for axis in draw(st.permutations(list(space.sizes))):
-        bounds = space.sizes[axis]
-        most = max(bounds.least, min(bounds.most, left))
-        size = draw(_size(bounds.least, most, tuple(edge for edge in space.edges[axis] if edge <= most)))
-        chosen[axis] = size
-        left //= max(1, size)
-    for axis, values in space.others.items():
-        chosen[axis] = draw(st.sampled_from(list(values)))
+def _groups(draw: st.DrawFn, space: Space) -> tuple[Tried, ...]:
+    """Draw the axes for which something is compiled, and several cases that have them."""
+    compiled = _axes(draw, space, [axis for axis in space.order if axis not in space.free], space.most)
+    elements = math.prod(int(compiled[axis]) for axis in space.sizes if axis in compiled)
+    return tuple(
+        _case(draw, space, compiled, max(1, space.most // max(1, elements)))
+        for _ in range(draw(st.integers(1, _TOGETHER)))
+    )
+
+
+def _case(draw: st.DrawFn, space: Space, compiled: Mapping[str, Scalar], most: int) -> Tried:
+    """Draw the other axes, the values and the seed."""
+    axes = {**compiled, **_axes(draw, space, [axis for axis in space.order if axis in space.free], most)}
     rules = draw(_rules(space)) if space.tensors and space.kinds else ()
     views = draw(st.integers(0, 3)) == 3
-    return Tried(
-        space.op, space.direction, {axis: chosen[axis] for axis in space.order}, views, rules, draw(st.integers(0, 999))
-    )
+    in_order = {axis: axes[axis] for axis in space.order}
+    return Tried(space.op, space.direction, in_order, views, rules, draw(st.integers(0, 999)))
+
+
+def _axes(draw: st.DrawFn, space: Space, axes: Sequence[str], most: int) -> dict[str, Scalar]:
+    """Draw some axes. The sizes come in any order: each takes its part of the elements that a case may have."""
+    chosen: dict[str, Scalar] = {}
+    sizes = [axis for axis in axes if axis in space.sizes]
+    for axis in draw(st.permutations(sizes)) if len(sizes) > 1 else sizes:
+        bounds = space.sizes[axis]
+        largest = max(bounds.least, min(bounds.most, most))
+        edges = [edge for edge in space.edges[axis] if edge <= largest]
+        size = draw(_size(bounds.least, largest, edges))
+        chosen[axis] = size
+        most //= max(1, size)
+    for axis in axes:
+        if axis not in space.sizes:
+            chosen[axis] = draw(st.sampled_from(list(space.others[axis])))
+    return chosen
 
 
 def _size(least: int, most: int, edges: Sequence[int]) -> st.SearchStrategy[int]:

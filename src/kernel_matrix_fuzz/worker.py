@@ -34,25 +34,44 @@ class Worker:
     """A process of the job's kind. One that ended or hangs is replaced by another one for the next case."""
 
     def __init__(
-        self, request: Request, interpreter: Interpreter, cases: Sequence[Case], actions: Mapping[str, str]
+        self,
+        request: Request,
+        interpreter: Interpreter,
+        cases: Sequence[Case],
+        actions: Mapping[str, str],
+        backend: str = "",
     ) -> None:
-        """``cases`` are one of each cell that will be asked for, with their actions."""
+        """``cases`` are one of each cell that will be asked for; another ``backend`` is in place of the toolchain's."""
         self.request, self.interpreter = request, interpreter
-        specification = job_command.specification(request, actions, cases)
-        self._patterns = {(case["op"], case["direction"]): case for case in json.loads(specification)["cases"]}
-        self._folder = request.folder
+        self._described = cases, actions
+        job = json.loads(job_command.specification(request, actions, cases))
+        if backend:
+            job |= {"backend": backend, "backend_module": None, "interpreted": False}
+            job["cases"] = [{**case, "action": "run"} for case in job["cases"]]
+        self._patterns = {(case["op"], case["direction"]): case for case in job["cases"]}
+        self._folder = request.folder / backend
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True)
-        (self._folder / "job.json").write_text(specification, encoding="utf-8")
+        (self._folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
         self._child: Child | None = None
+        self._baseline: Worker | None = None
         self._count = 0
+
+    @property
+    def baseline(self) -> Worker:
+        """A process in which the package's reference is the kernel under test."""
+        if self._baseline is None:
+            reference = self.matrix.package.reference
+            assert reference
+            self._baseline = Worker(self.request, self.interpreter, *self._described, reference)
+        return self._baseline
 
     @property
     def matrix(self) -> Matrix:
         """The matrix of the cases."""
         return self.request.matrix
 
-    def run(self, tried: Tried, seconds: float, *, baseline: bool = False) -> Entry | None:
+    def run(self, tried: Tried, seconds: float) -> Entry | None:
         """Return the end of a case; None after so many seconds without one. The process is ended then.
 
         Raises:
@@ -60,7 +79,7 @@ class Worker:
         """
         child = self._running()
         self._count += 1
-        asked = self._asked(tried, baseline=baseline)
+        asked = self._asked(tried)
         os.write(self._pipe, f"{json.dumps(asked)}\n".encode())
         end = self._wait("end", seconds, child, asked["id"])
         if end is None or end["entry"] == "death":
@@ -68,14 +87,16 @@ class Worker:
         return end
 
     def close(self) -> None:
-        """End the process."""
+        """End the process, and that of the baseline."""
+        if self._baseline is not None:
+            self._baseline.close()
         if self._child is not None:
             child, self._child = self._child, None
             child.kill()
             os.close(self._pipe)
             self._journal.close()
 
-    def _asked(self, tried: Tried, *, baseline: bool) -> dict[str, Any]:
+    def _asked(self, tried: Tried) -> dict[str, Any]:
         op = self.matrix.ops[tried.op]
         return {
             **self._patterns[tried.op, tried.direction],
@@ -88,7 +109,6 @@ class Worker:
             "values": tried.values_text,
             "seed": tried.seed,
             "seeded": SEED in op.axes,
-            "baseline": self.matrix.package.reference if baseline else None,
         }
 
     def _running(self) -> Child:

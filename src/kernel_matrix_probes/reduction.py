@@ -51,12 +51,7 @@ class Rerun:
     @property
     def reduced(self) -> Project:
         """The project, with a build folder of its own that shares the environments."""
-        folder = self.project.build / "reduced"
-        folder.mkdir(parents=True, exist_ok=True)
-        if not (folder / "envs").exists():
-            (self.project.build / "envs").mkdir(exist_ok=True)
-            (folder / "envs").symlink_to(self.project.build / "envs")
-        return replace(self.project, build=folder)
+        return self.project.apart("reduced")
 
     def __call__(self, several: Sequence[Axes]) -> list[Record]:
         """Return the records of the case with each of these axes, in their order."""

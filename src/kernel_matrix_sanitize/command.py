@@ -17,7 +17,7 @@ from kernel_matrix.run.progress import Console
 from kernel_matrix.run.settings import Settings
 from kernel_matrix.vendors.machine import detect
 from kernel_matrix_sanitize import tools
-from kernel_matrix_sanitize.watch import build_folder, jobs_to_watch, watch
+from kernel_matrix_sanitize.watch import jobs_to_watch, watch
 
 _SHOWN, _CASES = 12, 10  # lines of a finding, and cases without an end
 
@@ -37,7 +37,7 @@ def main(options: argparse.Namespace) -> int:
     jobs = jobs_to_watch(project, machine, selection_of(options))
     red = False
     for tool in options.tool or tools.TOOLS:
-        folder = build_folder(project, tool)
+        folder = project.apart("sanitize", tool).build
         settings = Settings(project.root, folder, options.executor, max(1, options.jobs), options.resume)
         with Console(jobs) as console:
             check = watch(project, jobs, tool, machine, settings, console)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from kernel_matrix import judging, pipeline
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.plan import Job
-from kernel_matrix.config.selection import Selection, narrow
+from kernel_matrix.config.selection import Selection
 from kernel_matrix.job.watcher import VARIABLE
 from kernel_matrix.pipeline import Project
 from kernel_matrix.report.checks import Check, CheckedCell, Finding
@@ -32,9 +31,8 @@ def jobs_to_watch(project: Project, machine: Machine, selection: Selection) -> l
     Raises:
         UserError: there is none.
     """
-    planned = pipeline.plan_for(project, selection)
     jobs = []
-    for job in narrow(project.matrix, planned, planned.jobs, selection):
+    for job in pipeline.select(project, selection).jobs:
         decisions = {case.id: decide(project.matrix, case, machine) for case in job.cases if not case.timed}
         running = tuple(case for case in job.cases if case.id in decisions and decisions[case.id].action == "run")
         if running and project.matrix.platforms[job.platform].device == "nvidia":
@@ -67,16 +65,6 @@ def watch(
         findings=tuple(one for _, findings, _ in of_cells for one in findings),
         unfinished=tuple(text for _, _, texts in of_cells for text in texts),
     )
-
-
-def build_folder(project: Project, tool: str) -> Path:
-    """Return a tool's own folder for results, which shares the environments of the project."""
-    folder = project.build / "sanitize" / tool
-    folder.mkdir(parents=True, exist_ok=True)
-    if not (folder / "envs").exists():
-        (project.build / "envs").mkdir(exist_ok=True)
-        (folder / "envs").symlink_to(project.build / "envs")
-    return folder
 
 
 def _project(project: Project, path: str, tool: str) -> Project:

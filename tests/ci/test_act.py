@@ -27,32 +27,18 @@ from typing import Any
 
 import pytest
 from conftest import ROOT
+from plays import HERE, HOSTED, PROGRAMS, ROOM, TARGET, commit, git, let_die, made_environment, repository, variables_of
 from ruamel.yaml import YAML
 from workflow_policy import parse, read
 
-from kernel_matrix.vendors.machine import detect
-
-PROGRAMS = Path(sys.executable).parent
 ACT = shutil.which("act", path=f"{PROGRAMS}{os.pathsep}{os.environ.get('PATH', '')}")
 STANDINS = ROOT / "tests" / "ci" / "act"
 ACTION = (ROOT / "action.yml").read_text(encoding="utf-8")
 PINS = sorted(set(re.findall(r"uses: (actions/\S+@\S+)", "\n".join([*read(ROOT).values(), ACTION]))))
-HARNESS = (
-    *(".github", ".gitignore", "ci", "probes", "src/kernel_matrix*"),
-    *("action.yml", "pyproject.toml", "README.md", "LICENSE"),
-)
-HOSTED = "ubuntu-24.04"
-TARGET = detect().devices[0].targets[-1]
-PLATFORM = f"device: cpu, targets: [{TARGET}], machines: [{TARGET}], toolchains: [good]"
-HERE = f"  here: {{ title: hosted, runner: [{HOSTED}], {PLATFORM} }}\n"
 # Three rows of a platform with a container share its image. Without an engine there is none.
 SHARED = HERE.replace("[good]", "[good, wrong, raises]").replace(
     "{ title", "{ container: containers/here/Dockerfile, title"
 )
-ROOM = f"  room: {{ title: the other room, runner: [self-hosted, linux, room], {PLATFORM} }}\n"
-CI = f"""ci: {{ hosted: {HOSTED}, queue_minutes: 0.2, sentinels: ["*"],
-  events: {{ main: {{ tier: quick }}, nightly: {{ tier: quick }}, pull_request: {{ tier: quick }} }} }}
-"""
 IN_ROOM = f"room.good.{TARGET}"
 
 pytestmark = [
@@ -61,38 +47,6 @@ pytestmark = [
         ACT is None, reason="act is not here; this installs it: ci/nox -s tests -- tests/ci/test_act.py"
     ),
 ]
-
-
-def git(folder: Path, *words: str) -> str:
-    """Run git in a folder, as somebody, and return what it prints."""
-    someone = ("-c", "user.name=a", "-c", "user.email=a@b.invalid", "-c", "init.defaultBranch=main")
-    command = ["git", "-C", str(folder), *someone, *words]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-
-
-def commit(folder: Path) -> str:
-    """Commit all files, and return the commit's id."""
-    git(folder, "add", "--all")
-    git(folder, "commit", "--quiet", "--message", "a change")
-    return git(folder, "rev-parse", "HEAD")
-
-
-def repository(folder: Path, *platforms: str, name: str = "owner/kernel-matrix", harness: bool = True) -> Path:
-    """Make a repository of the doubles' package for these platforms, with this checkout's harness and workflows."""
-    shutil.copytree(ROOT / "tests" / "kernel_matrix" / "doubles", folder)
-    matrix = folder / "matrix.yaml"
-    text = "".join(("platforms:\n", *platforms, CI))
-    matrix.write_text(re.sub(r"(?ms)^platforms:\n.*?(?=^ops:)", lambda _: text, matrix.read_text()))
-    listed = (
-        git(ROOT, "ls-files", "--cached", "--others", "--exclude-standard", *HARNESS).splitlines() if harness else []
-    )
-    for file in (file for file in listed if (ROOT / file).is_file()):
-        (folder / file).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / file, folder / file)
-    git(folder, "init", "--quiet")
-    git(folder, "remote", "add", "origin", f"https://github.com/{name}.git")
-    commit(folder)
-    return folder
 
 
 @dataclass(frozen=True)
@@ -170,25 +124,15 @@ def play(
 
 
 def environment(folder: Path, root: Path) -> dict[str, str]:
-    """Return the variables of act and its jobs. They have no container engine, and fetch packages as this test may."""
-    variables = {
-        name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "RUNNER_", "PYTHON"))
-    }
-    uv = subprocess.run([PROGRAMS / "uv", "cache", "dir"], capture_output=True, text=True, check=True)
-    pip = subprocess.run([sys.executable, "-m", "pip", "cache", "dir"], capture_output=True, text=True, check=False)
-    made = ROOT / ".venv"
+    """Return the variables of act and its jobs."""
     return {
-        "PIP_CACHE_DIR": pip.stdout.strip(),
-        **variables,
-        "UV_CACHE_DIR": uv.stdout.strip(),
-        "PATH": f"{folder / 'bin'}:{STANDINS / 'bin'}:{os.environ['PATH']}",
+        **variables_of(folder / "bin", STANDINS / "bin"),
         "HOME": str(folder / "home"),
-        "DOCKER_HOST": "unix:///nowhere/docker.sock",
         "ACT_REPOSITORY": str(root),
         "ACT_STORE": str(folder / "store"),
         "ACT_LOG": str(folder / "log.jsonl"),
         "ACT_STANDINS": str(STANDINS),
-        "ACT_VENV": str(made) if (made / "made-from.txt").exists() else "",
+        "ACT_VENV": str(made_environment() or ""),
     }
 
 
@@ -200,12 +144,7 @@ def push(folder: Path) -> Played:
 
 def night(folder: Path) -> Played:
     """Play a night in which the machine of each row dies, after an image was to be made for all."""
-    root = repository(folder, SHARED)
-    script = root / "ci" / "kernel-matrix"
-    script.write_text(
-        f"{script.read_text().rstrip()}\n".replace("exec ", 'case "$*" in *"--row "*) kill -9 $$ ;; esac\nexec ')
-    )
-    commit(root)
+    root = let_die(repository(folder, SHARED), "")
     return play(root, "schedule", "--job", "publish", "--workflows", ".github/workflows/nightly.yml")
 
 

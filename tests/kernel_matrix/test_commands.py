@@ -50,9 +50,13 @@ def printed(matrix: Matrix, build: Path) -> Iterator[str]:
     yield Commands(matrix).command(CASE, Record(CASE, "fail", "run", job=FACTS))
     made = make_row_plan(matrix, plan(matrix, "quick"), {})
     pipeline = YAML(typ="safe").load(gitlab.render(matrix, made))
-    yield from (job["script"][0] for job in pipeline.values() if isinstance(job, dict) and "script" in job)
+    yield from (
+        job["script"][0]
+        for job in pipeline.values()
+        if isinstance(job, dict) and job.get("stage") in ("test", "report")
+    )
     steps = YAML(typ="safe").load(buildkite.render(matrix, made))["steps"]
-    yield from (step["command"][0].splitlines()[-1] for step in steps)
+    yield from (step["command"][-1] for step in steps if "command" in step)
     laptop = Machine((Device("cpu", "test", ("x86-64-v3",)),))
     findings = examine(matrix, ROOT, build, detect())
     texts = [prospect.command for inside in ("", "cuda") for prospect in prospects(matrix, findings, laptop, inside)]

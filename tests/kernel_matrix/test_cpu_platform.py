@@ -160,6 +160,7 @@ def test_the_report_of_that_run_is_green_where_it_ran_and_says_what_is_missing(c
     assert state["rocm/gfx942/triton-3.6/mhc_pre.forward"] == ("missing", "planned")
 
 
+@pytest.mark.nightly
 def test_a_container_gives_the_records_of_an_environment(engine, cells, cpu_run, tmp_path):
     """Compare states, errors to the last digit (norms to nine), digests of inputs and compiled code, and versions."""
     selection = [word for cell in REPEATED for case in chosen_of(cells[cell]) for word in ("--case", case.id)]

@@ -65,6 +65,7 @@ def test_a_hugging_face_decoder_trains_alike_with_a_compiled_backend(environment
     assert own == pytest.approx(eager, rel=1e-3)
 
 
+@pytest.mark.nightly
 def test_layers_train_under_fsdp_on_two_processes(environment):
     [(first, last)] = run(environment("examples"), "examples/train_fsdp.py", "--processes", "2")
     assert last < 0.5 * first

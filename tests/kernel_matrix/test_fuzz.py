@@ -9,6 +9,7 @@ from conftest import harness
 
 from kernel_matrix import pipeline
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.report import checks
 from kernel_matrix_fuzz.run import Wish, repeat, search
 
 # A kernel that is wrong in the last row of a shape that ends behind a tile of 16, and one that flushes denormals.
@@ -61,7 +62,13 @@ def test_a_rare_fault_is_found_shrunk_and_repeated_by_its_name(faulty, toolchain
     assert f"FAILS {smallest}\n" in text, text
     assert "the smallest, found as" in text
     assert "repeats in a new process: " in text
-    [entry] = re.findall(r"for matrix.yaml:\n(?:.*\n)*? *(- .*)$", text)
+    [entry] = re.findall(r"(?m)^ +(- .*)$", text)
+    [check] = checks.read(faulty.build / checks.FOLDER)
+    [cell] = check.cells
+    assert (check.name, cell.cell.split("/")[2], cell.found) == ("fuzz", toolchain, 1)
+    assert cell.tried > 10
+    assert "seed 1; 1 minutes for 1 of 1 cells" in check.note
+    assert [finding.case for finding in check.findings] == [f"{cell.cell}/{smallest}"]
     assert entry == ("- { direction: forward, tokens: 17 }" if toolchain == "ragged" else f"- '{smallest}'")
     said.clear()
     assert repeat(faulty, wish(toolchain, smallest), said.append)

@@ -12,7 +12,13 @@ def test_the_bits_are_those_of_any_other_machine():
 
 
 def test_a_nudge_has_the_same_bits_on_any_other_machine():
-    assert digest([nudge("mhc_pre.forward/case/x/0", normal("mhc_pre.forward/case/x", (3, 5)))]) == "63ab8fe361e6876d"
+    assert digest([nudge("mhc_pre.forward/case/x/0", normal("mhc_pre.forward/case/x", (3, 5)))]) == "9b73601dbfc12e9a"
+
+
+def test_a_nudge_is_one_rounding_error_up_or_down_as_often():
+    moved = (nudge("a", np.ones((500, 3))) - 1) * 2.0**24
+    assert np.unique(moved).tolist() == [-1.0, 1.0]
+    assert abs(moved.mean()) < 0.06
 
 
 def test_another_key_gives_other_values_and_the_shape_only_cuts_the_stream():

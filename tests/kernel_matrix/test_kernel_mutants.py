@@ -25,6 +25,7 @@ FEW = {
     "pallas": ["a row that underflows is not raised"],
     "tvm": ["only the last span of tokens is in dphi", "the last vector of a row"],
 }
+NIGHTLY = {"pallas"}
 
 
 def entries(table):
@@ -32,7 +33,9 @@ def entries(table):
 
 
 @pytest.mark.environments
-@pytest.mark.parametrize("table", FEW)
+@pytest.mark.parametrize(
+    "table", [*sorted(FEW.keys() - NIGHTLY), *(pytest.param(name, marks=pytest.mark.nightly) for name in NIGHTLY)]
+)
 def test_a_few_mutants_are_killed(table, monkeypatch, tmp_path, capfd):
     monkeypatch.setattr(mutants, "verdicts_of", lambda name: tmp_path / f"{name}.json")
     assert mutants.judge(table, FEW[table]) == 0

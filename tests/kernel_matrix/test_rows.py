@@ -181,11 +181,11 @@ def test_every_ci_service_gets_every_row_and_the_command_that_a_person_types(mat
     assert report["when"] == "always", "a red row is reported, too"
     assert "needs" not in report, "a job that needs some gets the artifacts of no others"
     assert for_gitlab["stages"].index(report["stage"]) > for_gitlab["stages"].index("test")
-    for row in ids:
-        assert {"build/plan.json", "build/results/"} <= set(for_gitlab[row]["artifacts"]["paths"]), row
     assert for_gitlab["rocm.triton-3.6.gfx942"]["tags"][-1] == "gfx942"
     for_buildkite = YAML(typ="safe").load(buildkite.render(matrix, made))
-    assert {step["label"] for step in for_buildkite["steps"]} == ids
-    assert len({step["key"] for step in for_buildkite["steps"]}) == len(ids)
+    *steps, wait, report = for_buildkite["steps"]
+    assert {step["label"] for step in steps} == ids
+    assert len({step["key"] for step in steps}) == len(ids)
+    assert (wait, report["key"]) == ({"wait": None, "continue_on_failure": True}, "report")
     command = "kernel-matrix run --platform rocm --plan build/plan.json --row rocm.triton-3.6.gfx942"
     assert for_gitlab["rocm.triton-3.6.gfx942"]["script"] == [command]

@@ -18,7 +18,7 @@ from kernel_matrix.run.settings import Settings
 from kernel_matrix.vendors.machine import detect
 from kernel_matrix_sanitize import tools
 from kernel_matrix_sanitize.command import lines
-from kernel_matrix_sanitize.watch import build_folder, watch
+from kernel_matrix_sanitize.watch import watch
 
 # In the place of compute-sanitizer: it finds something in the first process that it starts, and nothing in later ones.
 STAND_IN = """#!{python}
@@ -49,7 +49,7 @@ def watched(doubles: Doubles, monkeypatch: pytest.MonkeyPatch) -> Check:
     monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
     project = pipeline.load(doubles.root / "matrix.yaml")
     jobs = [job for job in pipeline.plan(project, "quick").jobs if job.toolchain == "good"]
-    settings = Settings(project.root, build_folder(project, "memcheck"), "current", 1)
+    settings = Settings(project.root, project.apart("sanitize", "memcheck").build, "current", 1)
     return watch(project, jobs, "memcheck", detect(), settings, Lines())
 
 

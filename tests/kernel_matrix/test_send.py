@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -21,12 +22,14 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.matrix.dashboard import write_dashboard
 from kernel_matrix.pipeline import Project
 from kernel_matrix.store import journal
+from kernel_matrix.store.load import collect
 from kernel_matrix.store.record import TOLD_BY, Record, identity
 from kernel_matrix.store.validation import Bounds
 from kernel_matrix.vendors.machine import detect
-from kernel_matrix_send import account, kept, signed_file, signing
+from kernel_matrix_send import account, kept, sending, signed_file, signing
 from kernel_matrix_send.signed_file import Signed
 
+COMMIT = "0123456789ab"
 pytestmark = pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="apt-get install openssh-client")
 
 
@@ -58,9 +61,10 @@ def sent(tmp_path_factory, bytecode) -> Sent:
     chosen = ("--toolchain", "good", "--toolchain", "wrong", "--key", str(folder / "alice"), "--to")
     bare = "import sys; sys.modules |= {'pyarrow': None, 'duckdb': None}; from kernel_matrix import cli; cli.main()"
     command = [sys.executable, "-c", bare, "send", "--as", "alice", *words, *chosen, str(folder / "sent.txt")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, "KERNEL_MATRIX_COMMIT": COMMIT}
+    )
     assert "1 fail, 5 pass, signed with SHA256:" in done.stdout, done.stdout + done.stderr
-    assert str(doubles.root) not in (folder / "sent.txt").read_text(), "folders of a machine are private"
     shutil.rmtree(doubles.root / "build")
     return Sent(doubles.root, folder)
 
@@ -114,12 +118,16 @@ def test_a_run_that_passed_elsewhere_is_told_and_counts_in_no_figure_of_the_proj
     fingerprint = signing.fingerprint_of(sent.keys)
     assert good["reason"].startswith("alice says that it ran and passed on ")
     assert fingerprint in good["reason"]
+    assert f"at commit {COMMIT}, " in good["reason"]
     assert wrong["cases"] == {"missing": 1, "told": 2}, (
         "nobody's word makes the project red or says that its kernel is wrong"
     )
     assert shown["run"]["devices"] == shown["run"]["commits"] == []
     assert "ran" not in shown["run"]["cells_by_evidence"]
+    assert not shown["jobs"]
+    assert not any(shown["agreement"].values())
     assert json.loads((project.site / "badges" / f"here.{good['target']}.good.json").read_text())["color"] == "#6e7781"
+    assert collect([project.results], {}).broken == (), "no plan of the project asks for it, and none refuses it"
     [note] = [note for note in shown["notes"] if note.startswith("alice")]
     assert f"key {fingerprint}" in note
     assert "sent 6 cases" in note
@@ -228,6 +236,32 @@ def test_a_signed_name_that_leads_elsewhere_is_refused(sent, tmp_path, name):
     file.write_bytes(Signed(signing.sign(content, sent.folder / "alice"), content, inventory, {name: b"x"}).bytes)
     with pytest.raises(UserError, match="a name that no account or no journal can have"):
         signed_file.read(file)
+
+
+def test_signed_results_that_name_nobody_are_refused(project, sent, tmp_path):
+    """Else they would stand as the project's own as soon as they lie in another folder."""
+    signed = signed_file.read(sent.file)
+    first = signed.journals[min(signed.journals)].replace(b'"told.by": "alice", ', b"")
+    entries = [json.loads(line) for line in first.splitlines()]
+    records = [journal.record_of(entry, entry["attempts"]) for entry in entries[1:]]
+    name = f"here.good-{identity(entries[0]['facts'], records)}.jsonl"
+    inventory = signed.inventory.model_copy(update={"files": signed_file.listed({name: first})})
+    content = signed_file.inventory_bytes(inventory)
+    file = tmp_path / "nobody.txt"
+    file.write_bytes(Signed(signing.sign(content, sent.folder / "alice"), content, inventory, {name: first}).bytes)
+    done = taken(project, sent, file=file)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "it does not say told.by as the inventory does that is signed" in done.stderr
+    assert not list((project.results / "told").iterdir()), "nothing of it is left"
+
+
+def test_folders_of_the_machine_are_not_sent(project, sent):
+    root = str(project.root)
+    job = {"job": "here.good", "note": f"{root}/lock.txt"}
+    record = Record("a/b/c/d.forward/e", "error", message=root, detail=f"{root}/x.py: no", facts={"x": root}, job=job)
+    made = sending.signed(project, [record], "alice", sent.folder / "alice", {root: "."})
+    assert root.encode() not in made.bytes
+    assert b'"./x.py: no"' in made.bytes
 
 
 def by_eve(folder: Path, sent: Sent) -> None:

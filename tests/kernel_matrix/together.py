@@ -31,16 +31,9 @@ LONGEST = (
     *("test_act", "test_docs_commands", "test_run", "test_kernel_mutants", "test_launches", "test_bench"),
     *("test_suite", "test_access", "test_without_gpu", "test_mutated_page", "test_package", "test_page_files"),
     *("test_judge", "test_tables", "test_diff", "test_query", "test_cheats", "test_tables_run", "test_present"),
-    *(
-        "test_systemd",
-        "test_machines",
-        "test_probes",
-        "test_harness_image",
-        "test_scale",
-        "test_suite_examples",
-        "test_everything",
-    ),
+    *("test_machines", "test_probes", "test_harness_image", "test_scale", "test_suite_examples", "test_everything"),
     *("test_distributions", "test_serve", "test_report", "test_compare", "test_compare_cells", "test_views"),
+    *("test_gitlab", "test_systemd", "test_buildkite"),
     *("test_jobs", "test_cli", "test_repro", "test_audit", "test_ascend", "test_bench_cpu"),
 )
 _LAST = len(LONGEST) + 2

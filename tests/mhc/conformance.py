@@ -21,7 +21,7 @@ from kernel_matrix.job.case import RunningCase
 from kernel_matrix.job.inputs import digest
 from mhc.backends import load
 from tensors import to_numpy
-from under_test import UnderTest
+from tested import UnderTest
 
 REPEATS = 10  # runs of a timed case, beside those that are timed, whose outputs must have the same bits
 SMALLEST = {"tokens": 3, "streams": 3}  # of the cases that run again and again: each further kernel has to be compiled

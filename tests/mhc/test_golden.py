@@ -35,6 +35,6 @@ def test_matches_the_golden(case: RunningCase) -> None:
     else:
         # PyTorch takes 1.6 s to import. A job whose cases are all compiled does not need it in this process.
         from conformance import conform
-        from under_test import UnderTest
+        from tested import UnderTest
 
         conform(case, UnderTest(case))

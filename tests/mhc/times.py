@@ -12,7 +12,7 @@ import numpy as np
 
 from kernel_matrix.job.case import RunningCase
 from tensors import to_numpy
-from under_test import MisbehavedError
+from tested import MisbehavedError
 
 # A timed kernel runs again for about so long, so many times at most, and in so many tries.
 SECONDS, MOST_RUNS, TRIES = 0.2, 1000, 3

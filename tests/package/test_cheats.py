@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 import mhc
-import under_test
+import tested
 from conformance import REPEATS, conform
 from kernel_matrix.job import kernel_process
 from kernel_matrix.job.case import RunningCase
 from kernel_matrix.job.case_end import end_of
 from kernel_matrix.job.journal import Journal
 from kernel_matrix.job.kernel_process import DeviceMissingError, KernelProcess, KernelProcessError
-from under_test import MisbehavedError, UnderTest
+from tested import MisbehavedError, UnderTest
 
 HERE = Path(__file__).parent
 SUITE = HERE.parent / "mhc"
@@ -172,7 +172,7 @@ def test_a_cheat_that_says_that_the_device_is_missing_is_red(frame: Frame):
 
 
 def test_a_leak_is_red(frame: Frame, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(under_test, "_SPARE", 16 << 20)
+    monkeypatch.setattr(tested, "_SPARE", 16 << 20)
     assert "MiB more after a few runs" in red(frame, "leaks")
     frame.conform("honest")
 

@@ -25,7 +25,7 @@ from kernel_matrix.job.journal import Journal
 from mhc.backends import load
 from mhc.backends.reference import read
 from mhc.backends.reference.kernel import Kernel
-from under_test import UnderTest
+from tested import UnderTest
 
 CASES = [
     {

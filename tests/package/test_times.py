@@ -8,7 +8,7 @@ import torch
 import times
 from mhc.ops.expand import ExpandInputs, ExpandOutputs
 from tensors import to_numpy
-from under_test import MisbehavedError
+from tested import MisbehavedError
 
 INPUTS = ExpandInputs(torch.arange(6.0).reshape(3, 2), 2)
 

@@ -336,7 +336,7 @@ def same_float(right: int, got: int, width: int, name: str, source: int) -> bool
 
 
 def main() -> None:
-    for family in FAMILIES:
+    for family in sys.argv[1:] or FAMILIES:
         for form, code, constant in forms(family):
             name = form.split()[1]
             if name in NOTHING or common(name) not in library.handler_names():

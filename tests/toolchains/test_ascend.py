@@ -120,6 +120,7 @@ def test_lowered_is_said_only_of_a_kernel_that_stores_something(toolchain, backe
     assert text.count("REFUSED") == faults
 
 
+@pytest.mark.nightly
 def test_a_case_is_lowered_and_no_better(tmp_path, matrix):
     case = "ascend/ascend910b2/triton-ascend-3.2/mhc_post.forward/tokens7-streams4-hidden200-bf16-scale1-seed0"
     command = [sys.executable, "-m", "kernel_matrix", "run", "--executor", "venv", "--case", case]

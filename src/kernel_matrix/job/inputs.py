@@ -40,9 +40,16 @@ def normal(key: str, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
 
 def nudge(key: str, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return ``values``, each off by one rounding error of fp32 (a relative 2**-24); ``key`` determines up or down."""
-    up, down = 1.0 + 2.0**-24, 1.0 - 2.0**-24
-    nudged: npt.NDArray[np.float64] = values * np.where(_totals(f"{key}/nudge", values.shape) < _MEAN, down, up)
+    words = _generator(f"{key}/nudge").random_raw(-(-values.size // 64)).astype("<u8")
+    ups = np.unpackbits(words.view(np.uint8), count=values.size).reshape(values.shape)
+    nudged = np.multiply(2.0**-23, ups, dtype=np.float64)
+    nudged += 1.0 - 2.0**-24
+    nudged *= values
     return nudged
+
+
+def _generator(key: str) -> np.random.Philox:
+    return np.random.Philox(key=int.from_bytes(hashlib.sha256(key.encode()).digest()[:16], "little"))
 
 
 def _totals(key: str, shape: tuple[int, ...]) -> npt.NDArray[np.uint64]:
@@ -50,8 +57,7 @@ def _totals(key: str, shape: tuple[int, ...]) -> npt.NDArray[np.uint64]:
 
     The four quarters of a 64-bit word are added as two pairs at once: a word holds two sums of 17 bits side by side.
     """
-    seed = int.from_bytes(hashlib.sha256(key.encode()).digest()[:16], "little")
-    words = np.random.Philox(key=seed).random_raw(math.prod(shape))
+    words = _generator(key).random_raw(math.prod(shape))
     totals = words & _EVEN_QUARTERS
     words >>= _QUARTER
     words &= _EVEN_QUARTERS

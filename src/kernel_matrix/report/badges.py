@@ -92,7 +92,7 @@ def of_lane(lane: Lane) -> tuple[str, str]:
         return f"{red} of {lane.cells}{_stale(lane)}", RED_COLOUR
     known = _known(lane.by_evidence)
     color = GREY
-    if any(_current(lane.by_evidence, lane.stale_by_evidence, level) for level in KNOWN if level != "told"):
+    if any(_current(lane.by_evidence, lane.stale_by_evidence, level) for level in KNOWN):
         color = GREEN if _current(lane.by_evidence, lane.stale_by_evidence, "ran") else BLUE
     return f"{', '.join(known) or 'nothing known'} of {lane.cells}{_stale(lane)}", color
 

@@ -18,6 +18,7 @@ from kernel_matrix.machines.row_plan import RowPlan
 from kernel_matrix.machines.rows import Row
 
 NAMES = tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
+PLAN = "build/plan.json"  # the file of the rows, which every job of a service has
 _FEWEST_ROWS = 3  # for which an image is passed on: saving, sending, fetching and loading it takes minutes, too
 _SETUP_MINUTES = 20  # for environments and the upload of results, which the job's own limit does not count
 
@@ -30,8 +31,12 @@ def render(name: str, matrix: Matrix, row_plan: RowPlan) -> str:
 
 def command_of(row: Row) -> str:
     """Return the command that every service runs for a row, as the harness was started here: a person types it too."""
-    words = ["run", "--platform", row.platform, "--plan", "build/plan.json", "--row", row.id]
-    return line_here(command(words))
+    return line_here(command(["run", "--platform", row.platform, "--plan", PLAN, "--row", row.id]))
+
+
+def report_command() -> str:
+    """Return the command that makes the report of all rows."""
+    return line_here(command(["report", "--plan", PLAN, "build/results"]))
 
 
 def started(row_plan: RowPlan) -> list[Row]:

@@ -51,11 +51,10 @@ class FuzzedCase(RunningCase):
 class Asked(Running):
     """Run the cases that come through a pipe, and journal the start and the end of each."""
 
-    def __init__(self, job: Mapping[str, Any], journal: Journal, process: KernelProcess, log: Path, pipe: Path) -> None:
-        """``process`` runs the kernels under test; that of the baseline logs beside ``log``."""
+    def __init__(self, job: Mapping[str, Any], journal: Journal, process: KernelProcess, pipe: Path) -> None:
+        """``process`` runs the kernels."""
         super().__init__(job, journal, process)
         self._pipe = pipe
-        self._baseline = KernelProcess(process._suite, log.with_name("baseline.txt"))
 
     @pytest.hookimpl
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -69,7 +68,7 @@ class Asked(Running):
             tests.setdefault((case.op, case.direction), []).append(item)
         for asked in self._asked():
             own = tests[asked["op"], asked["direction"]]
-            case = self._case(asked)
+            case = FuzzedCase(self.job, asked, self.journal, self.kernel_process)
             for item in own:
                 item.callspec.params["case"] = case  # type: ignore[attr-defined]
             for place, item in enumerate(own):
@@ -77,21 +76,9 @@ class Asked(Running):
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         return True
 
-    def pytest_sessionfinish(self) -> None:
-        """End the processes."""
-        self._baseline.close()
-        super().pytest_sessionfinish()
-
     def _asked(self) -> Iterator[dict[str, Any]]:
         with self._pipe.open(encoding="utf-8") as pipe:
             yield from map(json.loads, pipe)
-
-    def _case(self, asked: Mapping[str, Any]) -> RunningCase:
-        """Return the case; where the baseline is asked for, it is the kernel under test, in a process of its own."""
-        if not asked["baseline"]:
-            return FuzzedCase(self.job, asked, self.journal, self.kernel_process)
-        job = {**self.job, "backend": asked["baseline"], "interpreted": False}
-        return FuzzedCase(job, {**asked, "action": "run"}, self.journal, self._baseline)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -106,7 +93,6 @@ def pytest_configure(config: pytest.Config) -> None:
     job = json.loads(config.getoption("--job").read_text(encoding="utf-8"))
     file: Path = config.getoption("--journal")
     journal = Journal(file, taken_key(file))
-    log = file.with_name("log.txt")
-    process = KernelProcess(Path(config.args[0]).resolve(), log)
+    process = KernelProcess(Path(config.args[0]).resolve(), file.with_name("log.txt"))
     config.pluginmanager.register(Collecting(job, journal, process))
-    config.pluginmanager.register(Asked(job, journal, process, log, config.getoption("--asked")))
+    config.pluginmanager.register(Asked(job, journal, process, config.getoption("--asked")))

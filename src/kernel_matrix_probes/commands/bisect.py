@@ -1,4 +1,4 @@
-"""Find the published version of a package that changed the state of a probe or a cell."""
+"""Find the version of a package, or the commit, that changed the state of a probe or a cell."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import argparse
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.cli.options import load_project
+from kernel_matrix.run.settings import AUTO, EXECUTORS
 from kernel_matrix.vendors.machine import detect
+from kernel_matrix_probes import commits
 from kernel_matrix_probes.bisect import bisect, state_of_case, state_of_probe
 from kernel_matrix_probes.commands import add_subject_options
 from kernel_matrix_probes.subject import make_subject
@@ -16,14 +18,20 @@ from kernel_matrix_probes.versions import chosen, published
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options: between which versions, and what changes."""
-    add_subject_options(parser)
-    parser.add_argument("--good", required=True, help="a version in the old state")
-    parser.add_argument("--bad", required=True, help="a later version in the new state")
+    add_subject_options(parser, needs_package=False)
+    parser.add_argument("--good", help="a version in the old state")
+    parser.add_argument("--bad", help="a later version in the new state")
+    parser.add_argument("--commits", metavar="GOOD..BAD", help="find the commit instead, by --case in work trees")
+    parser.add_argument("--executor", choices=(AUTO, *EXECUTORS), default=AUTO, help="where the commits are run")
     parser.add_argument("--pin", action="append", default=[], metavar="NAME=VERSION", help="beside it (repeatable)")
 
 
 def main(options: argparse.Namespace) -> int:
-    """Bisect, and print what changed in which version."""
+    """Bisect, and print what changed in which version or commit."""
+    if options.commits:
+        return _bisect_commits(options)
+    if not (options.package and options.good and options.bad):
+        raise UserError("name a package with --good and --bad versions of it, or --commits GOOD..BAD with --case.")
     if bool(options.case) == bool(options.probe) or len(options.probe or ()) > 1:
         raise UserError("bisect follows one thing: name either one --probe or one --case.")
     subject = make_subject(
@@ -46,4 +54,20 @@ def main(options: argparse.Namespace) -> int:
     print(f"  tried {len(point.tried)} of {len(versions)} versions: {', '.join(point.tried)}")
     others = ", ".join(f"{name} {old} -> {new}" for name, (old, new) in point.elsewhere.items())
     print(f"  what else changed between the two environments: {others or 'nothing'}")
+    return 0
+
+
+def _bisect_commits(options: argparse.Namespace) -> int:
+    good, dots, bad = options.commits.partition("..")
+    if not (good and dots and bad and options.case) or options.package or options.probe:
+        raise UserError("--commits GOOD..BAD follows one --case, and no package and no probe.")
+    project = load_project(options)
+    build = project.apart("bisect").build
+    state = commits.state_of_case(project, options.case, detect(), options.executor, build)
+    found = commits.bisect_commits(project.root, build / "tree", good, bad, state)
+    several = len(found.commits) > 1
+    print(f"{options.case}: {found.old} -> {found.new} in {'one of these commits' if several else 'this commit'}")
+    for commit in found.commits:
+        print(f"  {commits.subject_of(project.root, commit)}")
+    print(f"  tried {found.tried} commits")
     return 0

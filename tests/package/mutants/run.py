@@ -27,7 +27,7 @@ from conformance import conform  # noqa: E402
 from kernel_matrix.job.case import RunningCase  # noqa: E402
 from kernel_matrix.job.journal import Journal  # noqa: E402
 from kernel_matrix.job.kernel_process import DeviceMissingError, KernelProcess, KernelProcessError  # noqa: E402
-from under_test import MisbehavedError, UnderTest  # noqa: E402
+from tested import MisbehavedError, UnderTest  # noqa: E402
 
 NOT_RUN = ("import", "lower", "compile")  # stages in which a kernel that fails has computed nothing
 

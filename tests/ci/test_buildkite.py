@@ -1,0 +1,92 @@
+"""Buildkite's pipeline of the docs, with a stand-in of its agents, while the machine of one row dies.
+
+Steps run as Buildkite describes it: an uploaded step follows the step that uploaded it, an agent takes the steps whose
+tags it has, and a step has a checkout of its own and the artifacts that it downloads. Lint checks the steps by Buildkite's
+schema.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ROOT
+from plays import HERE, HOSTED, ROOM, TARGET, documented, let_die, made_environment, repository, variables_of
+from ruamel.yaml import YAML
+
+AGENT = ROOT / "tests" / "ci" / "buildkite"
+AGENTS = {"hosted": {"queue": HOSTED}, "room": {"queue": TARGET, "linux": "true", "room": "true"}}
+IN_ROOM = f"room.good.{TARGET}"
+
+pytestmark = pytest.mark.slow
+
+
+@dataclass
+class Build:
+    """Hold a build: which agent took each step, how it ended, and what it printed."""
+
+    root: Path
+    store: Path
+    agents: dict[str, str] = field(default_factory=dict)
+    statuses: dict[str, int] = field(default_factory=dict)
+    said: str = ""
+
+    def run(self, steps: list[dict[str, Any]]) -> None:
+        """Run steps, and those that they upload."""
+        for step in steps:
+            if "wait" in step:
+                if any(self.statuses.values()) and not step.get("continue_on_failure"):
+                    break
+                continue
+            self.take(step)
+            uploaded = self.store / "uploaded.yml"
+            if uploaded.exists():
+                more = YAML(typ="safe").load(uploaded)["steps"]
+                uploaded.unlink()
+                self.run(more)
+
+    def take(self, step: dict[str, Any]) -> None:
+        """Let the agent run a step that has its tags. Without one, the step expires."""
+        label, asked = step["label"], step["agents"].items()
+        self.agents[label] = next((name for name, tags in AGENTS.items() if asked <= tags.items()), "none")
+        if self.agents[label] == "none":
+            return
+        folder = self.store / "checkouts" / label
+        subprocess.run(["git", "clone", "--quiet", self.root, folder], check=True)
+        if made := made_environment():
+            (folder / ".venv").symlink_to(made)
+        env = {**variables_of(AGENT), "STORE": str(self.store)}
+        uploads = [["buildkite-agent", "artifact", "upload", pattern] for pattern in step.get("artifact_paths", [])]
+        for command in (["bash", "-ec", "\n".join(step["command"])], *uploads):
+            done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+            self.statuses.setdefault(label, done.returncode)
+            self.said += f"{label}: {done.stdout}{done.stderr}\n"
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory) -> Build:
+    """Run the pipeline of the docs, in which the machine of the other room dies."""
+    folder = tmp_path_factory.mktemp("buildkite")
+    made = Build(let_die(repository(folder / "package", HERE, ROOM), "room"), folder / "store")
+    made.store.mkdir()
+    made.run(documented("### Buildkite")["steps"])
+    return made
+
+
+def test_each_row_runs_on_an_agent_with_its_labels_and_the_report_runs_after_all(build):
+    assert build.statuses == {"plan": 0, "here.good": 0, IN_ROOM: -9, "report": 1}, build.said
+    assert build.agents == {"plan": "hosted", "here.good": "hosted", IN_ROOM: "room", "report": "hosted"}
+    assert list(build.agents)[-1] == "report"
+
+
+def test_a_row_that_died_is_missing_in_a_report_that_has_the_results_of_the_other(build):
+    site = build.store / "artifacts" / "build" / "site"
+    cells = {cell["id"].split("/")[0]: cell for cell in json.loads((site / "compat.json").read_text())["cells"]}
+    assert cells["here"]["state"] == "pass"
+    assert cells["room"]["state"] == "missing"
+    for name in ("index.html", "badge.svg", f"badges/here.{TARGET}.good.svg", f"badges/room.{TARGET}.good.svg"):
+        assert (site / name).exists(), name
