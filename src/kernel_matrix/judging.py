@@ -150,7 +150,7 @@ def _judged(
     from kernel_matrix.store.records import Jobs
 
     jobs = Jobs(connection)
-    verdicts.judge(connection, columns, presence, loaded.samples)
+    verdicts.judge(connection, columns, presence, loaded.samples, project.matrix.resources, project.root)
     in_journal = judged.set_aside(connection, columns)
     foreign = load.foreign(connection)
     ended: tuple[RuleState, ...] = ()
