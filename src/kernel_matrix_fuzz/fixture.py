@@ -76,7 +76,7 @@ class _Case:
 
 
 class _Fuzzed(Comparer):
-    """What compares the numbers of one case: it draws the unusual values, and views in place of whole arrays."""
+    """Compare the numbers of one case, for which the test draws unusual values, and views in place of whole arrays."""
 
     def __init__(self, of_test: Comparer, case: _Case) -> None:
         super().__init__(f"{of_test.key}/{case.name}", None)

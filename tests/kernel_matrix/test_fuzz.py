@@ -12,6 +12,8 @@ from conftest import ROOT, harness
 
 from kernel_matrix import pipeline
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.config.concern import concerned
+from kernel_matrix.config.reads import differences
 from kernel_matrix.report import checks
 from kernel_matrix_fuzz.run import Wish, repeat, search
 
@@ -112,6 +114,16 @@ def test_what_cannot_be_searched_is_said_in_one_sentence_with_status_2(faulty):
     done = harness("fuzz", *file)
     assert (done.returncode, done.stdout) == (2, "")
     assert "fuzz.sizes.tokens.most" in done.stderr
+
+
+def test_neither_the_section_nor_the_fuzzer_makes_a_result_stale(matrix):
+    assert (
+        concerned(matrix, ["src/kernel_matrix_fuzz/run.py", "src/kernel_matrix_fuzz/inside/plugin.py"]).everything == ""
+    )
+    text = (ROOT / "matrix.yaml").read_text()
+    changed = differences(text, text.replace("tokens: { most: 300 }", "tokens: { most: 301 }"), "matrix.yaml")
+    assert changed is not None
+    assert not changed.everything
 
 
 # A test of a package without an adapter. The kernel is wrong for rows of 17, and for a negative zero.
