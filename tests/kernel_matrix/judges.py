@@ -13,7 +13,7 @@ from typing import Any
 
 from kernel_matrix import judging
 from kernel_matrix.audit import audit
-from kernel_matrix.config.model import Matrix
+from kernel_matrix.config.model import Matrix, Resource
 from kernel_matrix.config.plan import Case, Cell, Job, Plan, outputs_not_named
 from kernel_matrix.diagnosis import Rule
 from kernel_matrix.judge import verdicts
@@ -102,7 +102,12 @@ def audited(project: Project, planned: Plan) -> list[str]:
 
 @contextlib.contextmanager
 def judged(
-    plan: Plan, records: Iterable[Record], present: Present | None = None, broken: Iterable[str] = ()
+    plan: Plan,
+    records: Iterable[Record],
+    present: Present | None = None,
+    broken: Iterable[str] = (),
+    resources: Sequence[Resource] = (),
+    root: Path = Path(),
 ) -> Iterator[Judged]:
     """Judge records as those of one file, in a database of their own."""
     with database() as connection:
@@ -113,22 +118,22 @@ def judged(
         add_records(connection, "records of a test", records)
         samples.add(records)
         planned = of_plan(plan)
-        verdicts.judge(connection, planned, present, samples)
+        verdicts.judge(connection, planned, present, samples, resources, root)
         loaded = Loaded((), tuple(broken), {}, (), samples)
         notes = (*([present.note] if present and present.note else []), *outputs_not_named(plan))
         yield Judged(connection, planned, plan.package, plan.tier, loaded, Jobs(connection), notes, presence=present)
 
 
-def compare(plan: Plan, records: Iterable[Record], present: Present | None = None) -> Found:
+def compare(plan: Plan, records: Iterable[Record], present: Present | None = None, **limits: Any) -> Found:
     """Return all verdicts of records."""
-    with judged(plan, records, present) as results:
+    with judged(plan, records, present, **limits) as results:
         return found(results)
 
 
-def judge(case: Case, records: Iterable[Record], present: Present | None = None) -> Verdict:
+def judge(case: Case, records: Iterable[Record], present: Present | None = None, **limits: Any) -> Verdict:
     """Return the verdict of one case, where no other case is planned."""
     alone = Plan("package", "quick", (Job(case.cell.platform, case.cell.toolchain, (case,)),))
-    [verdict] = compare(alone, records, present).verdicts
+    [verdict] = compare(alone, records, present, **limits).verdicts
     return verdict
 
 
@@ -153,7 +158,7 @@ def write_site(
     **others: Any,
 ) -> Document:
     """Write the site of records and return its document; its summary is the difference from the site ``against``."""
-    with judged(plan, records, present, broken) as results:
+    with judged(plan, records, present, broken, matrix.resources) as results:
         sources = Sources(matrix, results, rules)
         whole = document(sources, **others)
         changes = difference(read_site(against).outline, whole) if against else None

@@ -8,7 +8,7 @@ from random import Random
 import pyarrow as pa
 import pytest
 from conftest import ROOT
-from worlds import as_audited, world
+from worlds import RESOURCES, as_audited, world
 
 from kernel_matrix import judging, pipeline
 from kernel_matrix.audit import _present
@@ -80,7 +80,7 @@ def judged(connection, seeds):
         enter(connection, [file for _, files, _ in group for file in files])
         samples = Samples(Bounds())
         samples.add([record for _, files, _ in group for file in files for record in file])
-        judge(connection, of_plan(whole), group[0][2], samples)
+        judge(connection, of_plan(whole), group[0][2], samples, RESOURCES)
         of_steps = dict(zip((case.id for case in whole.cases), verdicts_of(connection), strict=True))
         for one in group:
             same_as_audited(*one, of_steps)
@@ -122,6 +122,7 @@ RULES = (
     *("by matrix.yaml the action", "the record owes max_abs", "the device of its job runs", "missed"),
     *("this job says that it caught", "are impossible", "injected no fault", ": the other results have it"),
     *("its samples and its max_abs cannot", "its samples are further from those of the other results"),
+    *("the code needs 40 registers", "the code needs 4 spills", "owe registers of the code", "owe spills of the code"),
 )
 
 

@@ -16,7 +16,7 @@ from kernel_matrix.audit.planned import Facts
 from kernel_matrix.audit.raw import Raw
 from kernel_matrix.audit.states import Judge, Now
 from kernel_matrix.config.concern import Concerned
-from kernel_matrix.config.model import Exclusion, Expectation
+from kernel_matrix.config.model import Exclusion, Expectation, Resource
 from kernel_matrix.config.owed import Owed
 from kernel_matrix.config.plan import Case, Cell, Job, Plan
 from kernel_matrix.results.present import Pins, Present
@@ -51,6 +51,12 @@ _EXPECTATIONS = [
     Expectation(outcome="fail", match="is over", reason="It is not exact.", versions=["compiler<2"], **_NEXT_YEAR),
 ]
 _EXCLUSION = Exclusion(reason="It is not wanted here.", until="2027-01-01", **_SHARED)
+_OF_TESTS = {"source": "chosen for the tests of the judge"}
+RESOURCES = [
+    Resource(where={"platform": ["cuda", "metal"]}, registers=32, only_compiled=True, **_OF_TESTS),
+    Resource(where={"target": "sm_90", "dtype": "bf16"}, registers=64, **_OF_TESTS),
+    Resource(where={"direction": "forward", "toolchain": "two"}, spills=0, only_compiled=True, **_OF_TESTS),
+]
 # Figures with the right limits, that those of other machines do not have.
 _ODD = [
     {"floor_max_abs": 1e-5, "floor_rel_fro": 1e-5},
@@ -188,7 +194,11 @@ def _record(random: Random, case: Case, faulty: float, carries: bool) -> Record:
         return Record(case.id, random.choice(["excluded", "excluded", "missing"]), message=message)
     if kind == "compile" or action == "compile":
         facts = {"artifact.kind": random.choice(["cubin", "cubin", "hip-source", ""])}
-        metrics = {"artifact.bytes": random.choice([9.0, 9.0, 900.0, 0.0]), "artifact.registers": 32.0}
+        metrics = {
+            "artifact.bytes": random.choice([9.0, 9.0, 900.0, 0.0]),
+            "artifact.registers": random.choice([32.0] * 9 + [40.0]),
+        }
+        metrics |= random.choice([*[{"artifact.spills": 0.0}] * 9, {"artifact.spill_bytes": 4.0}, {}])
         return Record(case.id, "pass", "compile", attempts=attempts, facts=facts, metrics=metrics)
     metrics = _metrics(random, case, carries, odd=random.random() < faulty / 2)
     facts = {"inputs.sha256": random.choices(["a" * 16, "b" * 16, ""], [90, 7, 3])[0]}
@@ -334,6 +344,7 @@ def content(plan: Plan) -> dict[str, Any]:
         "ops": {next(iter(cells)).op: {"sums": whole.sums, "outputs": dict.fromkeys(directions, whole.outputs)}},
         "platforms": {name: {**of, "toolchains": [*of["toolchains"].values()]} for name, of in platforms.items()},
         "toolchains": {name: {"requires": pins.requires} for name, pins in PRESENT.toolchains.items()},
+        "resources": [entry.model_dump() for entry in RESOURCES],
         "exclusions": _rules(plan, [_EXCLUSION], lambda case: [case.exclusion]),
         "expectations": _rules(plan, _EXPECTATIONS, lambda case: case.expectations),
     }

@@ -14,6 +14,7 @@ from kernel_matrix.audit.beside import far_off, has_impossible_samples, lacking
 from kernel_matrix.audit.canaries import faulty
 from kernel_matrix.audit.planned import Facts, holds
 from kernel_matrix.audit.raw import Raw, is_asserted
+from kernel_matrix.audit.resources import state_by_code
 from kernel_matrix.base.patterns import is_found
 from kernel_matrix.base.versions import satisfies
 from kernel_matrix.config.model import ASSERTED
@@ -144,12 +145,22 @@ class Judge:
             else:
                 proven = "held" if _only_asserts(raw) else "pass"
                 good = "error" if self._is_doubtful(case, raw, stale=stale) else proven
-            return good if good == "error" else "fixed" if expected else "flaky" if raw.attempts else good
+            good = good if good == "error" else self._by_code(case, stale=stale) or good
+            return good if good in ("error", "fail") else "fixed" if expected else "flaky" if raw.attempts else good
         for rule in expected:
             same = (rule["outcome"], rule["stage"] or "") == (raw.outcome, raw.stage)
             if same and is_found(rule["match"], raw.text):
                 return "known"
         return raw.outcome
+
+    def _by_code(self, case: str, *, stale: bool) -> str:
+        """Return the state that the limits of resources give to a case that passes; empty where it stays as it is."""
+        if not self.matrix["resources"]:
+            return ""
+        taken = [raw for raw in self.raws[case] if not self._has_other_inputs(case, raw)]
+        now = [raw for raw in taken if self.fresh[id(raw)] is not False]
+        root = self.now.checkout.root if self.now.checkout else None
+        return state_by_code(self.matrix["resources"], case, self.cases[case], now, taken if stale else [], root)
 
     def _is_over(self, until: str, versions: Mapping[str, str]) -> bool:
         """Return whether an expectation has ended: after a day, or with a version."""

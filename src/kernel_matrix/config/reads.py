@@ -177,7 +177,7 @@ _NONE: Mapping[str, Any] = {}
 # What no job gets to know: who runs what where, what people expect of results, and how reports show them.
 _UNREAD = {
     # The last three are compared part by part.
-    "": ("start", "ci", "expectations", "exclusions", "bench", "fuzz", "toolchains", "platforms", "ops"),
+    "": ("start", "ci", "expectations", "exclusions", "resources", "bench", "fuzz", "toolchains", "platforms", "ops"),
     "package": ("directions", "baseline", "probes", "rules", "sweeps", "checks", "distributions", "companions"),
     # The lock's content and the versions of an environment are held to the record itself.
     "toolchain": ("requires", "ops"),

@@ -23,7 +23,10 @@ MEANING: dict[State, tuple[str, str]] = {
     "known": ("#b7791f", "fails exactly as matrix.yaml expects, with its reason"),
     "flaky": ("#d9730d", "passed only on a repeat"),
     "fixed": ("#a626a4", "passes although matrix.yaml expects it to fail: take the expectation out"),
-    "fail": ("#cf222e", "ran, and a number is outside its error budget, or an assertion does not hold"),
+    "fail": (
+        "#cf222e",
+        "a number is outside its budget, an assertion does not hold, or the code is over a limit",
+    ),
     "error": ("#8c1d18", "none of its numbers count: the stage says where it stopped, and the message why"),
     "missing": ("#5b1a66", "planned, and no result came, or it was refused"),
     "unavailable": ("#8a939c", "no such hardware here, and nothing to compile without it; or the suite skips its test"),

@@ -10,7 +10,7 @@ from kernel_matrix.config.document import Fault
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Plan
 
-_OF_FILES = (files.package, files.locks, files.containers, files.links)
+_OF_FILES = (files.package, files.locks, files.containers, files.last_results, files.links)
 _OF_NAMES = (
     names.directions,
     names.toolchains,
@@ -25,7 +25,7 @@ _OF_NAMES = (
     rules.places,
     rules.expectations,
 )
-_OF_THE_PLAN = (planned.cases, planned.chosen_cases, planned.sentinels)
+_OF_THE_PLAN = (planned.cases, planned.chosen_cases, planned.sentinels, planned.resources)
 
 
 def reference_faults(matrix: Matrix, root: Path) -> Iterator[Fault]:

@@ -26,7 +26,7 @@ CELL_KEYS = ("platform", "target", "toolchain", "op", "direction")
 
 def places(matrix: Matrix) -> Iterator[Fault]:
     """Yield the keys and values of a rule's ``where`` that nothing in matrix.yaml has."""
-    for section, index, rule in matrix.rules:
+    for section, index, rule in (*matrix.rules, *(("resources", *entry) for entry in enumerate(matrix.resources))):
         yield from _where(matrix, (section, index, "where"), rule.where)
 
 

@@ -1,8 +1,8 @@
 -- The state of every planned case.
 --
 -- An excluded case is excluded, and says how it ended if it was tried all the same. A case without a result is missing,
--- and so is one of which every result was refused. What passes is an error if its proof is doubted, fixed if it is
--- expected to fail, flaky if it was tried before, and else a pass or the less that it proves. What fails is known if it
+-- and so is one of which every result was refused. What passes is an error if its proof is doubted, a fail if its
+-- code needs more than a limit allows, an error if it owes what a limit is of, fixed if it is expected to fail, flaky if it was tried before, and else a pass or the less that it proves. What fails is known if it
 -- is expected to.
 CREATE OR REPLACE TEMP TABLE answers AS
 WITH tried AS (  -- the worst result of each excluded case
@@ -20,7 +20,7 @@ other_inputs AS (  -- the first refused result of each case
 known AS (
     SELECT p.planned, p.exclusion, x.reason AS exclusion_reason, t.outcome AS tried, tc.message AS tried_message,
            d.record, d.outcome, d.stale, c.message, c.attempts, r.record AS first_refused, r.digest, r.common,
-           f.reached, f.doubt, e.pending, e.matching, coalesce(e.ended, []) AS ended
+           f.reached, f.doubt, u.over, u.owes, e.pending, e.matching, coalesce(e.ended, []) AS ended
     FROM planned p
     LEFT JOIN plan_exclusions x USING (exclusion)
     LEFT JOIN tried t USING (planned)
@@ -29,6 +29,7 @@ known AS (
     LEFT JOIN cases c ON c.record = d.record
     LEFT JOIN other_inputs r USING (planned)
     LEFT JOIN proof f USING (planned)
+    LEFT JOIN resources u USING (planned)
     LEFT JOIN expected e USING (planned)
 ),
 judged AS (
@@ -37,6 +38,8 @@ judged AS (
         WHEN record IS NULL OR outcome IN ('excluded', 'missing') THEN 'missing'
         WHEN outcome = 'unavailable' THEN 'unavailable'
         WHEN outcome = 'pass' AND doubt IS NOT NULL THEN 'error'
+        WHEN outcome = 'pass' AND over IS NOT NULL THEN 'fail'
+        WHEN outcome = 'pass' AND len(owes.arguments) > 0 THEN 'error'
         WHEN outcome = 'pass' AND pending IS NOT NULL THEN 'fixed'
         WHEN outcome = 'pass' AND len(attempts) > 0 THEN 'flaky'
         WHEN outcome = 'pass' AND reached IN ('lowered', 'compiled', 'held') THEN reached
@@ -46,7 +49,7 @@ judged AS (
     FROM known
 )
 SELECT planned, state,
-    CASE WHEN outcome = 'fail' OR state IN ('fixed', 'flaky', 'lowered', 'compiled', 'held', 'pass')
+    CASE WHEN outcome = 'fail' OR state IN ('fail', 'fixed', 'flaky', 'lowered', 'compiled', 'held', 'pass')
          THEN CASE WHEN exclusion >= 0 THEN 'planned' ELSE reached END ELSE 'planned' END AS evidence,
     CASE
         WHEN exclusion >= 0 THEN CASE
@@ -57,7 +60,8 @@ SELECT planned, state,
         WHEN record IS NULL THEN because('other_inputs', [digest, common])
         WHEN outcome = 'excluded' THEN because('excluded_there', [])
         WHEN outcome IN ('missing', 'unavailable') THEN because('says', [message])
-        WHEN state = 'error' AND outcome = 'pass' THEN doubt
+        WHEN state = 'error' AND outcome = 'pass' THEN coalesce(doubt, owes)
+        WHEN state = 'fail' AND outcome = 'pass' THEN over
         WHEN state = 'fixed' THEN because('fixed', [pending])
         WHEN state = 'flaky' THEN because('flaky', attempts)
         WHEN outcome = 'pass' THEN because('', [])

@@ -1,0 +1,50 @@
+-- What the code of a case needs may not be more than a limit of matrix.yaml allows, or than its last value allows.
+--
+-- A run says nothing of the code: the figures of a case are those of any accepted result that has them. Where the
+-- deciding result is not stale, a stale one does not count. Source is no code. Of several the largest counts. A case of
+-- which a limited figure is not known owes it, unless the limit is for compiled code alone and there is none.
+CREATE OR REPLACE TEMP MACRO name_in(figures, keys) AS
+    list_filter(keys, lambda key: figures['artifact.' || key] IS NOT NULL)[1];
+
+CREATE OR REPLACE TEMP TABLE resources AS
+WITH held AS (  -- of each figure of a case the last entry that names it
+    SELECT d.planned, d.stale > 0 AS is_stale, l.*, c.id || '/' || n.name AS id
+    FROM deciding d JOIN planned p USING (planned)
+    JOIN resource_cells rc ON rc.cell = p.cell
+    JOIN resource_names rn ON rn.named = p.named AND rn.entry = rc.entry
+    JOIN resource_limits l ON l.entry = rc.entry
+    JOIN plan_cells c ON c.cell = p.cell JOIN plan_names n ON n.named = p.named
+    WHERE d.outcome = 'pass'
+    QUALIFY row_number() OVER (PARTITION BY d.planned, l.figure, l.kind ORDER BY l.entry DESC) = 1
+),
+said AS (
+    SELECT h.*, c.figures, a.stale, c.figures IS NOT NULL AS is_code, name_in(c.figures, h.keys) AS key,
+           c.figures['artifact.' || name_in(c.figures, h.keys)] AS needed,
+           z.figures['artifact.' || name_in(z.figures, h.keys)] AS before
+    FROM held h JOIN accepted a USING (planned)
+    LEFT JOIN (SELECT record, figures FROM cases WHERE kind <> '' AND NOT ends_with(kind, '-source')) c USING (record)
+    LEFT JOIN last_figures z ON z.last = h.last AND z.id = h.id
+    WHERE a.outcome = 'pass' AND (a.stale = 0 OR h.is_stale)
+),
+compared AS (
+    SELECT *, bool_or(is_code) OVER same AS is_compiled, CASE kind WHEN 'limit' THEN value ELSE value * before END AS most
+    FROM said WHERE kind = 'limit' OR before IS NOT NULL
+    WINDOW same AS (PARTITION BY planned, figure, kind)
+    QUALIFY row_number() OVER (
+        PARTITION BY planned, figure, kind ORDER BY needed IS NULL, stale > 0, needed DESC) = 1
+),
+named AS (  -- of several kernels in a case the one that needs most
+    SELECT *, substring(list_filter(map_keys(figures), lambda name:
+        ends_with(name, '_' || key) AND figures[name] = needed
+        AND figures[left(name, -len(key)) || 'bytes'] IS NOT NULL)[1], 10) AS kernel
+    FROM compared
+)
+SELECT planned,
+    arg_min(because('over_resource', [
+        figure, needed::VARCHAR, most::VARCHAR, entry::VARCHAR, coalesce(before::VARCHAR, ''),
+        coalesce(left(kernel, -len(key) - 1), ''),
+        coalesce(figures['artifact.' || coalesce(left(kernel, -len(key)), '') || 'line']::VARCHAR, '')
+    ]), entry) FILTER (needed > most) AS over,
+    because('owes_resources', coalesce(list(DISTINCT figure ORDER BY figure)
+        FILTER (needed IS NULL AND (is_compiled OR NOT only_compiled)), [])) AS owes
+FROM named GROUP BY planned;
