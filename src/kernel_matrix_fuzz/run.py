@@ -28,7 +28,7 @@ from kernel_matrix_fuzz.section import section_of
 from kernel_matrix_fuzz.space import space_of
 from kernel_matrix_fuzz.worker import Worker, WorkerError
 
-_LEAST = 30.0  # seconds that a cell is searched at least
+_LEAST = 45.0  # seconds that a cell is searched at least
 
 Say = Callable[[str], None]
 
@@ -63,9 +63,12 @@ def search(project: Project, wish: Wish, say: Say) -> bool:
     """
     whole, project = project, _own(project)
     known = [names.read(project.matrix, name) for name in section_of(project.matrix).known]
-    cells = [(lane, case) for lane in _lanes(project, wish, wish.ops, say) for case in lane.cases]
-    random.Random(wish.seed).shuffle(cells)  # noqa: S311 (no secret: the seed decides)
-    say(f"seed {wish.seed}, {len(cells)} cells, {wish.seconds / 60:g} minutes")
+    order = random.Random(wish.seed)  # noqa: S311 (no secret: the seed decides)
+    lanes = _lanes(project, wish, wish.ops, say)
+    order.shuffle(lanes)
+    cells = [(lane, order.sample(lane.cases, len(lane.cases))) for lane in lanes]
+    count = sum(len(cases) for _, cases in cells)
+    say(f"seed {wish.seed}, {count} cells, {wish.seconds / 60:g} minutes")
     began, results = time.time(), []
     for result in _results(project, wish, known, cells, say):
         results.append(result)
@@ -73,32 +76,31 @@ def search(project: Project, wish: Wish, say: Say) -> bool:
         if result.finding:
             again = command(["fuzz", *whole.options, *result.lane.options, "--case", result.finding.name])
             say(words(project.matrix.ops[result.case.cell.op], result.finding, again))
-    note = f"seed {wish.seed}; {wish.seconds / 60:g} minutes for {len(results)} of {len(cells)} cells"
+    note = f"seed {wish.seed}; {wish.seconds / 60:g} minutes for {len(results)} of {count} cells"
     check = check_of(project, results, began, note)
     say(f"written: {checks.write(check, whole.build, f'fuzz-{_digest(wish)}')}")
     return any(result.finding for result in results)
 
 
 def _results(
-    project: Project, wish: Wish, known: Sequence[Tried], cells: Sequence[tuple[Lane, Case]], say: Say
+    project: Project, wish: Wish, known: Sequence[Tried], cells: Sequence[tuple[Lane, Sequence[Case]]], say: Say
 ) -> Iterator[Searched]:
     """Search one cell after the other until the time is over: each gets an equal part, and some seconds at least."""
-    left = wish.seconds
+    left, waiting = wish.seconds, sum(len(cases) for _, cases in cells)
     with load_executor(wish.executor) as prepare:
-        for place, (lane, case) in enumerate(cells):
-            if left <= 0:
-                say(f"{len(cells) - place} cells were not tried: the time is over")
-                return
-            seconds = min(left, max(_LEAST, left / (len(cells) - place)))
+        for lane, cases in cells:
             try:
                 with _worker(lane, prepare) as worker:
-                    one = Search(worker, case, space_of(project.matrix, case.cell, lane.entry), wish.seed)
-                    result = _searched(lane, one, known, seconds)
+                    for case in cases:
+                        if left <= 0:
+                            say(f"{waiting} cells were not tried: the time is over")
+                            return
+                        one = Search(worker, case, space_of(project.matrix, case.cell, lane.entry), wish.seed)
+                        result = _searched(lane, one, known, min(left, max(_LEAST, left / waiting)))
+                        left, waiting = left - result.seconds, waiting - 1
+                        yield result
             except WorkerError as error:
-                say(f"{case.cell.id}: not searched: {error}")
-                continue
-            left -= result.seconds
-            yield result
+                say(f"{lane.name}: not searched: {error}")
 
 
 def _digest(wish: Wish) -> str:
