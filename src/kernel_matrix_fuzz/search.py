@@ -21,7 +21,7 @@ from kernel_matrix_fuzz.space import Space
 from kernel_matrix_fuzz.worker import Worker, WorkerError
 
 _ENDLESS = 10**7  # cases: the time ends the search
-_SEARCHING = 0.75  # of the time; the rest is for shrinking
+_SEARCHING, _SHRINKING = 0.75, 0.9  # of the time, until the search and the shrinking end
 _CLASS = re.compile(r"(\w+\.)+\w+(Error|Exception): ")
 PASSED, FAILED, NOT_JUDGED, KNOWN, NOT_TRIED = "passed", "failed", "not judged", "known", "not tried"
 
@@ -89,7 +89,7 @@ class Search:
         return self.worker.matrix
 
     def run(self, known: Iterable[Tried], seconds: float) -> Finding | None:
-        """Try the known cases, then others for three quarters of the time; what is left is for shrinking a failure.
+        """Try the known cases, then others for three quarters of the time; the rest is for shrinking and repeating.
 
         Raises:
             WorkerError: the cases of the cell are not judged here.
@@ -104,7 +104,7 @@ class Search:
                     return self._repeated(self._finding(tried, tried, is_smallest=False))
                 if tried is usual and verdict.state == NOT_JUDGED:
                     raise WorkerError(verdict.message)  # its device is not here
-            found = self._searched(end, began + seconds)
+            found = self._searched(end, began + seconds * _SHRINKING)
         except _OverError:
             return None
         return found and self._repeated(found)
