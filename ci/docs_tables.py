@@ -23,15 +23,18 @@ from packaging.version import Version
 from sweep_tables import escaped
 
 from kernel_matrix.config.load import load
-from kernel_matrix.config.model import Rule, as_list
+from kernel_matrix.config.model import Matrix, Rule, as_list
 from kernel_matrix.config.plan import plan
+from kernel_matrix.machines.row_plan import RowPlan
+from kernel_matrix.machines.rows import estimate
 from kernel_matrix.report import checks
 from kernel_matrix.report.words import MEANING
+from kernel_matrix.results import history
 from kernel_matrix.store import names, schema, views
 from kernel_matrix.store.load import collect
 from kernel_matrix.store.record import versions_of
-from kernel_matrix_ci import services
-from kernel_matrix_ci.event_plan import make_row_plan
+from kernel_matrix_ci import cost, services
+from kernel_matrix_ci.event_plan import Known, make_row_plan
 from kernel_matrix_probes.expected import judge_all
 from kernel_matrix_probes.probe import Probe, Window, load_probes
 
@@ -101,10 +104,11 @@ def events(_: str) -> str:
             event.tier,
             ", ".join(f"`{one}`" for one in event.toolchains) if event.toolchains else "all",
             "tried too" if event.excluded else "left out",
+            f"{event.minutes:g}" if event.minutes else "no limit",
         )
         for name, event in load(ROOT / "matrix.yaml").ci.events.items()
     ]
-    return markdown(("`ci.events`", "tier", "toolchains", "excluded cases"), lines)
+    return markdown(("`ci.events`", "tier", "toolchains", "excluded cases", "machine minutes"), lines)
 
 
 # Minutes on two shared cores (docs/containers.md): making the image of a platform, saving one, and loading one with the
@@ -113,21 +117,42 @@ IMAGE_MINUTES = {"cpu-llvm": 6.8, "cuda": 5.4, "rocm": 6.4, "intel": 10.5, "webg
 SAVE_MINUTES, LOAD_MINUTES = 1.4, 1.7
 
 
-def images(_: str) -> str:
-    """Return the machine minutes of an event's images, if each row makes its own and if they are passed on."""
-    matrix, lines = load(ROOT / "matrix.yaml"), []
-    for event in ("pull_request", "main"):
-        made = make_row_plan(matrix, plan(matrix, matrix.ci.events[event].tier), {}, event=event)
-        rows = Counter(row.platform for row in services.started(made) if not row.own)
-        rows = Counter({name: count for name, count in rows.items() if matrix.platforms[name].container})
-        once = services.images(matrix, made)
+def hours(_: str) -> str:
+    """Return the machine minutes of an event: before images were passed on and a budget held, and now."""
+    matrix, seconds, lines = load(ROOT / "matrix.yaml"), history.read(RESULTS).seconds, []
+    for event in ("pull_request", "main", "nightly"):
+        asked = matrix.ci.events[event]
+        planned = plan(matrix, asked.tier)
+        without = {**matrix.ci.events, event: asked.model_copy(update={"minutes": None})}
+        ci = matrix.ci.model_copy(update={"events": without})
+        before = make_row_plan(matrix.model_copy(update={"ci": ci}), planned, Known(seconds), event=event)
+        # A row that gets an image loads it; the first one of a platform without makes it.
+        setup = dict.fromkeys(services.images(matrix, before), 60 * LOAD_MINUTES)
+        setup = {**{name: 60 * minutes for name, minutes in IMAGE_MINUTES.items()}, **setup}
+        now = make_row_plan(matrix, planned, Known(seconds, setup=setup), event=event)
+        guess = estimate(matrix, planned.cases, seconds)
+        first, last = (cost.total(cost.by_lane(made, guess, seconds)) for made in (before, now))
+        rows, passed = _with_image(matrix, before), _minutes_of_images(matrix, now)
         each = sum(IMAGE_MINUTES[name] * count for name, count in rows.items())
-        passed = sum(IMAGE_MINUTES[name] + SAVE_MINUTES + LOAD_MINUTES * count for name, count in once.items())
-        rest = sum(IMAGE_MINUTES[name] * count for name, count in rows.items() if name not in once)
-        named = ", ".join(f"`{name}` {count}" for name, count in once.items())
-        lines.append((f"`{event}`", str(rows.total()), f"{each:.0f}", named, f"{passed + rest:.0f}"))
-    head = ("event", "hosted rows with an image", "each makes its own", "made once, for rows", "passed on")
-    return markdown(head, lines)
+        cases = f"{first.minutes:.0f} ({first.guessed_minutes:.0f} a guess)", f"{rows.total()}", f"{each:.0f}"
+        hours = f"{(first.minutes + each) / 60:.1f}", f"{last.minutes:.0f}", f"{passed:.0f}"
+        lines.append((f"`{event}`", *cases, *hours, f"{(last.minutes + passed) / 60:.1f}"))
+    head = ("event", "cases", "rows with an image", "images, one a row", "hours before")
+    return markdown((*head, "cases now", "images now", "hours now"), lines)
+
+
+def _with_image(matrix: Matrix, made: RowPlan) -> Counter[str]:
+    """Return how many hosted rows of each platform have an image."""
+    rows = Counter(row.platform for row in services.started(made) if not row.own)
+    return Counter({name: count for name, count in rows.items() if matrix.platforms[name].container})
+
+
+def _minutes_of_images(matrix: Matrix, made: RowPlan) -> float:
+    """Return the machine minutes of images where one machine makes that of several rows."""
+    once = services.images(matrix, made)
+    rest = {name: count for name, count in _with_image(matrix, made).items() if name not in once}
+    passed = sum(IMAGE_MINUTES[name] + SAVE_MINUTES + LOAD_MINUTES * count for name, count in once.items())
+    return passed + sum(IMAGE_MINUTES[name] * count for name, count in rest.items())
 
 
 def limits(_: str) -> str:
@@ -317,7 +342,7 @@ TABLES: Mapping[str, Callable[[str], str]] = {
     "columns": columns,
     "events": events,
     "exceptions": exceptions,
-    "images": images,
+    "hours": hours,
     "lessons": lessons,
     "limits": limits,
     "mutants": mutants,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -73,7 +74,9 @@ def judged(
         present = _present(connection, project, loaded, now) if asks_present else None
         if row_plan:
             _enter_absences(connection, project, row_plan, statuses or {}, earlier or History(), loaded.refused)
-        yield _judged(project, planned, columns, connection, loaded, present)
+        of_rows = plugins.needed("notes", "ci")(row_plan, statuses or {}) if row_plan else ()
+        found = _judged(project, planned, columns, connection, loaded, present)
+        yield replace(found, notes=(*of_rows, *found.notes))
 
 
 def _loaded(

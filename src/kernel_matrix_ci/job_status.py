@@ -26,7 +26,9 @@ class JobStatus(BaseModel):
     row: str
     status: Status
     conclusion: str = Field(default="", max_length=40)
-    since: str = Field(default="", max_length=40)
+    created: str = Field(default="", max_length=40)
+    started: str = Field(default="", max_length=40)
+    ended: str = Field(default="", max_length=40)
     machine: str = Field(default="", max_length=200)
     url: str = Field(default="", max_length=500)
 

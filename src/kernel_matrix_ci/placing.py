@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from kernel_matrix.base.errors import UserError
@@ -14,11 +14,19 @@ from kernel_matrix.machines.rows import Row, Seconds, bins, cut
 from kernel_matrix.vendors.registry import vendor_named
 
 
-def rows(matrix: Matrix, jobs: Iterable[Job], seconds: Seconds, *, hosted_only: bool = False) -> tuple[Row, ...]:
+def rows(
+    matrix: Matrix,
+    jobs: Iterable[Job],
+    seconds: Seconds,
+    *,
+    hosted_only: bool = False,
+    kinds: Mapping[tuple[str, str], str] | None = None,
+) -> tuple[Row, ...]:
     """Place every case on a kind of machine, and cut jobs that take too long.
 
     If there are more rows than ``ci.most_rows``, join them. With ``hosted_only`` nothing goes to a machine of the
-    project's own: what has no hardware on a hosted machine is compiled.
+    project's own: what has no hardware on a hosted machine is compiled. ``kinds`` has the kind of machine of each
+    platform's target that has several.
 
     Raises:
         UserError: there are more kinds of machines than rows.
@@ -33,7 +41,7 @@ def rows(matrix: Matrix, jobs: Iterable[Job], seconds: Seconds, *, hosted_only: 
             sum(map(seconds, part.cases)),
         )
         for job in jobs
-        for labels, placed in _place(matrix, job, hosted_only=hosted_only)
+        for labels, placed in place(matrix, job, hosted_only=hosted_only, kinds=kinds or {})
         for part in (shards(placed, seconds, 60 * matrix.ci.shard_minutes) if labels else [placed])
     ]
     own = [row for row in single if row.own]
@@ -42,22 +50,25 @@ def rows(matrix: Matrix, jobs: Iterable[Job], seconds: Seconds, *, hosted_only: 
     return (*_join(hosted, matrix.ci.most_rows), *_join(own, matrix.ci.most_rows), *nowhere)
 
 
-def _place(matrix: Matrix, job: Job, *, hosted_only: bool) -> Iterator[tuple[tuple[str, ...], Job]]:
+def place(
+    matrix: Matrix, job: Job, *, hosted_only: bool, kinds: Mapping[tuple[str, str], str]
+) -> Iterator[tuple[tuple[str, ...], Job]]:
     """Yield the labels of each kind of machine that the job's cases need, with a job of those cases."""
     platform = matrix.platforms[job.platform]
-    runs = platform.by_toolchain[job.toolchain].runs
+    entry = platform.by_toolchain[job.toolchain]
     machines = targets_with_machine(platform)
     vendor = vendor_named(platform.device)
     compiles = vendor.compiles_without_device and matrix.toolchains[job.toolchain].ahead_of_time
+    stands_in = entry.runs and (not vendor.gpu or entry.emulator is not None)  # as ``Platform.device_on`` has it
     parts: dict[tuple[tuple[str, ...], str], list[Case]] = defaultdict(list)
     for case in job.cases:
         target = case.cell.target
         labels: tuple[str, ...]
-        if runs and target in machines and platform.runner == [matrix.ci.hosted]:
+        if entry.runs and target in machines and platform.runner == [matrix.ci.hosted]:
             labels, name = (matrix.ci.hosted,), ""
-        elif runs and target in machines and not hosted_only:
-            labels, name = platform.labels(target), target
-        elif compiles or (runs and target in vendor.stood_in_for):
+        elif entry.runs and target in machines and not hosted_only:
+            labels, name = platform.labels(target, kinds.get((job.platform, target), "")), target
+        elif compiles or (stands_in and target in vendor.stood_in_for):
             labels, name = (matrix.ci.hosted,), ""
         else:
             labels, name = (), "no-machine"

@@ -81,9 +81,14 @@ class Played:
         """Return the folder of an artifact."""
         return self.folder / "store" / name
 
+    def page(self, artifact: str = "site") -> dict[str, Any]:
+        """Return the content of a page."""
+        page: dict[str, Any] = json.loads((self.kept(artifact) / "compat.json").read_text())
+        return page
+
     def cell(self, platform: str, artifact: str = "site") -> dict[str, Any]:
         """Return the platform's cell of a page."""
-        cells = json.loads((self.kept(artifact) / "compat.json").read_text())["cells"]
+        cells = self.page(artifact)["cells"]
         return next(cell for cell in cells if cell["id"].startswith(f"{platform}/"))
 
 
@@ -148,14 +153,21 @@ def night(folder: Path) -> Played:
     return play(root, "schedule", "--job", "publish", "--workflows", ".github/workflows/nightly.yml")
 
 
-def pull_request(folder: Path, owner: str) -> Played:
-    """Open a pull request from a repository of this owner, while the machine of the other room is free."""
+def pull_request(folder: Path, owner: str, *labels: str) -> Played:
+    """Open a pull request with labels from a repository of this owner, while the machine of the other room is free."""
     root = repository(folder, HERE, ROOM)
     base = git(root, "rev-parse", "HEAD")
     changed = root / "src" / "doubles" / "__init__.py"
     changed.write_text(f"{changed.read_text()}# a change\n")
     head = {"sha": commit(root), "ref": "change", "repo": {"full_name": f"{owner}/kernel-matrix"}}
-    request = {"number": 7, "labels": [], "user": {"type": "User"}, "base": {"sha": base, "ref": "main"}, "head": head}
+    named = [{"name": label} for label in labels]
+    request = {
+        "number": 7,
+        "labels": named,
+        "user": {"type": "User"},
+        "base": {"sha": base, "ref": "main"},
+        "head": head,
+    }
     words = ("--job", "matrix", "--workflows", ".github/workflows/pull-request.yml")
     return play(
         root, "pull_request", *words, labels=(HOSTED, "room"), payload={"action": "opened", "pull_request": request}
@@ -193,7 +205,7 @@ def played(tmp_path_factory) -> dict[str, Played]:
     plays = {
         "action": lambda: action(folder / "action"),
         "push": lambda: push(folder / "push"),
-        "fork": lambda: pull_request(folder / "fork", "somebody"),
+        "fork": lambda: pull_request(folder / "fork", "somebody", "$(touch x)", f"matrix: {TARGET}"),
         "branch": lambda: pull_request(folder / "branch", "owner"),
         "night": lambda: night(folder / "night"),
         "short": lambda: by_hand(folder / "short", "0123456789ab", ACT_REVIEWERS="1"),
@@ -246,6 +258,8 @@ def test_a_fork_s_code_reaches_no_own_machine(played):
     assert not [entry for entry in run.entries if job_of_own(entry)], "no step of a job for own machines began"
     assert run.cell("here")["state"] == "pass"
     assert run.cell("room")["state"] == "unavailable"
+    [note] = [note for note in run.page()["notes"] if "by a label" in note]
+    assert note.startswith(f"Only {TARGET} was asked for")
     assert not run.kept("github-pages").exists()
 
 

@@ -48,7 +48,7 @@ def printed(matrix: Matrix, build: Path) -> Iterator[str]:
     """Yield the lines with commands that the harness makes for a matrix: to repeat, on a CI service, and by doctor."""
     yield Commands(matrix).command(TRITON, None)
     yield Commands(matrix).command(CASE, Record(CASE, "fail", "run", job=FACTS))
-    made = make_row_plan(matrix, plan(matrix, "quick"), {})
+    made = make_row_plan(matrix, plan(matrix, "quick"))
     pipeline = YAML(typ="safe").load(gitlab.render(matrix, made))
     yield from (
         job["script"][0]

@@ -140,7 +140,9 @@ class Workflow:
 
     def ended(self, row: str, conclusion: str | None, machine: str = "box-1", status: str = "completed") -> None:
         job = {"name": f"matrix / {row}", "status": status, "conclusion": conclusion, "runner_name": machine}
-        self.statuses.append({**job, "completed_at": "2026-01-02T03:04:05Z", "html_url": "https://example.org/1"})
+        times = {"created_at": "2026-01-02T03:00:00Z", "started_at": "2026-01-02T03:01:30Z"}
+        times["completed_at"] = "2026-01-02T03:04:05Z"
+        self.statuses.append({**job, **times, "html_url": "https://example.org/1"})
 
     def ask(self) -> subprocess.CompletedProcess[str]:
         """Run ``kernel-matrix ci jobs`` with a gh that answers as GitHub would."""
@@ -287,6 +289,20 @@ def test_a_machine_that_never_answers_leaves_its_cells_unavailable_since_a_day(w
     assert silent["state"] == "unavailable"
     assert f"no machine with the labels self-hosted, linux, room, {target()} took it" in silent["reason"]
     assert f"Last result of this lane: {day}" in silent["reason"]
+
+
+def test_the_page_says_how_long_rows_waited_and_the_next_plan_knows_what_they_took(workflow, reported):
+    waited = "[ubuntu-24.04] 1.5 minutes (the median of 3 rows; at most 1.5)"
+    [note] = [note for note in json.loads(workflow.site("compat.json"))["notes"] if note.startswith("Waiting for a")]
+    assert waited in note
+    assert waited.split("] ")[1] in workflow.site("summary.md")
+    times = {time["row"]: time for time in json.loads(workflow.site("machines.json"))}
+    assert times["here.good"]["ran"] == 155 > times["here.good"]["cases"] > 0
+    assert times[NEVER_ANSWERS]["queued"] is None
+    site = str(workflow.root / "doubles" / "build" / "site")
+    planned = workflow.kernel_matrix("ci", "plan", "--event", "main", "--rows", "--history", site)
+    assert f"in the last report rows waited: {waited}" in planned.stdout
+    assert "machine minutes beside cases (checkout, image, environments): " in planned.stdout
 
 
 def test_a_lane_that_is_silent_for_too_long_has_a_grey_badge(workflow, reported):

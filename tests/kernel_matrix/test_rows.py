@@ -64,24 +64,24 @@ def test_no_machine_is_started_for_what_none_can_do(matrix, planned):
 def test_a_cpu_platform_without_machines_runs_on_the_machines_of_its_labels(doubles: Doubles, runner):
     doubles.edit("runner: [linux]", f"runner: [{runner}]")
     matrix = doubles.matrix
-    made = make_row_plan(matrix, plan(matrix, "quick"), {})
+    made = make_row_plan(matrix, plan(matrix, "quick"))
     whole = json.loads(github.render(matrix, made))
     placed = whole["hosted" if runner.startswith("ubuntu") else "own"]
     assert {row["id"] for row in placed} == {row.id for row in made.rows} != set()
     assert not [row for row in made.rows if not row.labels]
     doubles.edit("targets: [any]", "targets: [any]\n    machines: []")
-    assert json.loads(github.render(matrix, make_row_plan(doubles.matrix, plan(doubles.matrix, "quick"), {}))) == {
+    assert json.loads(github.render(matrix, make_row_plan(doubles.matrix, plan(doubles.matrix, "quick")))) == {
         "hosted": [], "own": [], "images": []}, "a matrix that says that there is none has none"  # fmt: skip
 
 
 def test_an_image_is_made_once_for_three_hosted_rows_of_a_platform_and_for_no_own_machine(matrix, planned):
-    made = make_row_plan(matrix, planned, {}, event="pull_request")
+    made = make_row_plan(matrix, planned, event="pull_request")
     hosted = Counter(row.platform for row in services.started(made) if not row.own)
     passed_on = services.images(matrix, made)
     assert passed_on == {name: hosted[name] for name in ("cpu-llvm", "cuda", "rocm")}
     assert hosted["webgpu"] == 2, "two rows take as long together if each makes the image"
     assert json.loads(github.render(matrix, made))["images"] == [{"platform": name} for name in passed_on]
-    opencl = make_row_plan(matrix, planned, {}, event="main")
+    opencl = make_row_plan(matrix, planned, event="main")
     assert "opencl" not in services.images(matrix, opencl), "it has no container"
 
 
@@ -145,7 +145,7 @@ def test_more_kinds_of_machines_than_rows_is_bad_input(matrix, planned):
 
 
 def test_a_plan_s_file_comes_back_as_it_was(matrix, planned, tmp_path):
-    made = make_row_plan(matrix, planned, {}, event="pull_request")
+    made = make_row_plan(matrix, planned, event="pull_request")
     path = tmp_path / "plan.json"
     path.write_text(row_plan_file.to_json(made))
     back = row_plan_file.from_json(path, planned)
@@ -163,14 +163,14 @@ def test_a_plan_s_file_comes_back_as_it_was(matrix, planned, tmp_path):
 )
 def test_a_plan_s_file_of_another_matrix_is_bad_input(matrix, planned, tmp_path, old, new, words):
     path = tmp_path / "plan.json"
-    path.write_text(row_plan_file.to_json(make_row_plan(matrix, planned, {})).replace(old, new, 1))
+    path.write_text(row_plan_file.to_json(make_row_plan(matrix, planned)).replace(old, new, 1))
     with pytest.raises(UserError, match=words):
         row_plan_file.from_json(path, planned)
 
 
 @pytest.mark.slow
 def test_every_ci_service_gets_every_row_and_the_command_that_a_person_types(matrix, planned):
-    made = make_row_plan(matrix, planned, {})
+    made = make_row_plan(matrix, planned)
     ids = {row.id for row in services.started(made)}
     for_github = json.loads(github.render(matrix, made))
     assert {row["id"] for kind in ("hosted", "own") for row in for_github[kind]} == ids

@@ -85,7 +85,7 @@ def test_no_change_still_runs_the_sentinels(matrix, jobs):
 def test_a_toolchain_that_an_event_leaves_out_runs_when_its_lock_changes(matrix):
     planned = plan(matrix, "quick")
     for path, there in (("README.md", False), ("ci/locks/tilelang-0.1.8.txt", True)):
-        made = make_row_plan(matrix, planned, {}, event="pull_request", paths=[path])
+        made = make_row_plan(matrix, planned, event="pull_request", paths=[path])
         assert ("tilelang-0.1.8" in {job.toolchain for job in made.jobs}) is there
 
 

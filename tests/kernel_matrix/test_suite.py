@@ -345,7 +345,7 @@ def test_a_case_by_its_id_and_a_shard_run_their_part_only(tmp_path):
 def test_a_row_that_was_planned_before_anything_was_collected_runs_all_tests(tmp_path):
     suite = Suite.made(tmp_path, {"tests/test_a.py": "def test_one(): pass\ndef test_two(): pass\n"})
     project = pipeline.load(suite.root / "matrix.yaml")
-    rows = plan_rows(project)
+    rows = plan_rows(project).rows
     file = tmp_path / "plan.json"
     file.write_text(to_json(rows))
     [row] = rows.rows

@@ -45,7 +45,7 @@ def main(options: argparse.Namespace) -> int:
         planned = pipeline.plan_of(project, options.cases) if options.cases else pipeline.plan_for(project, selection)
         folders, earlier = options.results or [project.results], history.read(options.history)
         row_plan = row_plan_file.from_json(options.plan, planned) if options.plan else None
-        statuses = plugins.needed("statuses", "ci")(options.statuses) if row_plan and options.statuses else None
+        statuses = plugins.needed("statuses", "ci")(options.statuses) if row_plan and options.statuses else {}
         results = judging.judged(project, planned, folders, row_plan=row_plan, statuses=statuses, earlier=earlier)
         with results as judged:
             dashboard = write_dashboard(
@@ -57,6 +57,8 @@ def main(options: argparse.Namespace) -> int:
                 with_annotations=options.annotate,
                 with_junit=options.junit,
             )
+    if row_plan and statuses:
+        plugins.needed("times", "ci")(project.site, row_plan, statuses)
     print_dashboard(dashboard)
     if options.annotate:
         print("\n".join(dashboard.annotations))

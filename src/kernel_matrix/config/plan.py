@@ -133,7 +133,7 @@ def outputs_not_named(plan: Plan) -> tuple[str, ...]:
 def targets_with_machine(platform: Platform) -> Sequence[str]:
     """Return the targets of a platform that have a machine: named, or all where any machine will do."""
     if platform.machines is not None:
-        return platform.machines
+        return tuple(platform.machines)
     return platform.targets if vendor_named(platform.device).hosted else ()
 
 

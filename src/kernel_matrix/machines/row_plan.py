@@ -28,6 +28,7 @@ class RowPlan:
     excluded: bool = False  # whether the excluded cases are tried too
     left_out: int = 0
     reasons: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()  # a sentence for each thing that was left out on purpose
 
     @property
     def jobs(self) -> tuple[Job, ...]:

@@ -47,6 +47,7 @@ class _File(_Model):
     left_out: int
     reasons: dict[str, str]
     rows: tuple[_Row, ...]
+    notes: tuple[str, ...] = ()
 
 
 def to_json(row_plan: RowPlan) -> str:
@@ -85,7 +86,7 @@ def from_json(path: Path, planned: Plan) -> RowPlan:
             for job in row.jobs
         )
         rows.append(Row(row.id, row.platform, row.labels, row.own, jobs, row.seconds))
-    return RowPlan(file.event, file.tier, tuple(rows), file.excluded, file.left_out, file.reasons)
+    return RowPlan(file.event, file.tier, tuple(rows), file.excluded, file.left_out, file.reasons, file.notes)
 
 
 def _cases(path: Path, row: str, names: Iterable[str], cases: dict[str, Case]) -> tuple[Case, ...]:

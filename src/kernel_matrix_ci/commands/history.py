@@ -7,11 +7,15 @@ import os
 from pathlib import Path
 
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.files import write_atomically
+from kernel_matrix.cli.options import add_matrix_options, load_project
+from kernel_matrix_ci import preference
 from kernel_matrix_ci.services import github
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the argument: where the site goes."""
+    add_matrix_options(parser)
     parser.add_argument("folder", type=Path, help="the folder of the site, which is emptied first")
 
 
@@ -24,4 +28,6 @@ def main(options: argparse.Namespace) -> int:
         options.folder.mkdir(parents=True, exist_ok=True)
         (options.folder / "none.txt").write_text("none\n", encoding="utf-8")
         print("history: there is none; every case counts as not measured, and every lane as new")
+    if preference.has_choice(load_project(options).matrix):
+        write_atomically(options.folder / preference.FILE, preference.to_json(github.busy(repository)))
     return 0

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.cli.options import add_matrix_options, load_project
 from kernel_matrix.machines.row_plan_file import to_json
 from kernel_matrix.pipeline import Project
-from kernel_matrix_ci import services
-from kernel_matrix_ci.event_plan import describe, plan_rows
+from kernel_matrix_ci import cost, services
+from kernel_matrix_ci.event_plan import EventPlan, describe, plan_rows
 from kernel_matrix_ci.loosened import loosened_table, since_commit
 
 
@@ -25,6 +26,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--summary", type=Path, metavar="FILE", help="append what became looser to this file, too")
     parser.add_argument("--hosted-only", action="store_true", help="nothing on machines of one's own")
     parser.add_argument("--history", type=Path, help="results of an earlier run, for the time that cases take")
+    parser.add_argument("--labels", default="[]", metavar="JSON", help="labels of a pull request, a list in JSON: "
+                        "'matrix: gfx942' asks for this target alone")  # fmt: skip
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the rows with all cases, for run and report")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--rows", action="store_true", help="print the rows for people")
@@ -35,14 +38,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Plan, write the file that is asked for, and print."""
     project = load_project(options)
-    row_plan = plan_rows(
+    planned = plan_rows(
         project,
         event=options.event,
         tier=options.tier,
         changed_since=options.changed_since,
         hosted_only=options.hosted_only,
         earlier=options.history,
+        labels=options.labels,
     )
+    row_plan = planned.rows
     if options.write:
         options.write.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(options.write, to_json(row_plan))
@@ -50,15 +55,23 @@ def main(options: argparse.Namespace) -> int:
     if options.service:
         print(services.render(options.service, project.matrix, row_plan), end="")
     elif options.rows:
-        for row in row_plan.rows:
-            print(describe(row_plan, row))
-        for platform, rows in services.images(project.matrix, row_plan).items():
-            print(f"the image of {platform} is made once, for {rows} rows")
-        cases = sum(len(job.cases) for job in row_plan.jobs)
-        print(f"{len(row_plan.rows)} rows; {row_plan.left_out} of {cases + row_plan.left_out} cases are not asked for")
+        print("\n".join(_for_people(project, planned)))
     else:
         print("\n".join(case.id for job in row_plan.jobs for case in job.cases))
     return 0
+
+
+def _for_people(project: Project, planned: EventPlan) -> Iterator[str]:
+    """Yield the rows in words, what they cost, and what is left out."""
+    matrix, row_plan, known = project.matrix, planned.rows, planned.known
+    for row in row_plan.rows:
+        yield describe(row_plan, row)
+    for platform, rows in services.images(matrix, row_plan).items():
+        yield f"the image of {platform} is made once, for {rows} rows"
+    yield from cost.lines(row_plan, cost.by_lane(row_plan, planned.seconds, known.seconds), known.setup)
+    yield from (*planned.sentences, *row_plan.notes)
+    cases = sum(len(job.cases) for job in row_plan.jobs)
+    yield f"{len(row_plan.rows)} rows; {row_plan.left_out} of {cases + row_plan.left_out} cases are not asked for"
 
 
 def _print_loosened(project: Project, options: argparse.Namespace) -> None:

@@ -17,6 +17,7 @@ from kernel_matrix.config.model import Matrix
 from kernel_matrix.machines.row_plan import RowPlan
 from kernel_matrix.machines.rows import Row
 from kernel_matrix_ci.job_status import JobStatus, Status
+from kernel_matrix_ci.preference import Busy
 from kernel_matrix_ci.services import images, minutes, started
 
 _WAITS = (2, 5, 15, 30, 60, 60, 60)  # seconds between requests that fail for a reason of the moment
@@ -66,6 +67,26 @@ def ask(
     path = f"repos/{repository}/actions/runs/{run}/attempts/{attempt}/jobs?per_page=100"
     text = _gh("api", "--paginate", "--jq", ".jobs[] | @json", path, sleep=sleep)
     return [json.loads(line) for line in text.splitlines() if line.strip()]
+
+
+def busy(repository: str, *, sleep: Callable[[float], None] = time.sleep) -> list[Busy]:
+    """Return the jobs that wait or run in the repository now: of at most 100 runs that go on.
+
+    Raises:
+        UserError: gh is not installed, GitHub refused a request, or it has not answered for some minutes.
+    """
+    found = []
+    for state in ("in_progress", "queued"):
+        path = f"repos/{repository}/actions/runs?status={state}&per_page=50"
+        for run in _gh("api", path, "--jq", ".workflow_runs[].id", sleep=sleep).split():
+            jobs = f"repos/{repository}/actions/runs/{run}/jobs?per_page=100"
+            text = _gh("api", "--paginate", "--jq", ".jobs[] | @json", jobs, sleep=sleep)
+            found += [json.loads(line) for line in text.splitlines() if line.strip()]
+    return [
+        Busy(labels=tuple(job.get("labels") or ()), machine=job.get("runner_name") or "")
+        for job in found
+        if job["status"] != "completed"
+    ]
 
 
 def fetch_site(
@@ -140,7 +161,9 @@ def _status(row: Row, job: Mapping[str, Any] | None) -> JobStatus:
         row=row.id,
         status=status,
         conclusion=job.get("conclusion") or "",
-        since=job.get("completed_at") or job.get("started_at") or job.get("created_at") or "",
+        created=job.get("created_at") or "",
+        started=job.get("started_at") or "",
+        ended=job.get("completed_at") or "",
         machine=job.get("runner_name") or "",
         url=job.get("html_url") or "",
     )

@@ -12,6 +12,9 @@ class Event(Section):
 
     tier: Tier = Field(default="quick", description="The tier of the cases.")
     toolchains: list[Name] | None = Field(default=None, description="Only these toolchains; all by default.")
+    minutes: float | None = Field(
+        default=None, gt=0, description="Machine minutes that it may take: the cases that tell most are chosen."
+    )
     excluded: bool = Field(default=False, description="Try the excluded cases too, to see whether they still fail.")
 
 

@@ -104,9 +104,10 @@ class Platform(Section):
         min_length=1,
         description="Labels of the machines that run its jobs; '{target}' stands for the target.",
     )
-    machines: list[Target] | None = Field(
+    machines: list[Target] | dict[Target, list[Target]] | None = Field(
         default=None,
         description="Targets that have a machine with these labels; a self-hosted one has the target's as well. "
+        "A target may have several kinds of machines, each with a label more: 'sm_90: [h200, h100]', the best first. "
         "The other targets are compiled on a hosted machine. By default none, and of a CPU all: every machine has one.",
     )
     targets: list[Target] = Field(min_length=1, description="Architectures, as the vendor writes them.")
@@ -135,11 +136,13 @@ class Platform(Section):
         entries = [self.by_toolchain[toolchain]] if toolchain else self.entries
         return device if any(entry.emulator for entry in entries) else None
 
-    def labels(self, target: str) -> tuple[str, ...]:
+    def labels(self, target: str, kind: str = "") -> tuple[str, ...]:
         """Return the labels of a machine for ``target``: the platform's own, and the target where '{target}' stands.
 
-        Where no label has '{target}', a self-hosted machine has the target as its last label.
+        Where no label has '{target}', a self-hosted machine has the target as its last label. Before it stands its
+        ``kind``, of a target that has several.
         """
-        if any("{target}" in label for label in self.runner):
-            return tuple(label.replace("{target}", target) for label in self.runner)
-        return (*self.runner, target) if "self-hosted" in self.runner else tuple(self.runner)
+        labels = [label.replace("{target}", target) for label in self.runner]
+        if labels == self.runner and "self-hosted" in labels:
+            labels.append(target)
+        return (*labels[:-1], *filter(None, [kind]), labels[-1])
