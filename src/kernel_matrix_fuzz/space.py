@@ -10,24 +10,23 @@ from hypothesis import strategies as st
 
 from kernel_matrix.config.model import Matrix, Op, PlatformToolchain, Scalar, as_list
 from kernel_matrix.config.plan import Cell, expand
-from kernel_matrix_fuzz.inside.values import KINDS, NOT_FINITE, PLACES, Rule
+from kernel_matrix_fuzz.inside.drawing import SMALL, around, edges, size_between, unusual_values
+from kernel_matrix_fuzz.inside.values import KINDS, NOT_FINITE
 from kernel_matrix_fuzz.names import SEED, Tried
 from kernel_matrix_fuzz.section import Bounds, Fuzz, section_of
 
-_POWERS = tuple(2**power for power in range(2, 13))
-_PRIMES = (5, 7, 11, 13, 17, 31, 37, 61, 127, 131, 251, 257, 509, 521, 1021, 1031, 2039, 4093)
 _MOST = {"run": 1 << 18, "emulate": 1 << 14}  # elements of a case: an interpreter takes milliseconds for each token
 _TOGETHER = 8  # cases at most that share what is compiled
-_SMALL = 12  # sizes up to this are tried more often
 
 
 @dataclass(frozen=True)
 class Space:
-    """The cases of one cell. ``edges`` are the sizes of an axis that are tried more often."""
+    """The cases of one cell. The sizes around ``tiles`` and the ``edges`` are tried more often than others."""
 
     op: str
     direction: str
     sizes: Mapping[str, Bounds]
+    tiles: Mapping[str, Sequence[int]]
     edges: Mapping[str, Sequence[int]]
     others: Mapping[str, Sequence[Scalar]]
     free: frozenset[str]
@@ -45,7 +44,7 @@ class Space:
         for axis in self.sizes:
             if axis in self.free:
                 least, size = self.sizes[axis].least, int(tried.axes[axis])
-                for value in sorted({*self.edges[axis], *range(least, least + _SMALL)}):
+                for value in sorted({*self.tiles[axis], *self.edges[axis], *range(least, least + SMALL)}):
                     if value < size:
                         yield replace(tried, axes={**tried.axes, axis: value})
 
@@ -68,7 +67,8 @@ def space_of(matrix: Matrix, cell: Cell, entry: PlatformToolchain) -> Space:
         cell.op,
         cell.direction,
         sizes,
-        {axis: _edges(bounds, declared[axis], tiles.get(axis, ())) for axis, bounds in sizes.items()},
+        {axis: _around_tiles(bounds, tiles.get(axis, ())) for axis, bounds in sizes.items()},
+        {axis: edges(bounds.least, bounds.most, map(int, declared[axis])) for axis, bounds in sizes.items()},
         {axis: own.get(axis, _default_first(op, axis, declared[axis])) for axis in declared if axis not in sizes},
         frozenset(section.free or declared),
         tuple(declared),
@@ -100,12 +100,9 @@ def _bounds(section: Fuzz, op: Op, direction: str, axis: str) -> Bounds:
     return Bounds(most=max(int(axes[axis]) for _, axes in expand(op, "quick", direction)))
 
 
-def _edges(bounds: Bounds, declared: Iterable[Scalar], tiles: Iterable[int]) -> list[int]:
-    """Return sizes at which something begins anew: tiles, powers of two and declared sizes, with neighbours; primes."""
-    around = {*(int(size) for size in declared), *_POWERS}
-    around |= {tile * times for tile in tiles for times in (1, 2, 3, 4)}
-    sizes = {size + by for size in around for by in (-1, 0, 1)} | {*_PRIMES, bounds.most}
-    return sorted(size for size in sizes if bounds.least <= size <= bounds.most)
+def _around_tiles(bounds: Bounds, tiles: Iterable[int]) -> list[int]:
+    """Return the sizes at which one tile or several end, with their neighbours."""
+    return around(bounds.least, bounds.most, {tile * times for tile in tiles for times in (1, 2, 3, 4)})
 
 
 def _default_first(op: Op, axis: str, values: list[Scalar]) -> list[Scalar]:
@@ -128,7 +125,7 @@ def _groups(draw: st.DrawFn, space: Space) -> tuple[Tried, ...]:
 def _case(draw: st.DrawFn, space: Space, compiled: Mapping[str, Scalar], most: int) -> Tried:
     """Draw the other axes, the values and the seed."""
     axes = {**compiled, **_axes(draw, space, [axis for axis in space.order if axis in space.free], most)}
-    rules = draw(_rules(space)) if space.tensors and space.kinds else ()
+    rules = draw(unusual_values(space.tensors, space.kinds))
     views = draw(st.integers(0, 3)) == 3
     in_order = {axis: axes[axis] for axis in space.order}
     return Tried(space.op, space.direction, in_order, views, rules, draw(st.integers(0, 999)))
@@ -141,26 +138,10 @@ def _axes(draw: st.DrawFn, space: Space, axes: Sequence[str], most: int) -> dict
     for axis in draw(st.permutations(sizes)) if len(sizes) > 1 else sizes:
         bounds = space.sizes[axis]
         largest = max(bounds.least, min(bounds.most, most))
-        edges = [edge for edge in space.edges[axis] if edge <= largest]
-        size = draw(_size(bounds.least, largest, edges))
+        size = draw(size_between(bounds.least, largest, space.tiles[axis], space.edges[axis]))
         chosen[axis] = size
         most //= max(1, size)
     for axis in axes:
         if axis not in space.sizes:
             chosen[axis] = draw(st.sampled_from(list(space.others[axis])))
     return chosen
-
-
-def _size(least: int, most: int, edges: Sequence[int]) -> st.SearchStrategy[int]:
-    kinds = [st.integers(least, min(most, least + _SMALL))]
-    if edges:
-        kinds.append(st.sampled_from(edges))
-    return st.one_of(*kinds, st.integers(least, most))
-
-
-def _rules(space: Space) -> st.SearchStrategy[tuple[Rule, ...]]:
-    """Return no rule in half of the cases, and else one or two; the last of two for one tensor counts."""
-    rule = st.builds(
-        Rule, st.sampled_from(list(space.tensors)), st.sampled_from(list(space.kinds)), st.sampled_from(PLACES)
-    )
-    return st.one_of(st.just(()), st.lists(rule, max_size=2).map(tuple))

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 
 import pytest
-from conftest import harness
+from conftest import ROOT, harness
 
 from kernel_matrix import pipeline
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.config.concern import concerned
+from kernel_matrix.config.reads import differences
 from kernel_matrix.report import checks
 from kernel_matrix_fuzz.run import Wish, repeat, search
 
@@ -109,3 +114,74 @@ def test_what_cannot_be_searched_is_said_in_one_sentence_with_status_2(faulty):
     done = harness("fuzz", *file)
     assert (done.returncode, done.stdout) == (2, "")
     assert "fuzz.sizes.tokens.most" in done.stderr
+
+
+def test_neither_the_section_nor_the_fuzzer_makes_a_result_stale(matrix):
+    assert (
+        concerned(matrix, ["src/kernel_matrix_fuzz/run.py", "src/kernel_matrix_fuzz/inside/plugin.py"]).everything == ""
+    )
+    text = (ROOT / "matrix.yaml").read_text()
+    changed = differences(text, text.replace("tokens: { most: 300 }", "tokens: { most: 301 }"), "matrix.yaml")
+    assert changed is not None
+    assert not changed.everything
+
+
+# A test of a package without an adapter. The kernel is wrong for rows of 17, and for a negative zero.
+OF_A_SUITE = """
+import numpy as np
+from kernel_matrix_fuzz.fixture import fuzzed
+
+
+@fuzzed(rows=40, columns=(2, 40))
+def test_ragged(matrix, rows, columns, tmp_path):
+    x = matrix.draw("x", (rows, columns))
+    y = 2 * x.astype(np.float32)
+    y[-1] += rows % 16 == 1 and rows > 16
+    matrix.compare(y, 2 * x.astype(np.float32).astype(np.float64), eager=2 * x.astype(np.float32), name="y")
+
+
+@fuzzed(columns=40)
+def test_signs(matrix, columns):
+    x = matrix.draw("x", (3, columns))
+    assert not np.signbit(x[x == 0]).any()
+
+
+@fuzzed(columns=(2, 40))
+def test_views(matrix, columns):
+    assert matrix.draw("x", (3, columns)).flags.c_contiguous
+
+
+@fuzzed(columns=40)
+def test_right(matrix, columns):
+    x = matrix.draw("x", (3, columns)).astype(np.float32)
+    matrix.compare(2 * x, 2 * x.astype(np.float64), eager=2 * x, name="y")
+"""
+
+
+def test_one_line_above_a_test_with_the_fixture_searches_in_it(tmp_path):
+    file = tmp_path / "test_package.py"
+    file.write_text(OF_A_SUITE)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "kernel_matrix.job.fixture",
+        str(file),
+    ]
+
+    def run(*words: str, **variables: str) -> str:
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **variables}
+        return subprocess.run([*command, *words], capture_output=True, text=True, check=False, env=environment).stdout
+
+    text = run()
+    assert "3 failed, 1 passed" in text, text
+    found = dict(re.findall(r"Again: KERNEL_MATRIX_FUZZ='(fuzz:(\w+)=[^']*)'", text))
+    assert found == {"fuzz:rows=17,columns=2:plain:0": "rows", "fuzz:columns=1:x=negative_zero@all:0": "columns",
+                     "fuzz:columns=2,views:plain:0": "columns"}  # fmt: skip
+    again = run("-k", "ragged", KERNEL_MATRIX_FUZZ="fuzz:rows=17,columns=2:plain:0")
+    assert "y: max_abs" in again, again
+    assert "1 passed" in run("-k", "ragged", KERNEL_MATRIX_FUZZ="fuzz:rows=18,columns=2:plain:0")

@@ -223,7 +223,7 @@ def played(machine) -> Machine:
     machine.wait("job 5 begins")
     until(lambda: "left " in machine.of(5), 30)
     machine.sh("systemctl", "restart", "kernel-matrix-runner")
-    until(lambda: "job 10 ends: 0" in machine.log and len(machine.asked) == 11, 60, lambda: machine.log)
+    until(lambda: "job 10 ends: 0" in machine.log and len(machine.asked) == 11, 180, lambda: machine.log)
     return machine
 
 

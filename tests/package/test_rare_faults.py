@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 FAULTS = tomllib.loads((ROOT / "tests" / "package" / "faults" / "rare.toml").read_text(encoding="utf-8"))["fault"]
-MINUTES = 5
+MINUTES, TARGET = 5, "x86-64-v3"
 
 
 @pytest.fixture
@@ -37,28 +37,41 @@ def tree(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     return tmp_path
 
 
-def fuzz(tree: Path, fault: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
-    """Run the fuzzer on the lane of the fault."""
-    lane = ("--platform", "cpu-llvm", "--target", "x86-64-v3", "--toolchain", fault["toolchain"])
-    command = [sys.executable, "-m", "kernel_matrix", "fuzz", "--matrix", str(tree / "matrix.yaml"), *lane, *words]
+def harness(tree: Path, command: str, fault: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of the harness on the toolchain of the fault."""
+    lane = ("--platform", "cpu-llvm", "--toolchain", fault["toolchain"])
+    line = [sys.executable, "-m", "kernel_matrix", command, "--matrix", str(tree / "matrix.yaml"), *lane, *words]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(line, env=environment, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize(
+EACH = pytest.mark.parametrize(
     ("tree", "fault"),
     [(fault, fault) for fault in FAULTS],
     indirect=["tree"],
     ids=[f"{fault['toolchain']}-{number}" for number, fault in enumerate(FAULTS, 1)],
 )
+
+
+@pytest.mark.nightly
+@EACH
 def test_the_fuzzer_finds_a_rare_fault_and_repeats_it_by_its_name(tree, fault):
-    found = fuzz(tree, fault, "--case", fault["case"], "--minutes", str(MINUTES))
+    lane = ("--target", TARGET)
+    found = harness(tree, "fuzz", fault, *lane, "--case", fault["case"], "--minutes", str(MINUTES))
     assert found.returncode == 1, found.stdout + found.stderr
     print(found.stdout)
     assert "repeats in a new process: " in found.stdout, found.stdout
     [name] = re.findall(r"FAILS (\S+)", found.stdout)
-    again = fuzz(tree, fault, "--case", name)
+    again = harness(tree, "fuzz", fault, *lane, "--case", name)
     assert again.returncode == 1, again.stdout + again.stderr
-    right = fuzz(ROOT, fault, "--case", name)
+    right = harness(ROOT, "fuzz", fault, *lane, "--case", name)
     assert right.returncode == 0, right.stdout + right.stderr
+
+
+@pytest.mark.nightly
+@EACH
+def test_the_quick_cases_do_not_see_a_rare_fault(tree, fault):
+    cell = f"cpu-llvm/{TARGET}/{fault['toolchain']}/{fault['case']}"
+    done = harness(tree, "run", fault, "--tier", "quick", "--executor", "venv", "--case", cell)
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
