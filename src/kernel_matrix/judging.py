@@ -150,7 +150,9 @@ def _judged(
     from kernel_matrix.store.records import Jobs
 
     jobs = Jobs(connection)
-    verdicts.judge(connection, columns, presence, loaded.samples, project.matrix.resources, project.root)
+    limits = project.matrix.resources
+    hold = plugins.needed("limits of code", "resources")(limits, columns, project.root) if limits else None
+    verdicts.judge(connection, columns, presence, loaded.samples, hold)
     in_journal = judged.set_aside(connection, columns)
     foreign = load.foreign(connection)
     ended: tuple[RuleState, ...] = ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,12 +13,13 @@ from pydantic import ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from kernel_matrix import plugins
 from kernel_matrix.base import git
 from kernel_matrix.base.errors import first_fault
 from kernel_matrix.config import plan as planning
-from kernel_matrix.config.model import Expectation, Matrix, Rule, as_list, has_values
+from kernel_matrix.config.model import Expectation, Matrix, Rule, as_list
 from kernel_matrix.config.plan import Plan
-from kernel_matrix.config.rule_state import facts_of, rules_with_cases
+from kernel_matrix.config.rule_state import rules_with_cases
 from kernel_matrix.config.until import last_day
 from kernel_matrix.pipeline import Project, plan
 from kernel_matrix.report.markdown import cell
@@ -50,7 +50,7 @@ def loosened(before: Matrix, former: Plan, after: Matrix, full: Plan) -> list[Lo
     planned = {case.id for case in former.cases}
     old, new = list(_entries(before, former)), list(_entries(after, full))
     rules = [row for section in ("expectations", "exclusions") for row in _rules(section, old, new, planned)]
-    return [*_limits(before, after), *_resources(before, former, after, full), *rules]
+    return [*_limits(before, after), *_of_code(before, former, after, full), *rules]
 
 
 def _limits(before: Matrix, after: Matrix) -> Iterator[Loosening]:
@@ -75,32 +75,11 @@ def _numbers(matrix: Matrix) -> dict[str, float]:
     return {**rules, "limits.attempts": matrix.limits.attempts}
 
 
-def _resources(before: Matrix, former: Plan, after: Matrix, full: Plan) -> Iterator[Loosening]:
-    """Yield the limits of resources that are higher for some cases than before, or gone."""
-    if before.resources == after.resources:
-        return
-    left = {case.id for case in full.cases}
-    old, new = _by_case(before, former), _by_case(after, full)
-    changes: dict[tuple[str, str, str, str], list[str]] = {}
-    for (case, figure), (place, limit) in old.items():
-        later, now = new.get((case, figure), ("", math.inf))
-        if now > limit and case in left:
-            text = ("the limit is higher", f"{now:g}") if later else ("the limit is gone", "-")
-            changes.setdefault((f"{later or place}.{figure}", text[0], f"{limit:g}", text[1]), []).append(case)
-    for (place, change, was, now_is), cases in changes.items():
-        yield Loosening(place, change, was, now_is, tuple(cases))
-
-
-def _by_case(matrix: Matrix, full: Plan) -> dict[tuple[str, str], tuple[str, float]]:
-    """Return the place and the limit of each figure of each case; whether it is for compiled code alone is one too."""
-    found: dict[tuple[str, str], tuple[str, float]] = {}
-    for index, entry in enumerate(matrix.resources):
-        limits: dict[str, float] = {**entry.limits, **({"growth": entry.growth} if entry.growth else {})}
-        limits |= {f"only_compiled of {figure}": float(entry.only_compiled) for figure in limits}
-        for case in full.cases:
-            if has_values(facts_of(case), entry.where):
-                found |= {(case.id, figure): (f"resources[{index}]", limit) for figure, limit in limits.items()}
-    return found
+def _of_code(before: Matrix, former: Plan, after: Matrix, full: Plan) -> Iterator[Loosening]:
+    """Yield the limits of what code needs that are higher than before, or gone."""
+    if before.resources != after.resources:
+        looser = plugins.needed("looser limits", "resources")
+        yield from (Loosening(*row) for row in looser(before.resources, former, after.resources, full))
 
 
 def _own_budgets(before: Matrix, after: Matrix) -> Iterator[Loosening]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from kernel_matrix import judging
 from kernel_matrix.audit import audit
-from kernel_matrix.config.model import Matrix, Resource
+from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Case, Cell, Job, Plan, outputs_not_named
 from kernel_matrix.diagnosis import Rule
 from kernel_matrix.judge import verdicts
@@ -34,6 +34,7 @@ from kernel_matrix.store.record import Record
 from kernel_matrix.store.records import Jobs, add_records
 from kernel_matrix.store.sampled import Samples
 from kernel_matrix.store.validation import Bounds
+from kernel_matrix_resources.judging import holding
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ def judged(
     records: Iterable[Record],
     present: Present | None = None,
     broken: Iterable[str] = (),
-    resources: Sequence[Resource] = (),
+    resources: Sequence[Any] = (),
     root: Path = Path(),
 ) -> Iterator[Judged]:
     """Judge records as those of one file, in a database of their own."""
@@ -118,7 +119,8 @@ def judged(
         add_records(connection, "records of a test", records)
         samples.add(records)
         planned = of_plan(plan)
-        verdicts.judge(connection, planned, present, samples, resources, root)
+        hold = holding(resources, planned, root) if resources else None
+        verdicts.judge(connection, planned, present, samples, hold)
         loaded = Loaded((), tuple(broken), {}, (), samples)
         notes = (*([present.note] if present and present.note else []), *outputs_not_named(plan))
         yield Judged(connection, planned, plan.package, plan.tier, loaded, Jobs(connection), notes, presence=present)

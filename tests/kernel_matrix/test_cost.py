@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 
 import pytest
@@ -97,6 +98,13 @@ def test_a_budget_takes_changed_operators_before_what_was_red_and_that_before_th
     assert RED not in of_change, "the operator that was changed took all that was left"
     changed, as_ever = (sum("/sinkhorn." in cell for cell in taken) for taken in (of_change, of_all))
     assert changed > as_ever > 0
+
+
+def test_sentinels_run_whatever_the_budget_is(matrix, planned):
+    everything = cells_of(make_row_plan(with_budget(matrix, None), planned, event="pull_request"))
+    least = cells_of(make_row_plan(with_budget(matrix, 0.01), planned, event="pull_request"))
+    assert {cell for cell in everything if is_sentinel(matrix, cell)} <= least.keys()
+    assert len(least) < len(everything) / 2
 
 
 def test_a_budget_that_suffices_leaves_nothing_out(matrix, planned):
@@ -221,3 +229,26 @@ def test_the_times_of_a_row_are_its_wait_and_what_it_takes_beside_its_cases(matr
 def test_times_of_another_form_are_no_times(tmp_path, text):
     (tmp_path / machine_times.FILE).write_text(text)
     assert machine_times.read(tmp_path) == ()
+
+
+def test_what_waits_and_runs_is_asked_with_the_history_only_where_there_is_a_choice(doubles: Doubles, monkeypatch):
+    asked = []
+
+    def gh(*words: str, **_: object) -> str:
+        asked.append(path := next(word for word in words if word.startswith("repos/")))
+        if path.endswith("/jobs?per_page=100"):
+            ended = {"status": "completed", "labels": ["big"], "runner_name": "gone"}
+            runs = {"status": "in_progress", "labels": ["linux", "big"], "runner_name": "one"}
+            waits = {"status": "queued", "labels": ["small"], "runner_name": None}
+            return "\n".join(map(json.dumps, (ended, runs, waits)))
+        return "12\n" if "status=in_progress" in path else ""
+
+    monkeypatch.setattr("kernel_matrix_ci.services.github._gh", gh)
+    monkeypatch.setenv("GITHUB_REPOSITORY", "owner/name")
+    history, matrix = doubles.root / "history", ("--matrix", str(doubles.root / "matrix.yaml"))
+    assert main(["ci", "history", str(history), *matrix]) == 0
+    assert not [path for path in asked if "actions/runs" in path]
+    assert preference.read(history) is None
+    doubles.edit("targets: [any]", "targets: [any]\n    machines: { any: [big, small] }")
+    assert main(["ci", "history", str(history), *matrix]) == 0
+    assert preference.read(history) == (Busy(labels=("linux", "big"), machine="one"), Busy(labels=("small",)))

@@ -128,7 +128,7 @@ def test_the_extras_of_the_harness_name_the_distributions_beside_it():
         assert extras[name] == [f"{own['name']}=={own['version']}"]
         assert f"kernel-matrix=={project['version']}" in own["dependencies"]
     assert extras["all"] == [
-        "kernel-matrix[adopt,ci,containers,launches,probes,bench,calibrate,fuzz,sanitize,serve,send,trends]"
+        "kernel-matrix[adopt,ci,containers,launches,probes,bench,calibrate,fuzz,sanitize,serve,send,resources,trends]"
     ]
     assert set(plugins.EXTRAS.values()) == {*BESIDE}
 

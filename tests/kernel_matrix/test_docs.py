@@ -231,7 +231,7 @@ def test_a_table_that_differs_from_its_data_is_found_and_written(tables, tmp_pat
     assert tables.main([]) == 0
     lines = page.read_text().splitlines()
     assert (lines[0], lines[-1]) == ("before", "after")
-    assert "| `nightly` | full | all | tried too |" in lines
+    assert "| `nightly` | full | all | tried too | no limit |" in lines
     assert tables.main(["--check"]) == 0
 
 

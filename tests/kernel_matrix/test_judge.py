@@ -23,6 +23,7 @@ from kernel_matrix.store.records import Jobs, insert_batches, records_of
 from kernel_matrix.store.rows import of_records
 from kernel_matrix.store.sampled import Samples
 from kernel_matrix.store.validation import Bounds
+from kernel_matrix_resources.judging import holding
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +81,8 @@ def judged(connection, seeds):
         enter(connection, [file for _, files, _ in group for file in files])
         samples = Samples(Bounds())
         samples.add([record for _, files, _ in group for file in files for record in file])
-        judge(connection, of_plan(whole), group[0][2], samples, RESOURCES)
+        columns = of_plan(whole)
+        judge(connection, columns, group[0][2], samples, holding(RESOURCES, columns, ROOT))
         of_steps = dict(zip((case.id for case in whole.cases), verdicts_of(connection), strict=True))
         for one in group:
             same_as_audited(*one, of_steps)

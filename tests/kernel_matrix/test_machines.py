@@ -296,6 +296,10 @@ def test_the_page_says_how_long_rows_waited_and_the_next_plan_knows_what_they_to
     [note] = [note for note in json.loads(workflow.site("compat.json"))["notes"] if note.startswith("Waiting for a")]
     assert waited in note
     assert waited.split("] ")[1] in workflow.site("summary.md")
+    other = workflow.root / "compared"
+    done = workflow.report("--against", str(workflow.root / "doubles" / "build" / "site"), "--build", str(other))
+    assert done.returncode, done.stderr
+    assert waited.split("] ")[1] in (other / "site" / "summary.md").read_text(), "a pull request's summary has it, too"
     times = {time["row"]: time for time in json.loads(workflow.site("machines.json"))}
     assert times["here.good"]["ran"] == 155 > times["here.good"]["cases"] > 0
     assert times[NEVER_ANSWERS]["queued"] is None

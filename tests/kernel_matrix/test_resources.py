@@ -8,24 +8,23 @@ from datetime import UTC, datetime
 import pytest
 from conftest import job_of, write_results
 from judges import compare
-from pydantic import ValidationError
 
 from kernel_matrix.audit.raw import _raw
 from kernel_matrix.audit.states import Judge, Now
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.config.model import Resource
 from kernel_matrix.config.plan import Job, Plan, plan
 from kernel_matrix.config.reads import Checkout
 from kernel_matrix.config.rule_state import facts_of
 from kernel_matrix.store.record import Record
 from kernel_matrix_ci.loosened import loosened
+from kernel_matrix_resources.section import entries_of
 
 SOURCE = "chosen for the tests of the harness"
 TRITON = {"toolchain": "triton-3.6", "target": "sm_90"}
 
 
-def entry(where=TRITON, **limits) -> Resource:
-    return Resource(where={**where}, source=SOURCE, **limits)
+def entry(where=TRITON, **limits):
+    return {"where": {**where}, "source": SOURCE, **limits}
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +51,7 @@ def both(matrix, cases, records, entries, root):
                  message="", text="", seconds=0.0, attempts=(), facts=one.facts, job=one.job, run=str(number))
         )  # fmt: skip
     content = {**matrix.model_dump(), "accuracy": matrix.accuracy.limits(), "exclusions": [], "expectations": []}
-    content["resources"] = [one.model_dump() for one in entries]
+    content["resources"] = entries
     now = Now(datetime(2026, 5, 1, tzinfo=UTC), "", {}, Checkout(matrix, root))
     audit = Judge(content, {case.id: facts_of(case) for case in cases}, raws, now)
     return [(one, {state for state, _ in audit.allowed(one.case.id, stale=False)}) for one in verdicts]
@@ -135,14 +134,15 @@ def test_the_judge_and_the_audit_hold_code_to_its_last_values(matrix, cell, tmp_
     ],
 )
 def test_an_entry_without_a_limit_that_can_be_held_is_refused(limits, words):
-    with pytest.raises(ValidationError, match=words):
-        entry(**limits)
+    with pytest.raises(UserError, match=words):
+        entries_of([entry(**limits)])
 
 
 @pytest.mark.parametrize(
     ("entry", "words"),
     [
         ("{ where: { toolchain: god }, spills: 0", "'god'"),
+        ("{ where: { toolchain: good }, spill: 0", "matrix.yaml:.*unknown key 'spill'"),
         ("{ where: { toolchain: good, tokens: 99 }, spills: 0", "no case has these values together"),
         ("{ where: { toolchain: good }, growth: 1.05, last: docs/results", "'docs/results' has no tables"),
     ],

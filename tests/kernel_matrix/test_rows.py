@@ -49,6 +49,12 @@ def test_labels_go_down_to_the_architecture(matrix, planned):
     assert {c.cell.target for c in made["rocm.triton-3.6.gfx942"].jobs[0].cases} == {"gfx942"}
 
 
+def test_a_hosted_machine_is_started_for_emulated_gpus_where_the_toolchain_names_an_emulator(matrix, planned):
+    made = {row.id for row in rows(matrix, planned.jobs, second, hosted_only=True) if row.labels}
+    assert "rocm.triton-3.6" in made
+    assert not {"rocm.reference", "rocm.inductor"} & made, "on a hosted machine they could not run, nor compile"
+
+
 def test_for_a_fork_no_row_is_on_a_machine_of_one_s_own(matrix, planned):
     assert {row.labels for row in rows(matrix, planned.jobs, second, hosted_only=True)} == {("ubuntu-24.04",), ()}
 

@@ -10,11 +10,11 @@ from datetime import UTC, datetime, timedelta
 from statistics import median
 from typing import Any, NamedTuple
 
+from kernel_matrix import plugins
 from kernel_matrix.audit.beside import far_off, has_impossible_samples, lacking
 from kernel_matrix.audit.canaries import faulty
 from kernel_matrix.audit.planned import Facts, holds
 from kernel_matrix.audit.raw import Raw, is_asserted
-from kernel_matrix.audit.resources import state_by_code
 from kernel_matrix.base.patterns import is_found
 from kernel_matrix.base.versions import satisfies
 from kernel_matrix.config.model import ASSERTED
@@ -155,12 +155,13 @@ class Judge:
 
     def _by_code(self, case: str, *, stale: bool) -> str:
         """Return the state that the limits of resources give to a case that passes; empty where it stays as it is."""
-        if not self.matrix["resources"]:
+        if not self.matrix.get("resources"):
             return ""
         taken = [raw for raw in self.raws[case] if not self._has_other_inputs(case, raw)]
         now = [raw for raw in taken if self.fresh[id(raw)] is not False]
         root = self.now.checkout.root if self.now.checkout else None
-        return state_by_code(self.matrix["resources"], case, self.cases[case], now, taken if stale else [], root)
+        state_of = plugins.needed("audit of code", "resources")
+        return str(state_of(self.matrix["resources"], case, self.cases[case], now, taken if stale else [], root))
 
     def _is_over(self, until: str, versions: Mapping[str, str]) -> bool:
         """Return whether an expectation has ended: after a day, or with a version."""

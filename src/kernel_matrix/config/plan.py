@@ -16,7 +16,6 @@ from kernel_matrix.config.model import (
     Op,
     Platform,
     PlatformToolchain,
-    Resource,
     Scalar,
     ScalarOrList,
     Tier,
@@ -224,20 +223,20 @@ def _cases(matrix: Matrix, cell: Cell, named: Iterable[NamedCase], *, timed: boo
     """Yield the cases of a cell, each with the rules that select it."""
     facts = cell.facts
     # Few rules could select a case of this cell, and of these only what they say of axes differs from case to case.
-    exclusions = [(rule, of_axes(rule, facts)) for rule in matrix.exclusions if selects_some(rule, facts)]
-    expectations = [(rule, of_axes(rule, facts)) for rule in matrix.expectations if selects_some(rule, facts)]
+    exclusions = [(rule, _of_axes(rule, facts)) for rule in matrix.exclusions if _selects_some(rule, facts)]
+    expectations = [(rule, _of_axes(rule, facts)) for rule in matrix.expectations if _selects_some(rule, facts)]
     for name, axes, owed in named:
         exclusion = next((rule for rule, where in exclusions if has_values(axes, where)), None) if exclusions else None
         expected = tuple(rule for rule, where in expectations if has_values(axes, where)) if expectations else ()
         yield Case(cell, f"{name}{TIMED}" if timed else name, axes, exclusion, expected, owed, timed)
 
 
-def selects_some(rule: Exclusion | Expectation | Resource, facts: Mapping[str, Scalar]) -> bool:
+def _selects_some(rule: Exclusion | Expectation, facts: Mapping[str, Scalar]) -> bool:
     """Return whether a rule could select a case of a cell with these facts; axes of the case may still decide."""
     return all(key not in facts or facts[key] in as_list(values) for key, values in rule.where.items())
 
 
-def of_axes(rule: Exclusion | Expectation | Resource, facts: Mapping[str, Scalar]) -> dict[str, ScalarOrList]:
+def _of_axes(rule: Exclusion | Expectation, facts: Mapping[str, Scalar]) -> dict[str, ScalarOrList]:
     """Return what a rule says of the axes of a case: all of ``where`` but the parts of a cell."""
     return {key: values for key, values in rule.where.items() if key not in facts}
 

@@ -52,15 +52,6 @@ def _other_action(action: str, wanted: str) -> str:
     return f"the record says that {done}; by matrix.yaml the action of this toolchain here is '{wanted}'"
 
 
-def _over_resource(figure: str, needed: str, most: str, entry: str, last: str, kernel: str, line: str) -> str:
-    place = (f" of {kernel}" if kernel else "") + (f" (line {_whole(line)})" if line else "")
-    before = f", and its last value is {float(last):g}" if last else ""
-    return (
-        f"the code{place} needs {float(needed):g} {_OF_CODE[figure]}; matrix.yaml allows {float(most):g} "
-        f"(resources[{entry}]){before}"
-    )
-
-
 def _of_an_output(text: str, numbers: str = "") -> Callable[..., str]:
     """Return a sentence about an output that passed by its record; ``numbers`` are the formats of some arguments."""
     return lambda output, *given: f"the record says that it passed, and of {output} {_filled(text, given, numbers)}"
@@ -80,13 +71,6 @@ def _whole(number: str) -> str:
     return f"{float(number):.0f}"
 
 
-_OF_CODE = {
-    "registers": "registers",
-    "spills": "spills",
-    "shared": "bytes of shared memory",
-    "stack": "bytes of stack",
-    "code": "bytes",
-}
 _SENTENCES: dict[str, Callable[..., str]] = {
     "": lambda: "",
     # What the record, matrix.yaml or the machine says.
@@ -110,10 +94,9 @@ _SENTENCES: dict[str, Callable[..., str]] = {
     "failed_and_nothing_ran": _plain("the record says that it failed, and does not say that anything ran"),
     "compared_nothing": _plain("the record says that it passed, and compared nothing"),
     "earlier_version": _plain("made by an earlier kernel-matrix: it does not say how its limits were made; run again"),
-    "over_resource": _over_resource,
-    "owes_resources": lambda *names: (
-        f"the results owe {', '.join(names)} of the code: matrix.yaml has a limit (resources), and no result says it"
-    ),
+    # What the code needs, in the words of the distribution that holds it to limits.
+    "over_resource": _plain("{}"),
+    "owes_resources": _plain("{}"),
     "owes_outputs": lambda *names: f"the record owes the figures of {', '.join(names) or 'at least one output'}",
     "no_canary": _plain("the record compared numbers, and no fault was put in: nothing shows that it compares"),
     "other_elements": _plain("the record says that {} elements were compared; its outputs have {}", "g g"),

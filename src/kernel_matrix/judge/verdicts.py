@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from importlib.resources import files
-from pathlib import Path
 
-from kernel_matrix.config.model import Resource
 from kernel_matrix.judge.plan_tables import enter_plan
-from kernel_matrix.judge.resources import enter_resources
 from kernel_matrix.judge.sampled import enter_wrong_samples
 from kernel_matrix.judge.tables import enter_misplaced, enter_rules, enter_sentences, enter_stale_jobs
 from kernel_matrix.results.planned import Planned
@@ -25,19 +22,17 @@ def judge(
     planned: Planned,
     present: Present | None,
     samples: Samples,
-    resources: Sequence[Resource] = (),
-    root: Path = Path(),
+    hold_code: Callable[[Connection], None] | None = None,
 ) -> None:
     """Make the table ``verdicts`` of the present sources: one row for each case of the plan. Make ``taken`` of it.
 
     Its columns are ``planned`` (the number of the case), ``state``, ``evidence``, ``code`` and ``arguments`` of the
     reason, ``reason`` as a sentence, ``stale`` (why, or empty) and ``record`` (its number, or null).
     With ``present``, say which results are stale, and take no expectation whose last day has passed then. ``samples``
-    are held to the figures of their outputs, and code to ``resources``, whose folders are below ``root``.
+    are held to the figures of their outputs. ``hold_code`` fills the table ``resources``.
     """
     jobs = Jobs(connection)
     enter_plan(connection, planned)
-    enter_resources(connection, planned, resources, root)
 
     def judge_present(*last: str) -> None:
         _step(connection, "00_words", "01_results")
@@ -47,18 +42,20 @@ def judge(
         enter_wrong_samples(connection, samples, jobs)
         _step(connection, "09_proof")
         enter_rules(connection, planned, jobs, present.now.date() if present else None)
-        _step(connection, "10_resources", "11_expected", "12_verdicts", *last)
+        if hold_code:
+            hold_code(connection)
+        _step(connection, "10_expected", "11_verdicts", *last)
         enter_sentences(connection)
-        _step(connection, "14_records")
+        _step(connection, "13_records")
 
     told = [source for (source,) in rows(connection, "FROM told ORDER BY source")]
     if told:  # results of persons outside are judged by the same rules, and alone: neither counts for the other
         own = rows(connection, "SELECT source FROM sources WHERE position IS NOT NULL ORDER BY position")
         make_present(connection, told)
         judge_present()
-        _step(connection, "15_words")
+        _step(connection, "14_words")
         make_present(connection, [source for (source,) in own])
-    judge_present(*["13_told"] if told else [])
+    judge_present(*["12_told"] if told else [])
 
 
 def _step(connection: Connection, *names: str) -> None:

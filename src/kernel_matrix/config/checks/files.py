@@ -55,14 +55,6 @@ def containers(matrix: Matrix, root: Path) -> Iterator[Fault]:
             yield ("platforms", name, "container"), text
 
 
-def last_results(matrix: Matrix, root: Path) -> Iterator[Fault]:
-    """Yield the folders of last results that do not exist: no growth would be seen."""
-    for index, entry in enumerate(matrix.resources):
-        if entry.last and not (root / entry.last / "cases").is_dir() and not any((root / entry.last).glob("*/cases")):
-            text = f"the folder '{entry.last}' has no tables of results. Correct the path."
-            yield ("resources", index, "last"), text
-
-
 def links(matrix: Matrix, root: Path) -> Iterator[Fault]:
     """Yield the links of expectations and exclusions to files that do not exist. An address is not asked for."""
     for section, index, rule in matrix.rules:

@@ -26,11 +26,12 @@ CELL_KEYS = ("platform", "target", "toolchain", "op", "direction")
 
 def places(matrix: Matrix) -> Iterator[Fault]:
     """Yield the keys and values of a rule's ``where`` that nothing in matrix.yaml has."""
-    for section, index, rule in (*matrix.rules, *(("resources", *entry) for entry in enumerate(matrix.resources))):
-        yield from _where(matrix, (section, index, "where"), rule.where)
+    for section, index, rule in matrix.rules:
+        yield from where(matrix, (section, index, "where"), rule.where)
 
 
-def _where(matrix: Matrix, place: Place, where: Mapping[str, ScalarOrList]) -> Iterator[Fault]:
+def where(matrix: Matrix, place: Place, named: Mapping[str, ScalarOrList]) -> Iterator[Fault]:
+    """Yield the keys and values of a ``where`` that nothing in matrix.yaml has."""
     axes = {axis for op in matrix.ops.values() for axis in op.axes}
     known: dict[str, Collection[Scalar]] = {
         "platform": list(matrix.platforms),
@@ -39,7 +40,7 @@ def _where(matrix: Matrix, place: Place, where: Mapping[str, ScalarOrList]) -> I
         "op": list(matrix.ops),
         "direction": [direction for op in matrix.ops.values() for direction in op.directions],
     }
-    for key, values in where.items():
+    for key, values in named.items():
         if key not in known and key not in axes:
             yield (*place, key), f"unknown key '{key}'.{did_you_mean(key, [*CELL_KEYS, *axes])}"
         if key == "op" and is_suite(matrix):  # which test files there are is known when they have been collected

@@ -27,12 +27,10 @@ from kernel_matrix.config.model.limits import Container, Limits
 from kernel_matrix.config.model.operators import Op, Output
 from kernel_matrix.config.model.package import Package
 from kernel_matrix.config.model.platforms import Installer, Platform, PlatformToolchain, Toolchain
-from kernel_matrix.config.model.resources import FIGURES, Resource
 from kernel_matrix.config.model.rules import Exclusion, Expectation, Rule
 
 __all__ = [
     "ASSERTED",
-    "FIGURES",
     "Accuracy",
     "Bench",
     "BenchOp",
@@ -47,7 +45,6 @@ __all__ = [
     "Package",
     "Platform",
     "PlatformToolchain",
-    "Resource",
     "Rule",
     "Scalar",
     "ScalarOrList",
@@ -78,7 +75,9 @@ class Matrix(Section):
         default=None, description="The bounds of `kernel-matrix fuzz` (docs/fuzzing.md)."
     )
     ci: Ci = Field(default_factory=Ci)
-    resources: list[Resource] = Field(default_factory=list, description="Limits of what compiled code needs.")
+    resources: list[dict[str, Any]] = Field(
+        default_factory=list, description="Limits of what code needs (docs/limits.md)."
+    )
     expectations: list[Expectation] = Field(default_factory=list)
     exclusions: list[Exclusion] = Field(default_factory=list)
 

@@ -74,3 +74,8 @@ LEFT JOIN (SELECT ordinal, place, fault FROM checked_outputs WHERE fault IS NOT 
     ON f.ordinal = k.ordinal AND f.place = k.first_fault
 LEFT JOIN (SELECT ordinal, place, odd FROM checked_outputs WHERE odd IS NOT NULL) o
     ON o.ordinal = k.ordinal AND o.place = k.first_odd;
+
+-- What is to be said of the code of cases: nothing, where matrix.yaml has no limit of what code needs.
+CREATE OR REPLACE TEMP TABLE resources (
+    planned INTEGER, over STRUCT(code VARCHAR, arguments VARCHAR[]), owes STRUCT(code VARCHAR, arguments VARCHAR[])
+);

@@ -39,7 +39,7 @@ judged AS (
         WHEN outcome = 'unavailable' THEN 'unavailable'
         WHEN outcome = 'pass' AND doubt IS NOT NULL THEN 'error'
         WHEN outcome = 'pass' AND over IS NOT NULL THEN 'fail'
-        WHEN outcome = 'pass' AND len(owes.arguments) > 0 THEN 'error'
+        WHEN outcome = 'pass' AND owes IS NOT NULL THEN 'error'
         WHEN outcome = 'pass' AND pending IS NOT NULL THEN 'fixed'
         WHEN outcome = 'pass' AND len(attempts) > 0 THEN 'flaky'
         WHEN outcome = 'pass' AND reached IN ('lowered', 'compiled', 'held') THEN reached

@@ -25,12 +25,13 @@ def state_by_code(
     limits: dict[tuple[str, bool], tuple[float, bool]] = {}
     for entry in entries:
         for figure, names in _NAMES.items() if holds(entry["where"], facts) else ():
-            if entry[figure] is not None:
-                limits[figure, False] = entry[figure], entry["only_compiled"]
-            if entry["growth"] is not None and root:
+            only_compiled = entry.get("only_compiled", False)
+            if figure in entry:
+                limits[figure, False] = _number(entry[figure]), only_compiled
+            if "growth" in entry and root:
                 _, before = _last(root / entry["last"]).get(case, ("", {}))
                 most = entry["growth"] * value if (value := _value(before, names)) is not None else float("nan")
-                limits[figure, True] = most, entry["only_compiled"]
+                limits[figure, True] = most, only_compiled
     is_code = any(map(_is_code, (*raws, *others)))
     state = ""
     for (figure, _), (most, only_compiled) in limits.items():
@@ -45,6 +46,11 @@ def state_by_code(
 def _is_code(raw: Raw) -> bool:
     kind = raw.facts.get("artifact.kind", "")
     return raw.outcome == "pass" and bool(kind) and not kind.endswith("-source")
+
+
+def _number(limit: int | str) -> float:
+    number, _, unit = str(limit).partition(" ")
+    return float(number) * {"KiB": 1024, "MiB": 1024**2}.get(unit, 1)
 
 
 def _needed(raws: Iterable[Raw], figure: str) -> list[float]:

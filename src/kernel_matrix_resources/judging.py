@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
-from kernel_matrix.config.model import FIGURES, Resource, has_values
-from kernel_matrix.config.plan import of_axes, selects_some
+from kernel_matrix.config.model import as_list, has_values
 from kernel_matrix.judge.plan_tables import NUMBER, TEXT, enter_rows
 from kernel_matrix.results.planned import Planned
 from kernel_matrix.store.database import Connection
 from kernel_matrix.store.query import opened
+from kernel_matrix_resources.section import FIGURES, Resource, entries_of
 
 _FIGURES = pa.map_(TEXT, pa.float64())
 _LAST = """
@@ -22,25 +24,54 @@ _LAST = """
 """
 
 
-def enter_resources(connection: Connection, planned: Planned, entries: Sequence[Resource], root: Path) -> None:
+_WORDS = {"shared": "bytes of shared memory", "stack": "bytes of stack", "code": "bytes"}
+
+
+def holding(given: Sequence[Any], planned: Planned, root: Path) -> Callable[[Connection], None]:
+    """Return what fills the table ``resources`` of the judge; the folders of last values are below ``root``.
+
+    Raises:
+        UserError: an entry is wrong, or a folder has no tables.
+    """
+    entries = entries_of(given)
+    step = files(__package__).joinpath("step.sql").read_text("utf-8")
+
+    def hold(connection: Connection) -> None:
+        _enter(connection, planned, entries, root)
+        connection.execute(step).fetchall()
+
+    return hold
+
+
+def _enter(connection: Connection, planned: Planned, entries: Sequence[Resource], root: Path) -> None:
     """Make ``resource_limits``, the ``resource_cells`` and ``resource_names`` they hold for, and ``last_figures``."""
     limits = [
-        (number, figure, [*keys], kind, value, entry.last if kind == "growth" else None, entry.only_compiled)
+        (
+            number,
+            figure,
+            _WORDS.get(figure, figure),
+            [*keys],
+            kind,
+            value,
+            entry.last if kind == "growth" else None,
+            entry.only_compiled,
+        )
         for number, entry in enumerate(entries)
         for figure, keys in FIGURES.items()
         for kind, value in (("limit", entry.limits.get(figure)), ("growth", entry.growth))
         if value is not None
     ]
     schema = {
-        "entry": NUMBER, "figure": TEXT, "keys": pa.list_(TEXT), "kind": TEXT, "value": pa.float64(), "last": TEXT,
-        "only_compiled": pa.bool_(),
+        "entry": NUMBER, "figure": TEXT, "words": TEXT, "keys": pa.list_(TEXT), "kind": TEXT, "value": pa.float64(),
+        "last": TEXT, "only_compiled": pa.bool_(),
     }  # fmt: skip
     enter_rows(connection, "resource_limits", schema, limits)
     cells, names = [], []
     for number, entry in enumerate(entries):
         facts = [cell.facts for cell in planned.cells]
-        cells += [(number, place) for place, of_cell in enumerate(facts) if selects_some(entry, of_cell)]
-        where = of_axes(entry, facts[0]) if facts else {}
+        where = {key: values for key, values in entry.where.items() if facts and key not in facts[0]}
+        of_cell = {key: as_list(values) for key, values in entry.where.items() if key not in where}
+        cells += [(number, place) for place, one in enumerate(facts) if has_values(one, of_cell)]
         names += [(number, place) for place, named in enumerate(planned.names) if has_values(named.axes, where)]
     enter_rows(connection, "resource_cells", {"entry": NUMBER, "cell": NUMBER}, cells)
     enter_rows(connection, "resource_names", {"entry": NUMBER, "named": NUMBER}, names)

@@ -34,17 +34,20 @@ compared AS (
         PARTITION BY planned, figure, kind ORDER BY needed IS NULL, stale > 0, needed DESC) = 1
 ),
 named AS (  -- of several kernels in a case the one that needs most
-    SELECT *, substring(list_filter(map_keys(figures), lambda name:
+    SELECT *, needed IS NULL AND (is_compiled OR NOT only_compiled) AS is_owed,
+        substring(list_filter(map_keys(figures), lambda name:
         ends_with(name, '_' || key) AND figures[name] = needed
         AND figures[left(name, -len(key)) || 'bytes'] IS NOT NULL)[1], 10) AS kernel
     FROM compared
 )
 SELECT planned,
-    arg_min(because('over_resource', [
-        figure, needed::VARCHAR, most::VARCHAR, entry::VARCHAR, coalesce(before::VARCHAR, ''),
-        coalesce(left(kernel, -len(key) - 1), ''),
-        coalesce(figures['artifact.' || coalesce(left(kernel, -len(key)), '') || 'line']::VARCHAR, '')
-    ]), entry) FILTER (needed > most) AS over,
-    because('owes_resources', coalesce(list(DISTINCT figure ORDER BY figure)
-        FILTER (needed IS NULL AND (is_compiled OR NOT only_compiled)), [])) AS owes
+    arg_min(because('over_resource', [format('the code{}{} needs {} {}; matrix.yaml allows {} (resources[{}]){}',
+        coalesce(' of ' || nullif(left(kernel, -len(key) - 1), ''), ''),
+        coalesce(' (line ' || printf('%.0f', figures[
+            'artifact.' || coalesce(left(kernel, -len(key)), '') || 'line']) || ')', ''),
+        printf('%.10g', needed), words, printf('%.10g', most), entry,
+        coalesce(', and its last value is ' || printf('%.10g', before), ''))]), entry) FILTER (needed > most) AS over,
+    CASE WHEN bool_or(is_owed) THEN because('owes_resources', [format(
+        'the results owe {} of the code: matrix.yaml has a limit (resources), and no result says it',
+        string_agg(DISTINCT figure, ', ' ORDER BY figure) FILTER (is_owed))]) END AS owes
 FROM named GROUP BY planned;
