@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import secrets
+from collections.abc import Sequence
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.cli.options import add_matrix_options, load_project
@@ -19,7 +20,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", action="append", help="only this target (repeatable)")
     parser.add_argument("--toolchain", action="append", help="only this toolchain (repeatable)")
     parser.add_argument(
-        "--case", action="append", metavar="OP.DIRECTION|NAME", help="only this operator; or run the case of this name"
+        "--case",
+        action="append",
+        metavar="OP.DIRECTION|NAME",
+        help="only this operator; or run the case of this name, also behind its cell as the page has it",
     )
     parser.add_argument(
         "--executor", choices=[name for name in EXECUTORS if name != "container"], default="venv", help="where it runs"
@@ -34,13 +38,28 @@ def main(options: argparse.Namespace) -> int:
         raise UserError(f"--minutes {options.minutes:g}: the search needs some time.")
     project = load_project(options)
     seed = options.seed if options.seed is not None else secrets.randbelow(10**6)
+    lanes, cases = _lanes_of(options.case or ())
+    platforms, targets, toolchains = ({*lane} for lane in (zip(*lanes, strict=True) if lanes else ((), (), ())))
     wish = Wish(
-        tuple(options.platform or ()),
-        tuple(options.target or ()),
-        tuple(options.toolchain or ()),
-        tuple(options.case or ()),
+        (*(options.platform or ()), *sorted(platforms)),
+        (*(options.target or ()), *sorted(targets)),
+        (*(options.toolchain or ()), *sorted(toolchains)),
+        cases,
         60 * options.minutes,
         seed,
         options.executor,
     )
     return int((repeat if wish.names else search)(project, wish, print))
+
+
+def _lanes_of(cases: Sequence[str]) -> tuple[list[tuple[str, str, str]], tuple[str, ...]]:
+    """Return the lanes that stand before names, as the page has them, and the names without these."""
+    lanes, names = [], []
+    for case in cases:
+        cell, found, name = case.rpartition("/fuzz:")
+        if found and cell.count("/") == 3:
+            platform, target, toolchain, _ = cell.split("/")
+            lanes.append((platform, target, toolchain))
+            case = f"fuzz:{name}"
+        names.append(case)
+    return lanes, tuple(names)
