@@ -174,7 +174,7 @@ class _Search:
             getattr(self.matrix, mine).update(its)
 
 
-def fuzzed(*, examples: int = 25, **sizes: int | tuple[int, int]) -> Callable[[Test], Test]:
+def fuzzed(*, examples: int = 50, **sizes: int | tuple[int, int]) -> Callable[[Test], Test]:
     """Run a test with the fixture ``matrix`` for many sizes and values.
 
     Each size is an argument of the test, with the largest value or the least and the largest. An ordinary run tries

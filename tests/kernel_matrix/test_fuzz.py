@@ -136,7 +136,7 @@ import numpy as np
 from kernel_matrix_fuzz.fixture import fuzzed
 
 
-@fuzzed(rows=40, columns=(2, 40))
+@fuzzed(rows=40, columns=(2, 40), examples=200)
 def test_ragged(matrix, rows, columns, tmp_path):
     x = matrix.draw("x", (rows, columns))
     y = 2 * x.astype(np.float32)

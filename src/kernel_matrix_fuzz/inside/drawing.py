@@ -32,8 +32,9 @@ def size_between(least: int, most: int, *often: Sequence[int]) -> st.SearchStrat
 
 
 def unusual_values(tensors: Sequence[str], kinds: Sequence[str]) -> st.SearchStrategy[tuple[Rule, ...]]:
-    """Return the strategy of unusual values: none in half of the cases, and else one rule or two."""
+    """Return the strategy of unusual values: none, one rule or two, and most of them for all of a tensor."""
     if not tensors or not kinds:
         return st.just(())
-    rule = st.builds(Rule, st.sampled_from(list(tensors)), st.sampled_from(list(kinds)), st.sampled_from(PLACES))
-    return st.one_of(st.just(()), st.lists(rule, max_size=2).map(tuple))
+    places = st.one_of(st.just(PLACES[0]), st.sampled_from(PLACES))
+    rule = st.builds(Rule, st.sampled_from(list(tensors)), st.sampled_from(list(kinds)), places)
+    return st.one_of(st.just(()), st.tuples(rule), st.tuples(rule, rule))
