@@ -81,6 +81,16 @@ def _race(offset: int, other: int, _: Sequence[Place]) -> str:
     return f"races at byte {offset} of the LDS: {who} {did} it, and no barrier is between"
 
 
+def _memory_race(address: int, other: int, places: Sequence[Place]) -> str:
+    group, wave, did = other >> 32, other >> 1 & 0x7FFFFFFF, "read" if other & 1 else "wrote"
+    where = _relative(address, places)
+    return f"races {where}: wave {wave} of workgroup {group - 1} {did} it, and nothing orders the two"
+
+
+def _overwritten(number: int, states: int, _: Sequence[Place]) -> str:
+    return f"writes {_register(number)} {states} wait states after a store that may still read it"
+
+
 def _undefined(number: int, use: int, _: Sequence[Place]) -> str:
     return f"uses {_register(number)} {_USES[use]}, and nothing was written there"
 
@@ -94,4 +104,6 @@ KINDS: dict[int, tuple[str, Callable[[int, int, Sequence[Place]], str]]] = {
     6: ("undefined", _undefined),
     7: ("unknown", lambda control, _, __: f"has the DPP control {control:#x}, which the emulator does not know"),
     8: ("write protected", _access("writes")),
+    9: ("race in memory", _memory_race),
+    10: ("overwritten", _overwritten),
 }

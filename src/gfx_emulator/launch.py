@@ -32,6 +32,11 @@ _FLOAT_MODE = 0xF0  # round to nearest even; subnormal numbers are kept
 _BUFFER, _PACKET, _QUEUE, _ARGUMENTS = 1, 2, 4, 8
 _KNOWN_PROPERTIES = _BUFFER | _PACKET | _QUEUE | _ARGUMENTS | 1 << 10 | 1 << 11
 _PACKET_BYTES = 64
+_STORE_STATES = {
+    "gfx90a": 1,
+    "gfx942": 2,
+    "gfx950": 2,
+}  # before the data of a store of 12 bytes and more may be written
 
 
 @dataclass(frozen=True)
@@ -124,7 +129,7 @@ class Program:
         """Return the program with the instruction at an address left out: a mutant, for the test of a test."""
         number = self._translation.record_at(address)
         mutant = copy.copy(self)
-        nothing = records.Record("s_nop")
+        nothing = records.Record("s_nop", immediate=-1)  # not even a wait state
         place = number * records.SIZE
         mutant._code = self._code[:place] + nothing.packed(self._handler(nothing)) + self._code[place + records.SIZE :]
         return mutant
@@ -173,6 +178,7 @@ class Program:
         launch.arguments, launch.preloaded = ctypes.addressof(block), preloaded
         launch.start = self._translation.record_at(_PRELOADED_ENTRY) if preloaded else 0
         launch.spoiled = SPOILED
+        launch.store_states = _STORE_STATES.get(self.target, 0)
         return launch, words
 
     def _finding(self, one: Found, places: Sequence[Place]) -> Finding:

@@ -37,7 +37,7 @@ class Launch(ctypes.Structure):
             )
         ),
         ("arguments", ctypes.c_uint64),
-        *((name, ctypes.c_uint32) for name in ("preloaded", "start", "spoiled")),
+        *((name, ctypes.c_uint32) for name in ("preloaded", "start", "spoiled", "store_states")),
     ]
 
 

@@ -19,6 +19,7 @@ _SCALAR_LOADS = {
 }
 _MEMORY = ("GLOBAL", "FLAT", "SCRATCH", "MUBUF", "VGLOBAL", "VFLAT", "VSCRATCH", "VBUFFER")
 _NULL = 124
+_MOST_STATES = 15  # that s_nop waits beside its own
 _RELEASE_REGISTERS = 3  # a message that a wave sends before its end
 _RECORDS_OF_PAIR = 3  # the pair, and each of its halves
 
@@ -72,7 +73,7 @@ def _records(one: Instruction, family: str, numbers: Mapping[int, int]) -> list[
         return [Record("v_dual"), dual_half(one, "x"), dual_half(one, "y")]
     name = common(one.name)
     if name == "s_nop":
-        return [Record(name)]
+        return [Record(name, immediate=one.get("simm16") & _MOST_STATES if one.name == name else 0)]
     if one.base == "SOPP":
         return [_control(one, name, numbers)]
     if one.base in ("SOP1", "SOP2", "SOPC", "SOPK"):

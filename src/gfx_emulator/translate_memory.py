@@ -29,19 +29,27 @@ _SIZES = {
     **dict.fromkeys(("dwordx3", "b96"), (4, 3, 0)),
     **dict.fromkeys(("dwordx4", "b128"), (4, 4, 0)),
 }
-_ATOMICS = {
-    **dict.fromkeys(("add", "add_u32"), 0),
-    "add_f32": 1,
-    **dict.fromkeys(("swap", "swap_b32"), 2),
-    **dict.fromkeys(("smax", "max_i32"), 3),
-    **dict.fromkeys(("umax", "max_u32"), 4),
-    **dict.fromkeys(("smin", "min_i32"), 5),
-    **dict.fromkeys(("umin", "min_u32"), 6),
-    **dict.fromkeys(("and", "and_b32"), 7),
-    **dict.fromkeys(("or", "or_b32"), 8),
-    **dict.fromkeys(("xor", "xor_b32"), 9),
-    **dict.fromkeys(("sub", "sub_u32"), 10),
-}
+# What native/memory_ops.cc does with the old value, by the place here: names of CDNA, and of RDNA without the size.
+_ATOMICS = (
+    ("add", "add_u"),
+    ("swap", "swap_b"),
+    ("smax", "max_i"),
+    ("umax", "max_u"),
+    ("smin", "min_i"),
+    ("umin", "min_u"),
+    ("and", "and_b"),
+    ("or", "or_b"),
+    ("xor", "xor_b"),
+    ("sub", "sub_u"),
+    ("cmpswap", "cmpswap_b"),
+    ("add_f",),
+    ("max_f", "max_num_f"),
+    ("min_f", "min_num_f"),
+    ("pk_add_f16",),
+    ("pk_add_bf16",),
+)
+_ATOMIC_SIZES = re.compile(r"(_x2|32|64)?$")
+_WITH_TWO_VALUES = 10  # an exchange if the old value is as expected
 _NO_SCALAR = (124, 125, 127)  # as the address of an access
 _ACCUMULATORS = 256  # the first of them
 _RETURNS = 1  # the bit of an atomic's temporal hint on RDNA 4: the old value comes back
@@ -103,11 +111,16 @@ def _flat(one: Instruction, record: Record, family: str) -> None:
 
 
 def _atomic(one: Instruction, record: Record, what: str, family: str) -> Record:
-    if what not in _ATOMICS:
+    size = _ATOMIC_SIZES.search(what)
+    name = what[: size.start()] if size else what
+    place = next((place for place, names in enumerate(_ATOMICS) if name in names), None)
+    if place is None:
         raise UnknownInstructionError(one.name)
     returns = {"cdna": one.get("sc0"), "rdna3": one.get("glc"), "rdna4": one.get("th") & _RETURNS}[family]
-    record.handler, record.target, record.clamp = "memory_atomic", _ATOMICS[what], int(bool(returns))
-    record.parameters[:5] = (4, 1, 0, 0, _SPACES.get(one.base, _GLOBAL))
+    record.handler, record.target, record.clamp = "memory_atomic", place, int(bool(returns))
+    count = 2 if size and size[1] in ("_x2", "64") else 1
+    values = 2 if place == _WITH_TWO_VALUES else 1
+    record.parameters[:] = (4, count, values, 0, _SPACES.get(one.base, _GLOBAL), 0)
     return record
 
 

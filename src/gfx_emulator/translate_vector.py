@@ -15,6 +15,8 @@ _ACCUMULATORS = 256  # the first of them
 _NAMES = {"VOP1": ("src0",), "VOP2": ("src0", "vsrc1"), "VOPC": ("src0", "vsrc1")}
 _TO_SCALAR = ("v_readfirstlane_b32", "v_readlane_b32")
 _WITH_LITERAL = ("v_fmamk_f32", "v_fmaak_f32", "v_madmk_f32", "v_madak_f32")
+_PRODUCTS_OF_PAIRS = ("v_dot2_bf16_bf16", "v_dot2_f16_f16")
+_SATURATED = ("v_add_u32", "v_sub_u32", "v_subrev_u32")
 _KEEPS_HALF = 5  # the parameter: whether the other half of the destination stays as it is
 _ALSO_EXEC = 0  # of a comparison: whether it writes EXEC beside its destination
 _MATRIX_TYPES = {"f32": 0, "f16": 1, "bf16": 2, "xf32": 3}
@@ -56,9 +58,13 @@ def vector_instruction(one: Instruction, name: str, family: str) -> Record:
 
 def _refuse(one: Instruction, name: str, record: Record) -> None:
     """Refuse modifiers that only some operations have."""
+    if name in _PRODUCTS_OF_PAIRS and (record.negate or record.absolute or record.clamp):
+        raise UnknownInstructionError(f"{one.name} with modifiers")
     is_float = bool(_FLOAT.search(name)) or "cndmask" in name or "cvt_f32" in name or "class" in name
     if (record.negate or record.absolute) and not is_float and one.base != "VOP3P":
         raise UnknownInstructionError(f"{one.name} with neg or abs")
+    if name in _SATURATED and not record.scale:
+        return
     is_scaled = is_float and "cvt_pk" not in name and "f64" not in name and "cndmask" not in name
     if (record.clamp or record.scale) and not is_scaled:
         raise UnknownInstructionError(f"{one.name} with clamp or omod")

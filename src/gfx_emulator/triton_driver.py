@@ -57,7 +57,7 @@ class _Utils:
         return program, program, 0, 0, _MOST_THREADS
 
 
-class _Launcher:
+class Launcher:
     """The launches of one compiled kernel."""
 
     def __init__(self, source: Any, metadata: Any) -> None:
@@ -97,7 +97,7 @@ class EmulatedDriver(DriverBase):  # type: ignore[misc]  # triton has no types
         super().__init__()
         self._target = target
         self.utils = _Utils(target)
-        self.launcher_cls = _Launcher
+        self.launcher_cls = Launcher
 
     @classmethod
     def is_active(cls) -> bool:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from pathlib import Path
 
-from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.cli.options import print_dashboard
+from kernel_matrix_launches.emulated import TARGETS
 from kernel_matrix_launches.recording import Options
 from kernel_matrix_launches.study import study
 from kernel_matrix_launches.targets import targets_named
@@ -22,6 +24,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--configs", default="first", help="configurations of an autotuned launch: all, first or N")
     parser.add_argument("--launches", default="1", metavar="N", help="specialisations of each kernel: all or N (1)")
     parser.add_argument("--interpret", action="store_true", help="compute the kernels in an interpreter as well")
+    parser.add_argument(
+        "--emulate",
+        default="",
+        metavar="TARGETS",
+        help="run the kernels on an emulator of these AMD GPUs (gfx942,gfx1100), and compare the numbers",
+    )
     parser.add_argument(
         "--compile-commands",
         nargs="+",
@@ -41,6 +49,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Return 1 if a launch does not compile or cannot be launched, or if the program did not end well."""
+    emulate = _emulated(options.emulate)
+    targets = targets_named([*options.targets, *emulate])
     chosen = Options(
         interpret=options.interpret,
         configurations=_number("--configs", options.configs),
@@ -50,11 +60,12 @@ def main(options: argparse.Namespace) -> int:
         memory_gib=options.memory,
         cache=options.build / "cache" / "launches",
         commands=_files(options.compile_commands),
+        emulate=emulate,
     )
     done = study(
         options.words,
-        targets_named(options.targets),
-        options.told,
+        targets,
+        [*emulate[:1], *options.told],
         chosen,
         (options.build / "launches").resolve(),
         options.package,
@@ -63,6 +74,19 @@ def main(options: argparse.Namespace) -> int:
     print_dashboard(done.dashboard)
     print(f"figures: {done.page}")
     return done.exit_status
+
+
+def _emulated(text: str) -> tuple[str, ...]:
+    """Return the targets that are emulated.
+
+    Raises:
+        UserError: the emulator does not have one.
+    """
+    names = tuple(filter(None, re.split(r"[,\s]+", text)))
+    for name in names:
+        if name not in TARGETS:
+            raise unknown("--emulate", "target of the emulator", name, TARGETS)
+    return names
 
 
 def _files(paths: list[Path]) -> tuple[Path, ...]:

@@ -13,6 +13,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from kernel_matrix.base.files import write_atomically
+from kernel_matrix.job import defaults
 from kernel_matrix_launches.naming import DIRECTION, Kernel, case_axes, kernel_of, op_names, package_of, plain
 from kernel_matrix_launches.recording import Launch, Recording
 
@@ -69,7 +70,7 @@ def write(folder: Path, recordings: Sequence[Recording], names: Names, package: 
 
 
 def _content(recordings: Sequence[Recording], names: Names, package: str) -> dict[str, Any]:
-    amount = {"limit": 1, "source": _NO_NUMBERS}
+    is_emulated = any(one.without is not None for recording in recordings for one in recording.compiled)
     compilers = [name for recording in recordings for name, _ in recording.compilers.values()]
     return {
         "package": {
@@ -81,7 +82,7 @@ def _content(recordings: Sequence[Recording], names: Names, package: str) -> dic
             "distributions": list(dict.fromkeys([package_of(recordings)[0], *names.toolchains, *compilers, "torch"])),
         },
         "limits": {"case": 600, "job": 86400},
-        "accuracy": {"factor": amount, "rounded": amount, "ulps": amount, "caps": {DIRECTION: amount}},
+        "accuracy": _accuracy(is_emulated=is_emulated),
         "toolchains": {
             name: {
                 "backend": kind,
@@ -92,9 +93,19 @@ def _content(recordings: Sequence[Recording], names: Names, package: str) -> dic
             for kind, name in names.toolchains.items()
         },
         "platforms": {recording.vendor.platform: _platform(recording, recordings, names) for recording in recordings},
-        "ops": {op: _op(op, recordings, names) for op in dict.fromkeys(names.ops.values())},
+        "ops": {op: _op(op, recordings, names, is_emulated=is_emulated) for op in dict.fromkeys(names.ops.values())},
         "exclusions": list(_exclusions(recordings, names)),
     }
+
+
+def _accuracy(*, is_emulated: bool) -> dict[str, Any]:
+    """Return the limits of what ran on the emulator; where nothing ran, numbers that nothing is compared with."""
+    if not is_emulated:
+        amount = {"limit": 1, "source": _NO_NUMBERS}
+        return {"factor": amount, "rounded": amount, "ulps": amount, "caps": {DIRECTION: amount}}
+    limits = defaults.accuracy(DIRECTION, {})
+    general = {name: {"limit": limits[name], "source": defaults.SOURCE} for name in ("factor", "rounded", "ulps")}
+    return {**general, "caps": {DIRECTION: {"limit": limits["caps"][DIRECTION], "source": defaults.SOURCE}}}
 
 
 def _offered(recording: Recording, recordings: Sequence[Recording]) -> list[Launch]:
@@ -106,22 +117,31 @@ def _platform(recording: Recording, recordings: Sequence[Recording], names: Name
     ops: dict[str, dict[str, None]] = {}
     for launch in _offered(recording, recordings):
         ops.setdefault(names.toolchains[launch.toolchain], {})[names.ops[kernel_of(launch)]] = None
+    triton = names.toolchains.get("triton")
+    runs = {"emulated": True} if any(one.without is not None for one in recording.compiled) else {"runs": False}
     return {
         "title": recording.vendor.title,
         "device": recording.vendor.name,
         "runner": ["ubuntu-24.04"],
         "targets": [target.name for target in recording.targets],
-        "toolchains": [{"toolchain": name, "runs": False, "ops": list(of_name)} for name, of_name in ops.items()],
+        "toolchains": [
+            {
+                "toolchain": name,
+                **(runs if name == triton else {"runs": False}),
+                "ops": list(own),
+            }
+            for name, own in ops.items()
+        ],
     }
 
 
-def _op(op: str, recordings: Sequence[Recording], names: Names) -> dict[str, Any]:
+def _op(op: str, recordings: Sequence[Recording], names: Names, *, is_emulated: bool) -> dict[str, Any]:
     cases = {launch.identity: dict(names.axes[launch.identity]) for launch in _of_op(op, recordings, names)}
     return {
         "directions": [DIRECTION],
         "axes": ["types", "options", DIRECTION],
         "cases": {"quick": list(cases.values())},
-        "outputs": {DIRECTION: ["object"]},
+        **({} if is_emulated else {"outputs": {DIRECTION: ["object"]}}),
     }
 
 

@@ -21,7 +21,8 @@ _START = Path(__file__).with_name("inside") / "start.py"
 class Options:
     """The settings of recording and of compiling launches. None as a number means all.
 
-    ``commands`` are ``compile_commands.json`` files: the commands of nvcc in them are taken as well.
+    ``commands`` are ``compile_commands.json`` files: the commands of nvcc in them are taken as well. Launches run on
+    the emulator, which is in the folder ``emulator``, for the targets ``emulate``.
     """
 
     interpret: bool = False
@@ -32,6 +33,8 @@ class Options:
     memory_gib: float = 8
     cache: Path = Path("build/cache/launches")
     commands: tuple[Path, ...] = ()
+    emulate: tuple[str, ...] = ()
+    emulator: Path = Path()
 
 
 @dataclass(frozen=True)
@@ -64,11 +67,22 @@ class Launch:
 
 
 @dataclass(frozen=True)
+class Numbers:
+    """The outcome of a comparison: the figures of a record, and the outputs that are wrong, in words."""
+
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    facts: Mapping[str, str] = field(default_factory=dict)
+    faults: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Compiled:
     """The end of one launch for one target: an empty stage and figures, or the stage and the error.
 
     The stage ``unavailable`` means that the compiler is not on this machine. ``artifact`` is what was made where it is
-    not the vendor's machine code, and ``kernels`` are the figures of the kernels in a source.
+    not the vendor's machine code, and ``kernels`` are the figures of the kernels in a source. Of a launch that was to
+    run on the emulator, ``without`` says why it was compared with nothing (empty if it was), ``findings`` are what the
+    emulator found, and ``numbers`` are the outcome of the comparison.
     """
 
     identity: str
@@ -83,6 +97,9 @@ class Compiled:
     kept: bool = False
     artifact: str = ""
     kernels: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    without: str | None = None
+    findings: Sequence[str] = ()
+    numbers: Numbers | None = None
 
 
 @dataclass(frozen=True)
@@ -143,6 +160,8 @@ def _settings(told: Target, targets: Sequence[Target], options: Options, folder:
         "cache": str(options.cache.resolve()),
         "output": str(folder.resolve()),
         "commands": [str(path.resolve()) for path in options.commands],
+        "emulate": list(options.emulate),
+        "emulator": str(options.emulator),
     }
 
 

@@ -13,7 +13,7 @@ from kernel_matrix.base.git import commit
 from kernel_matrix.base.paths import without_folders
 from kernel_matrix.config.plan import Case, Job, Plan
 from kernel_matrix.store import write
-from kernel_matrix.store.record import Record
+from kernel_matrix.store.record import Outcome, Record
 from kernel_matrix_launches.matrix_file import Names
 from kernel_matrix_launches.naming import DIRECTION
 from kernel_matrix_launches.recording import Compiled, Launch, Recording
@@ -48,9 +48,7 @@ def _job_facts(job: Job, recording: Recording, folder: Path, started: str, progr
         "platform": job.platform,
         "toolchain": job.toolchain,
         "executor": "current",
-        "device": "none",
-        "device.vendor": "",
-        "device.targets": "",
+        **_device(recording),
         "driver": "",
         "commit": commit(folder),
         "lock.sha256": sha256((folder / "lock.txt").read_bytes()).hexdigest(),
@@ -63,6 +61,14 @@ def _job_facts(job: Job, recording: Recording, folder: Path, started: str, progr
         **{f"version.{name}": version for name, version in recording.compilers.values()},
         **({"compiler": " ".join(compiler)} if compiler else {}),
     }
+
+
+def _device(recording: Recording) -> dict[str, str]:
+    """Return what ran the launches: the emulator, for the targets that it emulated, or nothing."""
+    targets = dict.fromkeys(one.target for one in recording.compiled if one.without is not None)
+    name = "AMD GPU, emulated" if targets else "none"
+    vendor = recording.vendor.name if targets else ""
+    return {"device": name, "device.vendor": vendor, "device.targets": " ".join(targets)}
 
 
 def _record(case: Case, recording: Recording, names: Names) -> Record | None:
@@ -87,17 +93,28 @@ def _as_record(case: Case, launch: Launch, compiled: Compiled, recording: Record
         message += (
             f"; it is configuration {launch.tuned[1] + 1} of an autotuned launch: Triton skips it if another works"
         )
+    outcome: Outcome = "error" if stage else "pass"
+    numbers = compiled.numbers if not stage else None
+    if compiled.findings and not stage:
+        outcome, stage, message, numbers = "error", "launch", "; ".join(compiled.findings), None
+    elif numbers is not None and numbers.faults:
+        outcome, message = "fail", "; ".join(numbers.faults)
     clean = {str(Path.cwd()): "."}
     return Record(
         case.id,
-        "error" if stage else "pass",
-        action="compile",
+        outcome,
+        action="compile" if numbers is None else "emulate",
         stage=stage,
         message=without_folders(message, clean, packages=True),
         detail=without_folders(compiled.detail, clean, packages=True) if compiled.stage else message,
         seconds=compiled.seconds,
-        metrics={f"artifact.{name}": value for name, value in compiled.figures.items()},
+        metrics={
+            **{f"artifact.{name}": value for name, value in compiled.figures.items()},
+            **(numbers.metrics if numbers else {}),
+        },
         facts={
+            **(numbers.facts if numbers else {}),
+            **({"not compared": compiled.without} if compiled.without else {}),
             **({"artifact.kind": compiled.artifact or recording.vendor.artifact} if compiled.figures else {}),
             **(_reproducer(launch, case, clean) if compiled.stage else {}),
             **_facts(launch),

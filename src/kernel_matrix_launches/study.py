@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kernel_matrix import judging, pipeline
@@ -13,7 +13,7 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.base.locking import BusyError, locked
 from kernel_matrix.matrix.dashboard import Dashboard, write_dashboard
-from kernel_matrix_launches import matrix_file, sources, words
+from kernel_matrix_launches import emulated, matrix_file, sources, words
 from kernel_matrix_launches.invocation import Invocation, invocation
 from kernel_matrix_launches.naming import package_of
 from kernel_matrix_launches.recording import Options, Recording, record
@@ -67,11 +67,14 @@ def _study(
     say: Callable[[str], None],
 ) -> Study:
     call, started = _invocation(program, options), time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    if options.emulate:
+        options = replace(options, emulator=emulated.emulator_for(call))
     recordings = []
     for vendor, device in told(told_names, targets).items():
         say(f"{call.text}, told that it runs on {device.name} ({device.facts['device']})")
         of_vendor = [target for target in targets if target.vendor.name == vendor]
-        recordings.append(record(call, device, of_vendor, options, folder / "recorded" / vendor))
+        of_program = folder / "recorded" / vendor
+        recordings.append(emulated.compared(record(call, device, of_vendor, options, of_program), of_program))
     recordings = sources.by_kernel(recordings)
     shown = [recording for recording in recordings if recording.taken or recording.fault]
     if not any(recording.taken for recording in shown):

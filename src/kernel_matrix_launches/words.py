@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from kernel_matrix.config.plan import Case, Cell
 from kernel_matrix.results.states import Verdict
+from kernel_matrix_launches import emulated
 from kernel_matrix_launches.naming import kernel_of
 from kernel_matrix_launches.recording import Options, Recording
 
@@ -40,6 +41,7 @@ def recorded_lines(recording: Recording) -> Iterator[str]:
     if computed := sum(launch.emulated for launch in recording.launches):
         held = "" if recording.fault else ", and the program's own assertions held"
         yield f"  {computed} of the distinct launches were computed by the interpreter{held}"
+    yield from emulated.lines(recording)
     if recording.fault:
         yield f"  the program did not end well, so what it would launch later is not known: {recording.fault[:300]}"
     yield from _counted("  not answered by the stand-in for a GPU", recording.unanswered)

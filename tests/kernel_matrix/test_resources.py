@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from random import Random
 
 import pytest
 from conftest import job_of, write_results
@@ -15,8 +16,11 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.plan import Job, Plan, plan
 from kernel_matrix.config.reads import Checkout
 from kernel_matrix.config.rule_state import facts_of
+from kernel_matrix.store.database import database, rows
+from kernel_matrix.store.query import opened
 from kernel_matrix.store.record import Record
 from kernel_matrix_ci.loosened import loosened
+from kernel_matrix_resources.occupancy import UNITS, occupancy
 from kernel_matrix_resources.section import entries_of
 
 SOURCE = "chosen for the tests of the harness"
@@ -185,3 +189,47 @@ def test_limits_of_resources_make_no_result_stale(doubles):
     before = Checkout(doubles.matrix, doubles.root).facts_of("here", "good", "venv", ["double"])
     doubles.edit("bench:\n", f"resources: [{FIRST}]\nbench:\n")
     assert Checkout(doubles.matrix, doubles.root).facts_of("here", "good", "venv", ["double"]) == before
+
+
+@pytest.mark.parametrize(
+    ("target", "registers", "threads", "shared", "expected"),
+    [
+        ("sm_90", 32, 128, 0, 1.0),  # 64 warps of 64
+        ("sm_90", 255, 32, 0, 8 / 64),  # 256 of 512 registers of a lane: two warps of each scheduler
+        ("sm_90", 168, 128, 0, 12 / 64),  # 512 // 168: three
+        ("sm_90", 40, 256, 96 << 10, 16 / 64),  # 2 blocks of 97 KiB in 228
+        ("sm_75", 16, 32, 0, 16 / 32),  # no more than 16 blocks
+        ("sm_86", 64, 1024, 0, 32 / 48),  # the second block of 32 warps finds no place among 48
+        ("gfx942", 284, 256, 64, 4 / 32),  # 512 // 288: one wave of each scheduler
+        ("gfx1100", 97, 256, 0, 48 / 64),  # 1536 // 120: twelve
+        ("gfx1030", 16, 32, 0, 1.0),  # blocks of one wave have no barrier
+        ("gfx90a", 16, 128, 0, 1.0),
+        ("x86-64-v3", 16, 128, 0, None),
+        ("sm_90", 0, 128, 0, None),
+    ],
+)
+def test_the_occupancy_is_that_of_the_published_tables(target, registers, threads, shared, expected):
+    code = {"registers": registers, "threads": threads, "shared_bytes": shared}
+    assert occupancy(target, code) == expected
+
+
+def test_the_occupancy_of_a_query_is_that_of_the_audit():
+    random = Random(1)
+    with database() as connection:
+        for target in UNITS:
+            code = {
+                "registers": float(random.randint(1, 255)),
+                "threads": float(random.choice([32, 96, 128, 640, 1024])),
+                **random.choice([{}, {"shared": 100.0}, {"shared_bytes": 65536.0}]),
+            }
+            figures = {f"artifact.{name}": value for name, value in code.items()}
+            question = "SELECT occupancy_of(?, ?::MAP(VARCHAR, DOUBLE))"
+            assert rows(connection, question, [target, figures]) == [(occupancy(target, code),)], (target, code)
+
+
+def test_the_view_of_cells_has_the_least_occupancy(cell, tmp_path):
+    records = [compiled(cell[0], registers=32, threads=128), compiled(cell[1], registers=255, threads=32)]
+    job = {**records[0].job, "job": "cuda.triton-3.6"}
+    write_results(tmp_path, [replace(record, job=job) for record in records])
+    with opened([tmp_path]) as asked:
+        assert asked.connection.execute("SELECT occupancy FROM cells").fetchall() == [(8 / 64,)]

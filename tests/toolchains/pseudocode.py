@@ -454,6 +454,8 @@ def converted(value: Value, width: int, kind: str) -> Value:
 
 
 def combined(sign: str, a: Value, b: Value) -> Value:
+    if a.kind == b.kind == "bf":
+        return to_bf16(of_floats(sign, *(Value(one.bits << 16, 32, "f") for one in (a, b))))
     if "f" in (a.kind, b.kind):
         return of_floats(sign, a, b)
     left, right = a.number, b.number
@@ -608,7 +610,7 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "isQuietNAN": lambda a: Value(int(math.isnan(float(a.number))), 1),
     "isSignalNAN": lambda a: Value(0, 1),
     "cvtToQuietNAN": lambda a: a,
-    "exponent": lambda a: Value(a.bits >> 23 & 255, 32, "i"),
+    "exponent": lambda a: Value(a.bits >> 52 & 2047 if a.width == 64 else a.bits >> 23 & 255, 32, "i"),
     "sign": lambda a: Value(a.bits >> (a.width - 1) & 1, 1),
     "abs": lambda a: (
         Value(a.bits & ~(1 << (a.width - 1)), a.width, a.kind) if a.kind == "f" else number(abs(a.number), a.width, "i")
@@ -622,6 +624,12 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "u32_to_f32": lambda a: number(exact(Fraction(a.bits), 32), 32, "f"),
     "f32_to_i32": lambda a: to_integer(a, 32, "i"),
     "f32_to_u32": lambda a: to_integer(a, 32, "u"),
+    "f64_to_i32": lambda a: to_integer(a, 32, "i"),
+    "f64_to_u32": lambda a: to_integer(a, 32, "u"),
+    "i32_to_f64": lambda a: number(a.number, 64, "f"),
+    "u32_to_f64": lambda a: number(a.bits, 64, "f"),
+    "f32_to_f64": lambda a: number(a.number, 64, "f"),
+    "f64_to_f32": lambda a: number(a.number, 32, "f"),
     "f32_to_f16": lambda a: number(a.number, 16, "f"),
     "f16_to_f32": lambda a: number(a.typed("f16").number, 32, "f"),
     "f32_to_bf16": to_bf16,

@@ -12,9 +12,10 @@ VECTOR(v_accvgpr_mov_b32, kNone, 1, a)
 VECTOR(v_ffbh_u32, kNone, 1, a ? static_cast<u32>(__builtin_clz(a)) : ~0u)
 VECTOR(v_ffbl_b32, kNone, 1, a ? static_cast<u32>(__builtin_ctz(a)) : ~0u)
 
-VECTOR(v_add_u32, kNone, 2, a + b)
-VECTOR(v_sub_u32, kNone, 2, a - b)
-VECTOR(v_subrev_u32, kNone, 2, b - a)
+// With the clamp a sum ends at the largest number, and a difference at zero.
+VECTOR(v_add_u32, kNone, 2, i.clamp && a + b < a ? ~0u : a + b)
+VECTOR(v_sub_u32, kNone, 2, i.clamp && a < b ? 0 : a - b)
+VECTOR(v_subrev_u32, kNone, 2, i.clamp && b < a ? 0 : b - a)
 VECTOR(v_and_b32, kNone, 2, a & b)
 VECTOR(v_or_b32, kNone, 2, a | b)
 VECTOR(v_xor_b32, kNone, 2, a ^ b)

@@ -2,13 +2,14 @@
 #include <cstdlib>
 #include <new>
 
+#include "races.h"
 #include "scalar_operands.h"
 
 struct Launch {
   u32 grid[3];
   u32 waves, lanes, family, lds, scratch, user_scalars, group_ids, argument_register, has_scratch_buffer;
   u64 arguments;  // where the kernel finds them
-  u32 preloaded, start, spoiled;
+  u32 preloaded, start, spoiled, store_states;
 };
 
 struct Place {
@@ -46,6 +47,7 @@ void begin(Wave& w, const Launch& launch, Group& group, u32 number, char* scratc
   w.scratch = scratch;
   w.scratch_size = launch.scratch;
   w.next = launch.start;
+  w.store_states = launch.store_states;
   const u32 at = launch.argument_register;
   if (launch.has_scratch_buffer) w.scalar[0] = w.scalar[1] = w.scalar[2] = 0, w.scalar[3] = 1u << 23;
   w.scalar[at] = static_cast<u32>(launch.arguments);
@@ -56,6 +58,15 @@ void begin(Wave& w, const Launch& launch, Group& group, u32 number, char* scratc
   w.defined[0] = ~0ull;
 }
 
+// CDNA reads the data of a store of more than two registers late: a vector instruction may write them only after some
+// wait states.
+void check_overwritten(Wave& w, const Record& record) {
+  if (w.overwritten && w.clock - w.stored_at <= w.store_states) {
+    report(w, record, kOverwritten, w.overwritten - 1, w.clock - w.stored_at - 1);
+  }
+  w.overwritten = 0;
+}
+
 // Run a wave to its next barrier or its end; false where it leaves the code or the limit is met.
 bool advance(Wave& w, const Record* code, u32 size, u64 limit) {
   w.waiting = false;
@@ -64,6 +75,8 @@ bool advance(Wave& w, const Record* code, u32 size, u64 limit) {
     const Record& record = code[w.next++];
     record.handler(w, record);
     w.executed++;
+    check_overwritten(w, record);
+    w.clock++;
   }
   return true;
 }
@@ -103,7 +116,9 @@ u32 handler_names(char* to, u32 size) {
 // Execute one instruction on registers that are given, and leave there what it wrote: for tests of its meaning.
 void execute(const Record* code, u32 lanes, u32 family, u32* vectors, u32 count, u32* scalars, u64* exec, u32* scc) {
   std::map<std::pair<u32, u32>, Finding> found;
+  History history;
   Group group{{}, {}, 1, nullptr, 0, code, &found};
+  group.history = &history;
   Wave* w = static_cast<Wave*>(aligned_alloc(64, (sizeof(Wave) + 63) / 64 * 64));
   memset(static_cast<void*>(w), 0, sizeof *w);
   w->lanes = lanes, w->family = static_cast<Family>(family), w->group = &group, w->exec = *exec, w->scc = *scc;
@@ -122,6 +137,7 @@ u64 run(const Record* code, u32 size, const Launch* launch, const Region* region
         Finding* findings, u32* finding_count, u64 limit) {
   std::map<std::pair<u32, u32>, Finding> found;
   std::vector<Wave*> waves;
+  History history;
   for (u32 k = 0; k < launch->waves; k++) {
     waves.push_back(static_cast<Wave*>(aligned_alloc(64, (sizeof(Wave) + 63) / 64 * 64)));
   }
@@ -133,6 +149,8 @@ u64 run(const Record* code, u32 size, const Launch* launch, const Region* region
     const u32 x = static_cast<u32>(k % launch->grid[0]), rest = static_cast<u32>(k / launch->grid[0]);
     Group group{std::vector<char>(launch->lds, static_cast<char>(launch->spoiled)), std::vector<Byte>(launch->lds), 1,
                 regions, region_count, code, &found};
+    group.history = &history, group.id = static_cast<u32>(k) + 1;
+    history.begin(group.id);
     for (u32 number = 0; number < launch->waves; number++) {
       char* own = scratch.data() + static_cast<size_t>(launch->scratch) * kLanes * number;
       begin(*waves[number], *launch, group, number, own, words, {x, rest % launch->grid[1], rest / launch->grid[1]});

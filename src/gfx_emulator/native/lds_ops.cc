@@ -57,7 +57,7 @@ HANDLER(lds_read) {
   const u32 count = i.parameter[kCount] * i.parameter[kSpace];
   Lanes address;  // it may be in a register that is written
   memcpy(address.value, w.vector[i.source[0].number], sizeof address.value);
-  for (u32 k = 0; k < count; k++) await_vector(w, i, i.destination + k);
+  for (u32 k = 0; k < count; k++) await_filled(w, i, i.destination + k, w.from_memory, w.memory);
   u64 undefined = 0;
   for (u32 lane = 0; lane < w.lanes; lane++) {
     if (!(w.exec >> lane & 1)) continue;

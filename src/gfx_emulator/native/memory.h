@@ -1,6 +1,7 @@
 // Global memory, buffers and private memory: from an address in a register to a place on this machine.
 #pragma once
 
+#include "races.h"
 #include "vector_operands.h"
 
 // How a record of an access to memory uses its parameters.
@@ -12,7 +13,35 @@ static inline u32 access_bytes(const Record& i) {
   return bytes == 4 ? 4 * i.parameter[kCount] : bytes;
 }
 
-static inline char* global_place(Wave& w, const Record& i, u64 address, u32 size, bool is_write) {
+static inline Mark mark_of(const Wave& w) {
+  return {w.group->id, static_cast<u16>(w.number), static_cast<u16>(w.group->interval)};
+}
+
+static inline u64 packed(const Mark& other, bool was_read) {
+  return static_cast<u64>(other.group) << 32 | static_cast<u64>(other.wave) << 1 | was_read;
+}
+
+static inline bool is_private(const Wave& w, const char* at) {
+  return at >= w.scratch && at < w.scratch + static_cast<u64>(w.scratch_size) * kLanes;
+}
+
+// Keep a write to memory that other waves see, before it is done.
+static inline void note_write(Wave& w, const Record& i, const char* to, const void* value, u32 size, bool is_atomic) {
+  if (is_private(w, to)) return;
+  bool was_read = false;
+  History& history = *w.group->history;
+  const Mark* other = is_atomic ? history.exchange(to, size, mark_of(w))
+                                : history.store(to, value, size, mark_of(w), &was_read);
+  for (u32 k = 0; other && k < w.group->region_count; k++) {
+    const Region& region = w.group->regions[k];
+    if (to < region.memory || to >= region.memory + region.size) continue;
+    report(w, i, kRaceInMemory, region.base + static_cast<u64>(to - region.memory), packed(*other, was_read));
+    return;
+  }
+}
+
+// Where a read races, `raced` is set: lanes that repeat the work of others read what nobody uses.
+static inline char* global_place(Wave& w, const Record& i, u64 address, u32 size, bool is_write, bool* raced = nullptr) {
   const Group& g = *w.group;
   for (u32 k = 0; k < g.region_count; k++) {
     const Region& region = g.regions[k];
@@ -21,7 +50,16 @@ static inline char* global_place(Wave& w, const Record& i, u64 address, u32 size
       report(w, i, kWriteProtected, address, size);
       return nullptr;
     }
-    return region.memory + (address - region.base);
+    char* place = region.memory + (address - region.base);
+    if (!is_write && region.writable) {
+      if (const Mark* other = w.group->history->read(place, size, mark_of(w))) {
+        w.raced = static_cast<u64>(&i - w.group->code) + 1, w.raced_address = address;
+        w.raced_with = packed(*other, false);
+        if (raced) *raced = true;
+        else report(w, i, kRaceInMemory, address, w.raced_with);
+      }
+    }
+    return place;
   }
   report(w, i, is_write ? kWriteOutside : kReadOutside, address, size);
   return nullptr;
@@ -50,20 +88,20 @@ static inline bool buffer_address(Wave& w, const Record& i, u32 lane, u64* addre
   return true;
 }
 
-static inline char* buffer_place(Wave& w, const Record& i, u32 lane, u32 size, bool is_write) {
+static inline char* buffer_place(Wave& w, const Record& i, u32 lane, u32 size, bool is_write, bool* raced) {
   const bool adds_lane = get_scalar(w, i.source[1].number + 3) >> 23 & 1;
   if (adds_lane && w.family == kCdna) {  // the private memory of gfx90a
     const u32 in_lane = i.half ? w.vector[i.source[0].number][lane] : 0;
     return scratch_place(w, i, lane, in_lane + i.immediate + source32(w, i, 2) / w.lanes, size, is_write);
   }
   u64 address;
-  return buffer_address(w, i, lane, &address) ? global_place(w, i, address, size, is_write) : nullptr;
+  return buffer_address(w, i, lane, &address) ? global_place(w, i, address, size, is_write, raced) : nullptr;
 }
 
 // The place that a lane's access means; null where it is outside, which is reported where it is a fault.
-static inline char* place_of(Wave& w, const Record& i, u32 lane, u32 size, bool is_write) {
+static inline char* place_of(Wave& w, const Record& i, u32 lane, u32 size, bool is_write, bool* raced = nullptr) {
   const u32 space = i.parameter[kSpace];
-  if (space == kBuffer) return buffer_place(w, i, lane, size, is_write);
+  if (space == kBuffer) return buffer_place(w, i, lane, size, is_write, raced);
   u64 address = static_cast<i64>(i.immediate);
   if (i.source[1].kind == kScalar) address += space == kScratch ? source32(w, i, 1) : source64(w, i, 1);
   if (i.source[0].kind == kVector) {
@@ -71,7 +109,16 @@ static inline char* place_of(Wave& w, const Record& i, u32 lane, u32 size, bool 
     if (i.half) address += static_cast<u64>(w.vector[i.source[0].number + 1][lane]) << 32;
   }
   return space == kScratch ? scratch_place(w, i, lane, address, size, is_write)
-                           : global_place(w, i, address, size, is_write);
+                           : global_place(w, i, address, size, is_write, raced);
+}
+
+// Wait for a register that a load fills. Loads of one kind fill it in their order, so only one of the other kind may still
+// be on its way; but a load of a half keeps the other half, and so needs all.
+static inline void await_filled(Wave& w, const Record& i, u32 number, u64* filled_by, const Counter& counter) {
+  if (i.parameter[kPart] != 0) return await_vector(w, i, number);
+  if (filled_by[number] <= counter.done) return;
+  report(w, i, kNoWait, number);
+  filled_by[number] = 0;
 }
 
 static inline void check_address(Wave& w, const Record& i) {

@@ -11,13 +11,16 @@ HANDLER(memory_load) {
   Lanes base;  // the address may be in a register that the load writes
   if (i.source[0].kind == kVector) memcpy(base.value, w.vector[i.source[0].number], sizeof base.value);
   std::vector<const char*> places(w.lanes, nullptr);
+  u64 raced = 0;
   for (u32 lane = 0; lane < w.lanes; lane++) {
-    if (w.exec >> lane & 1) places[lane] = place_of(w, i, lane, bytes, false);
+    bool has_raced = false;
+    if (w.exec >> lane & 1) places[lane] = place_of(w, i, lane, bytes, false, &has_raced);
+    raced |= static_cast<u64>(has_raced) << lane;
   }
   for (u32 k = 0; k < count; k++) {
     const u32 number = i.destination + k;
-    await_vector(w, i, number);
-    w.defined[number] |= w.exec;
+    await_filled(w, i, number, w.from_lds, w.lds);
+    w.defined[number] = (w.defined[number] | w.exec) & ~raced;
     w.from_memory[number] = operation;
     w.from_lds[number] = flat;
     for (u32 lane = 0; lane < w.lanes; lane++) {
@@ -35,57 +38,100 @@ HANDLER(memory_store) {
   check_address(w, i);
   const u32 bytes = access_bytes(i), first = i.source[3].number;
   if (w.family == kCdna) w.memory.issue();  // RDNA counts stores apart
-  check_data(w, i, first, i.parameter[kCount]);
+  for (u32 k = 0; k < i.parameter[kCount]; k++) await_vector(w, i, first + k);
+  u64 stored = 0;  // the lanes that store something: buffers have no place for masked ones
   for (u32 lane = 0; lane < w.lanes; lane++) {
     if (!(w.exec >> lane & 1)) continue;
     char* to = place_of(w, i, lane, bytes, true);
     if (!to) continue;
-    if (i.parameter[kBytes] == 4) {
-      for (u32 k = 0; k < i.parameter[kCount]; k++) memcpy(to + 4 * k, &w.vector[first + k][lane], 4);
-    } else {
-      const u32 value = i.parameter[kPart] == 2 ? w.vector[first][lane] >> 16 : w.vector[first][lane];
-      memcpy(to, &value, i.parameter[kBytes]);
-    }
+    if (!is_private(w, to)) stored |= 1ull << lane;  // a register may be spilled that nobody has written
+    u32 value[4];
+    for (u32 k = 0; k < i.parameter[kCount]; k++) value[k] = w.vector[first + k][lane];
+    if (i.parameter[kPart] == 2) value[0] >>= 16;
+    note_write(w, i, to, value, bytes, false);
+    memcpy(to, value, bytes);
   }
+  for (u32 k = 0; k < i.parameter[kCount]; k++) {
+    if (stored & ~w.defined[first + k]) report(w, i, kUndefined, first + k, 1);
+  }
+  const bool is_late = i.parameter[kCount] > 2 && !(i.parameter[kSpace] == kBuffer && i.source[2].kind == kScalar);
+  w.stored = first, w.stored_count = is_late ? i.parameter[kCount] : 0, w.stored_at = w.clock;
 }
 
-static u32 combined(u32 how, u32 old, u32 value) {
-  const i32 signed_old = static_cast<i32>(old), signed_value = static_cast<i32>(value);
+// The new value of an atomic on integers; `how` is its place in translate_memory.py.
+template <class Number, class Signed>
+static u64 combined(u32 how, Number old, Number value, Number wanted) {
+  const Signed signed_old = static_cast<Signed>(old), signed_value = static_cast<Signed>(value);
   switch (how) {
-    case 0: return old + value;
-    case 1: return bits(f32(old) + f32(value));
-    case 2: return value;
-    case 3: return signed_old > signed_value ? old : value;
-    case 4: return old > value ? old : value;
-    case 5: return signed_old < signed_value ? old : value;
-    case 6: return old < value ? old : value;
-    case 7: return old & value;
-    case 8: return old | value;
-    case 9: return old ^ value;
-    default: return old - value;
+    case 0: return static_cast<Number>(old + value);
+    case 1: return value;
+    case 2: return signed_old > signed_value ? old : value;
+    case 3: return old > value ? old : value;
+    case 4: return signed_old < signed_value ? old : value;
+    case 5: return old < value ? old : value;
+    case 6: return old & value;
+    case 7: return old | value;
+    case 8: return old ^ value;
+    case 9: return static_cast<Number>(old - value);
+    default: return old == wanted ? value : old;
   }
 }
 
-// target: what to do with the old value; clamp: the old value comes back.
+static u32 two_halves(u32 how, u32 old, u32 value) {
+  u32 result = 0;
+  for (int shift = 0; shift < 32; shift += 16) {
+    const u32 a = old >> shift & 0xffff, b = value >> shift & 0xffff;
+    result |= (how == 14 ? bits16(f16(a) + f16(b)) : bits_bf16(bf16(a) + bf16(b))) << shift;
+  }
+  return result;
+}
+
+static u64 combined_floats(u32 how, u64 old, u64 value, bool wide) {
+  if (how > 13) return two_halves(how, static_cast<u32>(old), static_cast<u32>(value));
+  if (!wide) {
+    const float a = f32(static_cast<u32>(old)), b = f32(static_cast<u32>(value));
+    return bits(how == 11 ? a + b : how == 12 ? maximum(a, b) : minimum(a, b));
+  }
+  const double a = f64(old), b = f64(value);
+  return bits64(how == 11 ? a + b : how == 12 ? std::fmax(a, b) : std::fmin(a, b));
+}
+
+static u64 combined_by(u32 how, u64 old, u64 value, u64 wanted, bool wide) {
+  if (how > 10) return combined_floats(how, old, value, wide);
+  if (wide) return combined<u64, i64>(how, old, value, wanted);
+  return combined<u32, i32>(how, static_cast<u32>(old), static_cast<u32>(value), static_cast<u32>(wanted));
+}
+
+static u64 data_of(const Wave& w, u32 first, u32 count, u32 lane) {
+  const u64 low = w.vector[first][lane];
+  return count == 2 ? low | static_cast<u64>(w.vector[first + 1][lane]) << 32 : low;
+}
+
+// target: what to do with the old value; clamp: the old value comes back; parameter[kSign]: how many values come.
 HANDLER(memory_atomic) {
   check_address(w, i);
-  const u32 first = i.source[3].number;
-  check_data(w, i, first, 1);
+  const u32 first = i.source[3].number, count = i.parameter[kCount], values = i.parameter[kSign];
+  check_data(w, i, first, count * values);
   const bool returns = i.clamp;
   const u64 operation = returns || w.family == kCdna ? w.memory.issue() : 0;
   for (u32 lane = 0; lane < w.lanes; lane++) {
     if (!(w.exec >> lane & 1)) continue;
-    char* place = place_of(w, i, lane, 4, true);
+    char* place = place_of(w, i, lane, 4 * count, true);
     if (!place) continue;
-    u32 old;
-    memcpy(&old, place, 4);
-    const u32 value = combined(i.target, old, w.vector[first][lane]);
-    memcpy(place, &value, 4);
-    if (returns) w.vector[i.destination][lane] = old;
+    u64 old = 0;
+    memcpy(&old, place, 4 * count);
+    const u64 wanted = values == 2 ? data_of(w, first + count, count, lane) : 0;
+    const u64 value = combined_by(i.target, old, data_of(w, first, count, lane), wanted, count == 2);
+    note_write(w, i, place, &value, 4 * count, true);
+    memcpy(place, &value, 4 * count);
+    for (u32 k = 0; returns && k < count; k++) {
+      w.vector[i.destination + k][lane] = static_cast<u32>(old >> 32 * k);
+    }
   }
-  if (!returns) return;
-  w.defined[i.destination] |= w.exec;
-  w.from_memory[i.destination] = operation;
+  for (u32 k = 0; returns && k < count; k++) {
+    w.defined[i.destination + k] |= w.exec;
+    w.from_memory[i.destination + k] = operation;
+  }
 }
 
 HANDLER(scalar_load) {

@@ -86,6 +86,31 @@ HANDLER(v_pk_mul_lo_u16) { two_halves<2>(w, i, [](u32 a, u32 b, u32) { return a 
 HANDLER(v_pk_lshlrev_b16) { two_halves<2>(w, i, [](u32 a, u32 b, u32) { return b << (a & 15); }); }
 HANDLER(v_pk_lshrrev_b16) { two_halves<2>(w, i, [](u32 a, u32 b, u32) { return b >> (a & 15); }); }
 
+// Two products of halves and a sum, each rounded to the dtype of the result.
+template <class Sum>
+static void products_of_pairs(Wave& w, const Record& i, Sum sum) {
+  Lanes room[3], result;
+  w.mask = w.exec;
+  const Read a = source<kNone>(w, i, 0, room[0].value), b = source<kNone>(w, i, 1, room[1].value);
+  const Read c = source<kNone>(w, i, 2, room[2].value);
+  for (u32 lane = 0; lane < kLanes; lane++) {
+    u32 total = c.value[lane] >> (i.half >> 2 & 1 ? 16 : 0) & 0xffff;
+    for (int shift = 0; shift < 32; shift += 16) {
+      total = sum(a.value[lane] >> shift & 0xffff, b.value[lane] >> shift & 0xffff, total);
+    }
+    result.value[lane] = total;
+  }
+  put_half(w, i, result.value);
+  put_result(w, i, result.value, a.defined & b.defined & c.defined);
+}
+
+HANDLER(v_dot2_bf16_bf16) {
+  products_of_pairs(w, i, [](u32 a, u32 b, u32 c) { return bits_bf16(bf16(bits_bf16(bf16(a) * bf16(b))) + bf16(c)); });
+}
+HANDLER(v_dot2_f16_f16) {
+  products_of_pairs(w, i, [](u32 a, u32 b, u32 c) { return bits16(f16(bits16(f16(a) * f16(b))) + f16(c)); });
+}
+
 // A product and a sum in fp32 of operands that are fp32, or the half of a register in fp16.
 template <class Finish>
 static void mixed(Wave& w, const Record& i, Finish finish) {

@@ -110,6 +110,18 @@ SCALAR64(s_cselect_b64, result64(w, i, w.scc ? a : b))
 SCALAR64(s_add_u64, result64(w, i, a + b))
 SCALAR64(s_sub_u64, result64(w, i, a - b))
 SCALAR64(s_mul_u64, result64(w, i, a * b))
+// The bits from an offset on, as many as the width says: both are in the second operand.
+static u64 part64(u64 value, u32 control, bool is_signed) {
+  const u32 width = control >> 16 & 127;
+  if (width == 0) return 0;
+  const u64 found = value >> (control & 63);
+  if (width >= 64) return found;
+  const u64 low = found & ((1ull << width) - 1);
+  return is_signed && low >> (width - 1) & 1 ? low | ~0ull << width : low;
+}
+
+HANDLER(s_bfe_u64) { tested64(w, i, part64(source64(w, i, 0), source32(w, i, 1), false)); }
+HANDLER(s_bfe_i64) { tested64(w, i, part64(source64(w, i, 0), source32(w, i, 1), true)); }
 HANDLER(s_lshl_b64) { tested64(w, i, source64(w, i, 0) << (source32(w, i, 1) & 63)); }
 HANDLER(s_lshr_b64) { tested64(w, i, source64(w, i, 0) >> (source32(w, i, 1) & 63)); }
 HANDLER(s_ashr_i64) { tested64(w, i, static_cast<u64>(s64(source64(w, i, 0)) >> (source32(w, i, 1) & 63))); }

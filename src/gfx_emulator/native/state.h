@@ -46,7 +46,8 @@ struct Region {
 };
 
 enum FindingKind : u32 {
-  kReadOutside = 1, kWriteOutside, kNoWait, kRace, kLdsOutside, kUndefined, kUnknown, kWriteProtected, kUndefinedLds
+  kReadOutside = 1, kWriteOutside, kNoWait, kRace, kLdsOutside, kUndefined, kUnknown, kWriteProtected,
+  kRaceInMemory, kOverwritten
 };
 
 struct Finding {
@@ -62,6 +63,8 @@ struct Byte {  // what is known of one byte of LDS
   bool defined;
 };
 
+class History;
+
 struct Group {
   std::vector<char> lds;
   std::vector<Byte> bytes;
@@ -71,6 +74,8 @@ struct Group {
   const Record* code;
   std::map<std::pair<u32, u32>, Finding>* findings;
   u64 writes = 0;  // instructions that wrote to the LDS
+  History* history = nullptr;
+  u32 id = 0;  // from 1 on
 };
 
 // Counters of operations whose result comes later: issued, and known to be done.
@@ -99,11 +104,18 @@ struct Wave {
   u32 number;
   Counter memory, lds, scalars;
   u64 last_lds_write;
+  u64 raced, raced_address, raced_with;  // the last load that raced, from 1 on: what it read is taken as undefined
+  u64 clock;  // wait states
+  u64 stored_at;  // when the last wide store was issued, whose data `stored` and so many registers behind it are
+  u32 stored, stored_count, overwritten, store_states;
   u64 from_memory[kVectorRegisters], from_lds[kVectorRegisters], from_scalars[128];  // the operation that fills it
 };
 
 static inline void report(Wave& w, const Record& i, FindingKind kind, u64 first, u64 second = 0) {
-  const u32 record = static_cast<u32>(&i - w.group->code);
+  u32 record = static_cast<u32>(&i - w.group->code);
+  if (kind == kUndefined && w.raced) {
+    kind = kRaceInMemory, record = static_cast<u32>(w.raced - 1), first = w.raced_address, second = w.raced_with;
+  }
   auto [place, is_new] = w.group->findings->insert({{kind, record}, {kind, record, first, second, w.number, 0}});
   place->second.count++;
 }

@@ -111,6 +111,7 @@ static inline void put(Wave& w, u32 number, const u32* result, u64 defined) {
   const u64 mask = w.mask;
   w.defined[number] = (w.defined[number] & ~mask) | (defined & mask);
   w.from_memory[number] = w.from_lds[number] = 0;
+  if (number - w.stored < w.stored_count) w.overwritten = number + 1;
   if (mask == ~0ull) {
     memcpy(to, result, sizeof(u32) * kLanes);
     return;

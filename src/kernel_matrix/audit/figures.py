@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from kernel_matrix import plugins
 from kernel_matrix.audit.raw import Raw, same, same_all
 
 # From the worst to the best, and from the least to the most.
@@ -49,8 +50,8 @@ def of_case(shown: Shown, raw: Raw) -> Iterator[Difference]:
             one, other = outputs[output].get(figure), counted[output].get(figure)
             if one is None or other is None or not same(one, other):
                 yield f"outputs.{output}.{figure}", one, other
-    if not same_all(shown["artifact"], raw.subjects.get("artifact", {})):
-        yield "artifact", shown["artifact"], raw.subjects.get("artifact", {})
+    if not same_all(shown["artifact"], code := _code(raw)):
+        yield "artifact", shown["artifact"], code
     times = raw.subjects.get("time", {})
     for key in ("run", "ratio", "rounds") if shown["times"] else ():
         if not same(shown["times"][key], times.get(key, -1.0)):
@@ -178,12 +179,20 @@ def _mean(weighed: Sequence[tuple[float, float]]) -> float | None:
     return sum(weight * value for weight, value in weighed) / total if total else None
 
 
+def _code(raw: Raw) -> dict[str, float]:
+    """Return what a result says of its code, and the occupancy that follows from it."""
+    code, occupancy = raw.subjects.get("artifact", {}), plugins.part("audit of occupancy")
+    value = occupancy(raw.case.split("/")[1], code) if code and occupancy else None
+    return code if value is None else {**code, "occupancy": value}
+
+
 def _artifact(shown: Shown | None, raws: Iterable[Raw]) -> Iterator[Difference]:
     largest: dict[str, float] = {}
     kinds = sorted({kind for raw in raws if (kind := raw.facts.get("artifact.kind"))})
     for raw in raws:
-        for name, value in raw.subjects.get("artifact", {}).items():
-            largest[name] = max(largest.get(name, 0), value)
+        for name, value in _code(raw).items():
+            least = name == "occupancy" and name not in raw.subjects["artifact"]
+            largest[name] = min(largest.get(name, 1), value) if least else max(largest.get(name, 0), value)
     yield from unequal("artifact.kinds", list(shown["kinds"]) if shown else [], kinds)
     if kinds and shown and not same_all(shown["largest"], largest):
         yield "artifact.largest", shown["largest"], largest

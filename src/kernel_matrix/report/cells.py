@@ -345,8 +345,9 @@ _ACCURACY = f"""
            share, o.elements, o.nan, o.inf, o.rel_fro, o.floor_rel_fro
     FROM worst w JOIN cases c USING (record) JOIN outputs o ON o.record = w.record AND o.place = w.place
 """
-# The kinds of code by cell, and the largest of each resource in the order in which they first come.
-_ARTIFACTS = """
+OCCUPANCY = "occupancy_of(split_part(c.\"case\", '/', 2), c.figures)"
+# The kinds of code by cell, and the largest of each resource in the order in which they come; the least occupancy.
+_ARTIFACTS = f"""
     WITH figures AS (
         SELECT t.cell, t.planned, unnest(map_entries(c.figures)) AS entry,
                generate_subscripts(map_keys(c.figures), 1) AS place
@@ -356,6 +357,8 @@ _ARTIFACTS = """
         SELECT cell, entry.key AS name, greatest(max(entry.value), 0) AS largest,
                min(planned::BIGINT << 16 | place) AS first
         FROM figures WHERE starts_with(entry.key, 'artifact.') GROUP BY ALL
+        UNION ALL SELECT t.cell, 'artifact.occupancy', min({OCCUPANCY}) AS least, {2**62}
+        FROM taken t JOIN cases c USING (record) GROUP BY t.cell HAVING least IS NOT NULL
     ),
     of_cells AS (
         SELECT cell, list(substring(name, 10) ORDER BY first) AS names, list(largest ORDER BY first) AS values

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kernel_matrix.base.evidence import EVIDENCE
-from kernel_matrix.report.cells import Sources
+from kernel_matrix.report.cells import OCCUPANCY, Sources
 from kernel_matrix.report.diagnoses import DIAGNOSED
 from kernel_matrix.report.scripts import encoded, shortened
 from kernel_matrix.results.noise import MOST_ELEMENTS
@@ -331,7 +331,8 @@ _CASES = f"""
            coalesce(c.seconds, 0) AS seconds, CASE WHEN len(c.attempts) > 0 THEN c.attempts END AS attempts, c.facts,
            coalesce(c.facts['image'], '') AS image, coalesce(c.facts['lock.sha256'], '') AS lock,
            map_from_entries([{{'key': substring(e.key, 10), 'value': e.value}}
-               FOR e IN map_entries(c.figures) IF starts_with(e.key, 'artifact.')]) AS artifact,
+               FOR e IN map_entries(c.figures) IF starts_with(e.key, 'artifact.')]
+               || [{{'key': 'occupancy', 'value': o}} FOR o IN [{OCCUPANCY}] IF o IS NOT NULL]) AS artifact,
            CASE WHEN {_IS_TIMED} THEN {{{_SECONDS}, 'rounds': trunc(c.figures['time.rounds'])::INTEGER}} END AS times
     FROM page_cases p LEFT JOIN cases c ON c.record = p.record
     WHERE p.place BETWEEN $1 AND $2 ORDER BY p.place

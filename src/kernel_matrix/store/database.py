@@ -12,6 +12,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from kernel_matrix import plugins
 from kernel_matrix.store.schema import FIGURES
 
 Connection = duckdb.DuckDBPyConnection
@@ -82,6 +83,12 @@ _TABLES = f"""
 """
 
 
+def occupancy(target: str, figures: str) -> str:
+    """Return the SQL of the theoretical occupancy of a case; null without the distribution that knows the targets."""
+    expression = plugins.part("occupancy")
+    return expression(target, figures) if expression else "nullif(0.0, 0.0)"
+
+
 @contextlib.contextmanager
 def database() -> Iterator[duckdb.DuckDBPyConnection]:
     """Yield an empty database in a temporary file."""
@@ -97,6 +104,8 @@ def database() -> Iterator[duckdb.DuckDBPyConnection]:
         with duckdb.connect(str(folder / "results.duckdb"), config=settings) as connection:
             connection.execute(_TABLES)
             connection.execute(_TEMPORARY)
+            macro = occupancy("target", "figures")
+            connection.execute(f"CREATE MACRO occupancy_of(target, figures) AS ({macro})")
             yield connection
 
 

@@ -9,14 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kernel_matrix.config.model import ASSERTED
-from kernel_matrix.store.database import literals
+from kernel_matrix.store.database import literals, occupancy
 from kernel_matrix.store.names import TABLES
 
 # What the views are for, in the order in which they are made.
 VIEWS: Mapping[str, str] = {
     "versions": "The version of each distribution in the environment of a job.",
     "states": "Each case with its cell, its job, and its outcome, from the best (1) to the worst (7).",
-    "cells": "Each cell in each run: how many of its cases ended how, the worst outcome, and the largest noise ratio.",
+    "cells": "Each cell in each run: how its cases ended, the worst outcome, the largest noise, the least occupancy.",
     "times": "Each timed case in each run: the seconds of the kernel, of the baseline and of the floor, and the ratio.",
     "transitions": "Each cell whose outcome changed from one run of a job on a device to the next.",
 }
@@ -53,6 +53,7 @@ _STATES = """SELECT c.run AS run, c.case AS "case", j.job AS job, j.started AS s
     j.device AS device, c.platform || '/' || c.target || '/' || c.toolchain || '/' || c.op || '.' || c.direction
     AS cell, c.platform AS platform, c.target AS target, c.toolchain AS toolchain, c.op AS op,
     c.direction AS direction, c.message AS message, c.seconds AS seconds,
+    OCCUPANCY AS occupancy,
     CASE WHEN c.outcome = 'pass' AND c.action = 'compile' THEN 'compiled'
         WHEN c.outcome = 'pass' AND ONLY_ASSERTS THEN 'held' ELSE c.outcome END AS outcome,
     CASE WHEN c.outcome = 'fail' THEN 8 WHEN c.outcome = 'error' THEN 7 WHEN c.outcome = 'missing' THEN 6
@@ -95,7 +96,8 @@ def _cells() -> str:
     {_word("max(s.badness)")} AS outcome,
     count(*) AS cases,
     {counts},
-    sum(s.seconds) AS seconds, max(n.noise) AS noise
+    sum(s.seconds) AS seconds, max(n.noise) AS noise,
+    min(s.occupancy) AS occupancy
 FROM states AS s
 LEFT JOIN (SELECT run, o.case AS "case", max(noise_ratio) AS noise FROM outputs AS o GROUP BY run, o.case) AS n
     ON s.run = n.run AND s.case = n.case
@@ -162,7 +164,7 @@ def statements(sources: Mapping[str, str], dialect: str = "duckdb") -> Iterator[
     spoken = DIALECTS[dialect]
     texts = {
         "versions": spoken.versions,
-        "states": _STATES,
+        "states": _STATES.replace("OCCUPANCY", occupancy("c.target", "c.figures")),
         "cells": _cells(),
         "times": _TIMES,
         "transitions": _transitions(spoken),

@@ -28,7 +28,7 @@ def compute(kernel: Any, launch: Launch, grid: Sequence[int], args: Sequence[Any
     given = {**dict(zip(kernel.arg_names, args, strict=False)), **kwargs}
     values = {name: value if name in constants else _scalar(value) for name, value in given.items()}
     with torch._C.DisableTorchFunction():
-        function = _interpreted(kernel)
+        function = interpreted(kernel)
         executor = interpreter.GridExecutor(function.rewrite(), kernel.arg_names, tuple(grid), [])
         executor(**{name: value for name, value in values.items() if name in kernel.arg_names})
     launch.emulated = "yes"
@@ -41,7 +41,8 @@ def _scalar(value: Any) -> Any:
     return language.tensor(interpreter.TensorHandle(np.array([value], np.float32), language.float32), language.float32)
 
 
-def _interpreted(kernel: Any) -> Any:
+def interpreted(kernel: Any) -> Any:
+    """Return the kernel as the interpreter takes it."""
     if kernel.fn not in _KEPT:
         _KEPT[kernel.fn] = interpreter.InterpretedFunction(kernel.fn)
     return _KEPT[kernel.fn]
@@ -49,7 +50,7 @@ def _interpreted(kernel: Any) -> Any:
 
 def _call(kernel: Any, *args: Any, **kwargs: Any) -> Any:
     """Call a kernel from a kernel. The interpreter itself would leave the language changed, which compilers need."""
-    function = _interpreted(kernel)
+    function = interpreted(kernel)
     changed = interpreter._patch_lang(kernel.fn)
     try:
         return function.rewrite()(*args, **kwargs)

@@ -22,7 +22,14 @@ from .logs import message_of, shortened
 from .settings import Settings, Target
 
 Result = dict[str, Any]
-_FORMS_OF_THE_FRONT_END = ("", "ttir")
+_OF_LAUNCH = {"bind": "launch", "run": "launch"}  # stages by form; others are of the compiler
+_STAGES = {"": "lower", "ttir": "lower", **_OF_LAUNCH}
+_WHERE = {
+    "": "while it read the kernel",
+    "bind": "while its arguments were bound",
+    "run": "while the emulator ran it",
+    "reference": "while the reference was computed",
+}
 _DIE_WITH_PARENT = 1  # prctl's PR_SET_PDEATHSIG
 
 
@@ -101,18 +108,19 @@ def compile_all(
     running: list[Running] = []
     while True:
         while len(running) < settings.jobs and (task := next(waiting, None)) is not None:
-            running.append(_start(task, settings, retarget))
+            running.append(start(task, settings, retarget))
         if not running:
             return
         time.sleep(0.01)
         for process in list(running):
-            if (result := _ended(process, settings)) is not None:
+            if (result := ended(process, settings)) is not None:
                 running.remove(process)
                 process.folder.cleanup()
                 yield process.task, result
 
 
-def _start(task: Task, settings: Settings, retarget: Callable[[Target], None]) -> Running:
+def start(task: Task, settings: Settings, retarget: Callable[[Target], None]) -> Running:
+    """Start the process of a task."""
     folder = tempfile.TemporaryDirectory(prefix="launch-")
     sys.stdout.flush()
     sys.stderr.flush()
@@ -166,7 +174,7 @@ def _compile(task: Task, folder: Path) -> None:
     (folder / "part").replace(folder / "result")
 
 
-def _ended(process: Running, settings: Settings) -> Result | None:
+def ended(process: Running, settings: Settings) -> Result | None:
     """Return the result of a process that has ended, or whose time is over; None while it works."""
     seconds = time.monotonic() - process.began
     over = seconds > settings.seconds
@@ -188,18 +196,18 @@ def _ended(process: Running, settings: Settings) -> Result | None:
 def _judged(process: Running, settings: Settings, code: int, *, over: bool) -> Result:
     """Return the stage and the error of a process, or the figures of its code."""
     form, log = process.read("form"), process.read("log").strip()
-    where = f"while it made {form}" if form else "while it read the kernel"
+    where = _WHERE.get(form, f"while it made {form}")
     if written := process.read("result"):
         result = json.loads(written)
         if "figures" in result:
             return {"stage": "", **result, "figures": {**result["figures"], **figures_of_log(log)}}
         if "unavailable" in result:
             return {"stage": "unavailable", "message": result["unavailable"], "detail": ""}
-        stage = "lower" if form in _FORMS_OF_THE_FRONT_END else "compile"
+        stage = _STAGES.get(form, "compile")
         text = f"{message_of(result['error'], log)} ({where})"
         return {"stage": stage, "form": form, "message": text, "detail": shortened(f"{result['error']}\n{log}")}
     if over:
-        text = f"no end after {settings.seconds:g} s, in stage compile, {where}"
+        text = f"no end after {settings.seconds:g} s, in stage {_OF_LAUNCH.get(form, 'compile')}, {where}"
         return {"stage": "timeout", "form": form, "message": text, "detail": shortened(log)}
     ended = f"signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"exit status {code}"
     last = message_of("", log)

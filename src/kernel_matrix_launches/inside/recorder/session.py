@@ -32,6 +32,7 @@ class Recording:
     leave: list[Callable[[], None]]
     retarget: Callable[[Target], None]
     began: float
+    emulator: Any = None
 
     def end(self, status: Status) -> None:
         """Write everything down, and compile the launches that are chosen."""
@@ -42,7 +43,10 @@ class Recording:
         settings, output = self.settings, self.settings.output
         of_nvcc = lines.recorded(output / extensions.LOG, settings.commands, extensions.generated_headers(output))
         launches = [launch for one in self.recorders for launch in one.launches.values()]
-        taken = sample.chosen(launches, settings.configurations, settings.specialisations)
+        if self.emulator is None:
+            taken = sample.chosen(launches, settings.configurations, settings.specialisations)
+        else:
+            taken = [launch for launch in launches if launch.identity in self.emulator.identities]
         launches, taken = [*launches, *of_nvcc.values()], [*taken, *of_nvcc.values()]
         total = sum(one.total for one in self.recorders) + sum(line.times for line in of_nvcc.values())
         compilers = _compilers(settings.told.backend) if of_nvcc else {}
@@ -82,7 +86,11 @@ class Recording:
         from .pool import Task, compile_all
 
         cache, tasks, keys = Cache(self.settings.cache), [], {}
+        if self.emulator is not None:
+            yield from (_result(launch, target, result) for launch, target, result in self.emulator.results())
         for target in self.settings.targets:
+            if target in self.settings.emulate and self.emulator is not None:
+                continue
             self.retarget(target)
             for launch in taken:
                 stage = "launch"
@@ -124,6 +132,7 @@ def begin(path: Path) -> Recording:
     leave = [extensions.install(output)]
     recorders: list[Any] = [programs.install(told)]
     retarget: Callable[[Target], None] = _nothing
+    emulator: Any = None
     if _is_here("torch"):
         import torch  # noqa: F401  the stand-ins change what stands in it
 
@@ -131,23 +140,26 @@ def begin(path: Path) -> Recording:
 
         cuda.install(told)
         if _is_here("triton"):
-            recorder, retarget = _of_triton(settings)
+            recorder, retarget, emulator = _of_triton(settings)
             recorders.append(recorder)
-        mode = tensors.install(computed=settings.interpret)
+        mode = tensors.install(computed=settings.interpret or emulator is not None)
         leave.append(lambda: mode.__exit__(None, None, None))
-    return Recording(settings, recorders, leave, retarget, began)
+    return Recording(settings, recorders, leave, retarget, began, emulator)
 
 
-def _of_triton(settings: Settings) -> tuple[Any, Callable[[Target], None]]:
-    """Install the stand-ins for Triton. Return its recorder, and what makes its driver that of another target."""
-    from . import driver, interpret, launches
+def _of_triton(settings: Settings) -> tuple[Any, Callable[[Target], None], Any]:
+    """Install the stand-ins for Triton. Return its recorder, what retargets its driver, and the emulator if any."""
+    from . import driver, emulate, interpret, launches
 
     stand_in = driver.install(settings.told)
 
     def retarget(target: Target) -> None:  # a kernel may ask what it is compiled for
         stand_in.__dict__["target"] = target
 
-    return launches.install(interpret.install() if settings.interpret else None), retarget
+    if settings.emulate:
+        emulator = emulate.install(settings, retarget)
+        return launches.install(emulator), retarget, emulator
+    return launches.install(interpret.install() if settings.interpret else None), retarget, None
 
 
 def _nothing(*_: object) -> None:

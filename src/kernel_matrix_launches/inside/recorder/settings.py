@@ -41,7 +41,8 @@ class Settings:
     ``told`` is the device that the program is told of. ``configurations`` and ``specialisations`` are the most that
     are compiled of an autotuned launch and of a kernel; None for all. ``jobs`` compilers work at a time; each has
     ``seconds`` and ``memory`` (bytes). ``cache`` and ``output`` are folders, and ``commands`` are
-    ``compile_commands.json`` files.
+    ``compile_commands.json`` files. Launches run on the emulator, which is in the folder ``emulator``, for the targets
+    ``emulate``.
     """
 
     told: Target
@@ -55,14 +56,17 @@ class Settings:
     cache: Path
     output: Path
     commands: tuple[Path, ...] = ()
+    emulate: tuple[Target, ...] = ()
+    emulator: Path = Path()
 
 
 def read(path: Path) -> Settings:
     """Read the settings that the harness has written."""
     data = json.loads(path.read_text(encoding="utf-8"))
+    targets = tuple(Target(**target) for target in data["targets"])
     return Settings(
         told=Target(**data["told"]),
-        targets=tuple(Target(**target) for target in data["targets"]),
+        targets=targets,
         interpret=data["interpret"],
         configurations=data["configurations"],
         specialisations=data["specialisations"],
@@ -72,4 +76,6 @@ def read(path: Path) -> Settings:
         cache=Path(data["cache"]),
         output=Path(data["output"]),
         commands=tuple(map(Path, data["commands"])),
+        emulate=tuple(target for target in targets if target.name in data["emulate"]),
+        emulator=Path(data["emulator"]),
     )

@@ -22,6 +22,7 @@ const RESOURCES: readonly (readonly [title: string, keys: readonly string[]])[] 
   ["stack", ["stack_bytes", "local_bytes"]],
   ["code size", ["bytes", "code_bytes"]],
   ["threads", ["threads"]],
+  ["occupancy", ["occupancy"]],
 ];
 
 export function costPart(context: Context, place: number, cell: Cell, all: readonly Result[]): HTMLElement {
@@ -205,7 +206,7 @@ function resourcesTable(cells: readonly Cell[]): HTMLElement {
     h(
       "p",
       { class: "dim" },
-      "The largest over the cases. Registers are those of one thread; scalar registers those of a wave.",
+      "The largest over the cases, and the least occupancy. Registers are those of one thread; scalar registers those of a wave. The occupancy is theoretical: the share of the waves of a multiprocessor or compute unit that registers, threads and shared memory leave room for.",
     ),
     table<Cell>(
       "resources",
@@ -222,7 +223,9 @@ function resourcesTable(cells: readonly Cell[]): HTMLElement {
           number: true,
           cell: (cell: Cell): Child => {
             const value = largest(cell, keys);
-            return value === undefined ? "" : `${short(value[1])}${/bytes/.test(value[0]) ? " B" : ""}`;
+            if (value === undefined) return "";
+            if (value[0] === "occupancy") return percent(number(value[1]));
+            return `${short(value[1])}${/bytes/.test(value[0]) ? " B" : ""}`;
           },
         })),
         { title: "kind", cell: (cell) => cell.artifact!.kinds.join(", ") },

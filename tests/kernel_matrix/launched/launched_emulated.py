@@ -1,0 +1,105 @@
+"""Call small kernels that run on emulated GPUs: some are right, and the others are wrong in several ways."""
+
+import torch
+import triton
+import triton.language as tl
+from triton.runtime import driver
+
+
+@triton.jit
+def softmax(x, o, n, block: tl.constexpr):
+    row, i = tl.program_id(0), tl.arange(0, block)
+    values = tl.load(x + row * n + i, i < n, other=-float("inf")).to(tl.float32)
+    powers = tl.exp(values - tl.max(values, 0))
+    tl.store(o + row * n + i, powers / tl.sum(powers, 0), i < n)
+
+
+@triton.autotune([triton.Config({"block": 64}), triton.Config({"block": 128}, num_warps=2)], key=["n"])
+@triton.heuristics({"even": lambda args: args["n"] % args["block"] == 0})
+@triton.jit
+def scaled(x, o, n, factor, block: tl.constexpr, even: tl.constexpr):
+    i = tl.program_id(0) * block + tl.arange(0, block)
+    if even:
+        tl.store(o + i, tl.load(x + i) * factor)
+    else:
+        tl.store(o + i, tl.load(x + i, i < n) * factor, i < n)
+
+
+@triton.jit
+def counted(x, counts, n, block: tl.constexpr):
+    i = tl.program_id(0) * block + tl.arange(0, block)
+    tl.atomic_add(counts + tl.load(x + i, i < n, other=0), 1, mask=i < n)
+
+
+@triton.jit
+def product(a, b, o, depth, size: tl.constexpr):
+    i = tl.arange(0, size)
+    total = tl.zeros((size, size), tl.float32)
+    for k in range(0, depth, size):
+        total += tl.dot(tl.load(a + i[:, None] * depth + k + i[None]), tl.load(b + (k + i[:, None]) * size + i[None]))
+    tl.store(o + i[:, None] * size + i[None], total)
+
+
+@triton.jit
+def without_mask(x, o, n, block: tl.constexpr):
+    i = tl.arange(0, block)
+    tl.store(o + i, tl.load(x + i), i < n)
+
+
+@triton.constexpr_function
+def fault_of_gfx1100():
+    return 1e-5 if driver.active.get_current_target().arch == "gfx1100" else 0.0
+
+
+@triton.jit
+def differs(x, o, block: tl.constexpr):
+    i = tl.arange(0, block)
+    tl.store(o + i, tl.load(x + i) + fault_of_gfx1100())
+
+
+@triton.jit
+def assembly(x, o, block: tl.constexpr):
+    i = tl.arange(0, block)
+    values = tl.load(x + i)
+    tl.store(o + i, tl.inline_asm_elementwise("v_add_f32 $0, $1, $1", "=v,v", [values], tl.float32, True, 1))
+
+
+@triton.jit
+def halting(x, o, block: tl.constexpr):
+    i = tl.arange(0, block)
+    values = tl.load(x + i)
+    text: tl.constexpr = "s_sethalt 0\n v_mov_b32 $0, $1"
+    tl.store(o + i, tl.inline_asm_elementwise(text, "=v,v", [values], tl.float32, True, 1))
+
+
+def main() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(7, 100, device="cuda", dtype=torch.bfloat16)
+    o = torch.empty_like(x)
+    softmax[7,](x, o, 100, block=128)
+    torch.testing.assert_close(o, x.float().softmax(-1).bfloat16(), atol=1e-2, rtol=1e-2)
+    y = torch.randn(1024, device="cuda")
+    z = torch.empty_like(y)
+    scaled[lambda meta: (triton.cdiv(1000, meta["block"]),)](y, z, 1000, 0.1)
+    scaled[lambda meta: (triton.cdiv(1000, meta["block"]),)](z, z, 1000, 10.0)  # of what the first has computed
+    torch.testing.assert_close(z[:1000], y[:1000])
+    counts = torch.zeros(8, device="cuda", dtype=torch.int32)
+    counted[3,](torch.arange(300, device="cuda", dtype=torch.int32) % 8, counts, 300, block=128)
+    assert counts.tolist() == [38] * 4 + [37] * 4
+    a, b = (torch.randn(*shape, device="cuda", dtype=torch.bfloat16) for shape in ((32, 64), (64, 32)))
+    o = torch.empty(32, 32, device="cuda")
+    product[1,](a, b, o, 64, size=32)
+    torch.testing.assert_close(o, a.float() @ b.float(), atol=1e-4, rtol=1e-4)
+    differs[1,](y, z, block=128)
+    assert torch.equal(y[:128], z[:128])
+    assembly[1,](y, z, block=128)
+    assert torch.equal(2 * y[:128], z[:128]), "what the interpreter lacks is computed by the machine code"
+    without_mask[1,](y[:100].clone(), z, 100, block=128)
+    try:
+        halting[1,](y, z, block=128)
+    except RuntimeError as error:
+        assert "halting is not computed" in str(error)  # noqa: PT017  here is no pytest
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""Faults of public reports, in kernels of our own: which of them the emulator of AMD's GPUs shows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from in_environment import ROOT, python_of, run
+
+pytestmark = pytest.mark.environments
+
+TARGETS = ("gfx942", "gfx1100")
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory) -> dict[tuple[str, str], dict]:
+    """Run all kernels, and return what was said of each."""
+    variables = {
+        "GFX_EMULATOR_CACHE": str(ROOT / "build" / "cache" / "mhc" / "gfx_emulator"),
+        "TRITON_CACHE_DIR": str(tmp_path_factory.mktemp("triton")),
+    }
+    python = python_of("rocm", "triton-3.6")
+    lines = run(python, Path(__file__).with_name("gfx_faults.py"), **variables).splitlines()
+    return {(name, target): result for name, target, result in map(json.loads, lines)}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_waves_that_write_rows_of_each_other_race_although_the_numbers_are_right(results, target):
+    told = results["lanes", target]
+    assert told["True"] == []
+    assert told["True same"]
+    assert told["False same"], "the waves run in turn, and the right one comes last"
+    assert any(
+        one.startswith("race in memory: stored_by_lane+0x") and "wave 0 of workgroup 0 wrote it" in one
+        for one in told["False"]
+    )
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_an_output_that_one_workgroup_sets_to_zero_races_with_what_the_others_add(results, target):
+    told = results["zeroes", target]
+    assert told["True"] == []
+    assert told["False same"]
+    assert any("wave 0 of workgroup 0 wrote it, and nothing orders the two" in one for one in told["False"])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_value_that_is_handed_on_behind_an_atomic_does_not_race(results, target):
+    assert results["order", target] == {"found": []}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_a_wave_reads_in_a_race_is_a_fault_only_if_it_is_used(results, target):
+    told = results["in_place", target]
+    assert told["turned"] == []
+    assert any("load" in one and "of workgroup 0 wrote it" in one for one in told["shifted"])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_two_products_into_one_accumulator_are_right(results, target):
+    assert results["dots", target]["found"] == []
+    assert results["dots", target]["error"] < 1e-6
+
+
+def test_data_of_a_wide_store_that_is_overwritten_too_early_is_found(results):
+    told = results["late", "gfx942"]
+    assert told["whole"] == []
+    assert ["overwritten"] in told["without"]
