@@ -11,8 +11,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 FAULTS = tomllib.loads((ROOT / "tests" / "package" / "faults" / "rare.toml").read_text(encoding="utf-8"))["fault"]
 MINUTES, TARGET = 5, "x86-64-v3"
 
