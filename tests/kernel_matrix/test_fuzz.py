@@ -81,8 +81,10 @@ def test_a_rare_fault_is_found_shrunk_and_repeated_by_its_name(faulty, toolchain
     of_page = harness("fuzz", "--matrix", str(faulty.file), "--executor", "current", "--case", check.findings[0].case)
     assert (of_page.returncode, of_page.stdout.split()[1]) == (1, "failed")
     said.clear()
-    assert not repeat(faulty, wish("good", smallest), said.append)
-    assert [line.split()[1] for line in said if smallest in line] == ["passed"]
+    overflows = "fuzz:double.forward:tokens=1:x=infinite@all:0"
+    assert not repeat(faulty, wish("good", smallest, overflows), said.append)
+    assert [line.split()[1] for line in said if " fuzz:" in line] == ["passed", "not"]
+    assert f"not judged {overflows}" in "\n".join(said)
 
 
 @pytest.mark.parametrize(

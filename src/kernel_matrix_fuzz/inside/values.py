@@ -19,7 +19,7 @@ DRAWN = "fuzz.drawn"  # the fact of a case that names the tensors which it has d
 
 def _spread(values: Values) -> Values:
     """Return values of the same signs, whose magnitudes are powers of two from 2^-28 to 2^28."""
-    return np.where(values < 0, -1.0, 1.0) * 2.0 ** np.round(8 * values)
+    return np.where(values < 0, -1.0, 1.0) * 2.0 ** np.clip(np.round(8 * values), -28, 28)
 
 
 # The first kinds are the simplest: the search shrinks towards them.
