@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from kernel_matrix import judging, pipeline
 from kernel_matrix.base.errors import UserError
@@ -12,7 +14,7 @@ from kernel_matrix.config.selection import Selection
 from kernel_matrix.job.watcher import VARIABLE
 from kernel_matrix.pipeline import Project
 from kernel_matrix.report.checks import Check, CheckedCell, Finding
-from kernel_matrix.results.states import Verdict
+from kernel_matrix.results.states import RED, Verdict
 from kernel_matrix.run import schedule
 from kernel_matrix.run.decide import decide
 from kernel_matrix.run.settings import Progress, Settings
@@ -20,6 +22,7 @@ from kernel_matrix.vendors.machine import Machine
 from kernel_matrix_sanitize import tools
 from kernel_matrix_sanitize.explained import Explanation, explanations
 
+_INSIDE, _PLUGIN = Path(__file__).with_name("inside"), "kernel_matrix_watched"
 _SLOWER = 20  # how much longer a case and a job may take
 _CHARACTERS = 2000  # of a finding's text that are kept
 _FACTS = ("commit", "device", "driver")
@@ -72,6 +75,8 @@ def _project(project: Project, path: str, tool: str) -> Project:
     matrix, slower = project.matrix, {"case": _SLOWER, "job": _SLOWER}
     limits = {name: getattr(matrix.limits, name) * times for name, times in slower.items()}
     environment = {**matrix.package.environment, **tools.ENVIRONMENT, VARIABLE: tools.watcher(path, tool)}
+    environment["PYTHONPATH"] = os.pathsep.join((str(project.root / matrix.package.source), str(_INSIDE)))
+    environment["PYTEST_PLUGINS"] = _PLUGIN
     update = {
         "limits": matrix.limits.model_copy(update={**limits, "attempts": 1}),
         "package": matrix.package.model_copy(update={"environment": environment}),
@@ -95,7 +100,7 @@ def _cell(
         detail = verdict.record.detail if verdict.record else ""
         if found := tools.findings(tool, detail):
             findings += [_finding(verdict.case.id, text, tool, known) for text in found]
-        elif verdict.evidence != "ran":
+        elif verdict.evidence != "ran" or verdict.state in RED:
             unfinished.append(f"{verdict.case.id}: {verdict.state}: {verdict.reason.splitlines()[0]}")
     with_findings = {one.case for one in findings}
     open_ones = {one.case for one in findings if not one.explained}
