@@ -133,7 +133,7 @@ def test_the_audit_allows_every_verdict_of_worlds_that_reach_every_rule_and_ever
     found = [*judged(tables, range(100)), *judged(tables, range(100, 200))]
     states, reasons, stale = ({verdict[part] for verdict in found} for part in (0, 2, 3))
     assert not [rule for rule in RULES if not any(rule in reason for reason in reasons)]
-    assert states == set(STATES)
+    assert states == set(STATES) - {"told"}  # of results of people outside: test_send.py has these
     for words in (
         "in the future",
         "cannot be read",

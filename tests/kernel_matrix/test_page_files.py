@@ -64,7 +64,7 @@ def test_every_file_is_of_its_model(make, planned, passing):
     assert page.overview["has"] == ["agreement"]
     assert {path.stem for path in (page.site / "data").glob("*.js")} == {"overview", *page.overview["has"]}
     properties = PageData.model_json_schema()["properties"]
-    assert {"overview", "cells", "speed", "agreement", "toolchains", "history"} == set(properties)
+    assert {"overview", "cells", "speed", "agreement", "toolchains", "checks", "history"} == set(properties)
 
 
 @pytest.mark.slow
