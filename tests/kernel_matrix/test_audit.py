@@ -364,5 +364,3 @@ def test_texts_that_differ_behind_the_cut_are_one_error_for_the_audit():
         for text in texts * 2
     ]
     assert list(of_undiagnosed(shown, [{"results": results}])) == []
-
-
