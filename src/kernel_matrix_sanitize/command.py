@@ -32,8 +32,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Run each tool, print what it found, and write it. 1: something is not explained, or came to no end."""
-    tools.program()
     project, machine = load_project(options), detect()
+    tools.program()
     jobs = jobs_to_watch(project, machine, selection_of(options))
     red = False
     for tool in options.tool or tools.TOOLS:

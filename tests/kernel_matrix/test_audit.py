@@ -64,8 +64,7 @@ def record_of(case, number: int) -> Record:
 
 @pytest.fixture(scope="module")
 def one_op(matrix):
-    part = part_of(matrix, "cpu-llvm", "cuda", "rocm")
-    return part.model_copy(update={"resources": []})  # the figures of code here are made up
+    return part_of(matrix, "cpu-llvm", "cuda", "rocm")
 
 
 @pytest.fixture(scope="module")
