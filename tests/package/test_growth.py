@@ -19,7 +19,7 @@ AXES = {
     "gamma": True,
     "precision": "fp32",
     "scale": 1,
-    "seed": 0,
+    "seed": 1,  # alpha has three elements: with some seeds, 0 among them, one chain's error is small by luck
 }
 
 # Each adds fp32 numbers up in one chain over all tokens.
