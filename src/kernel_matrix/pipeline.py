@@ -71,13 +71,14 @@ class Project:
         """The folder of the dashboard."""
         return self.build / "site"
 
-    def apart(self, *names: str) -> Project:
-        """Return the project with a build folder of its own inside of this one, which shares the environments."""
+    def apart(self, *names: str, shares: Sequence[str] = ("envs",)) -> Project:
+        """Return the project with a build folder of its own inside of this one, which shares some of its folders."""
         folder = self.build.joinpath(*names)
         folder.mkdir(parents=True, exist_ok=True)
-        (self.build / "envs").mkdir(exist_ok=True)
-        if not (folder / "envs").exists():
-            (folder / "envs").symlink_to(self.build / "envs")
+        for name in shares:
+            (self.build / name).mkdir(exist_ok=True)
+            if not (folder / name).exists():
+                (folder / name).symlink_to(self.build / name)
         return replace(self, build=folder)
 
 

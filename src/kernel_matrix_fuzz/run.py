@@ -176,10 +176,4 @@ def _own(project: Project) -> Project:
     """Return the project with a build folder of its own, which shares the environments and the caches."""
     if not project.matrix.ops:
         raise UserError("matrix.yaml has no operators: the fixture 'matrix' searches in a test (docs/fuzzing.md).")
-    folder = project.build / "fuzz"
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in ("envs", "cache"):
-        (project.build / name).mkdir(exist_ok=True)
-        if not (folder / name).exists():
-            (folder / name).symlink_to(project.build / name)
-    return replace(project, build=folder)
+    return project.apart("fuzz", shares=("envs", "cache"))

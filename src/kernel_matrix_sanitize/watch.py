@@ -72,13 +72,12 @@ def watch(
 
 def _project(project: Project, path: str, tool: str) -> Project:
     """Return the project whose jobs start their kernels under the tool, with time for that."""
-    matrix, slower = project.matrix, {"case": _SLOWER, "job": _SLOWER}
-    limits = {name: getattr(matrix.limits, name) * times for name, times in slower.items()}
+    matrix, limits = project.matrix, project.matrix.limits
     environment = {**matrix.package.environment, **tools.ENVIRONMENT, VARIABLE: tools.watcher(path, tool)}
     environment["PYTHONPATH"] = os.pathsep.join((str(project.root / matrix.package.source), str(_INSIDE)))
     environment["PYTEST_PLUGINS"] = _PLUGIN
     update = {
-        "limits": matrix.limits.model_copy(update={**limits, "attempts": 1}),
+        "limits": limits.model_copy(update={"case": limits.case * _SLOWER, "job": limits.job * _SLOWER, "attempts": 1}),
         "package": matrix.package.model_copy(update={"environment": environment}),
     }
     return replace(project, matrix=matrix.model_copy(update=update), checked=None)
