@@ -44,13 +44,6 @@ class Toolchain(Section):
     )
 
 
-class Emulator(Section):
-    """A program that runs a toolchain's code where the platform's GPUs are not."""
-
-    backend: Name = Field(description="The backend that runs the toolchain's code in it.")
-    source: str = Field(description="The folder of its source, which no other jobs read.")
-
-
 class PlatformToolchain(Section):
     """One toolchain on one platform, where it differs from the rest.
 
@@ -72,7 +65,11 @@ class PlatformToolchain(Section):
     )
     runs: bool = Field(default=True, description="False: compiled only, also where the hardware is.")
     emulated: bool = Field(default=False, description="What runs here is an emulator or interpreter.")
-    emulator: Emulator | None = Field(default=None, description="What runs its code where the platform's GPUs are not.")
+    emulator: str | None = Field(
+        default=None,
+        description="The folder of what runs its code where the platform's GPUs are not. No other jobs read it. The "
+        "toolchain's backend gets tensors on the CPU then, and the name of the target.",
+    )
     needs: dict[ProgramName, Evidence] = Field(
         default_factory=dict,
         description="Programs of the machine, each with the evidence that this toolchain stays at without it.",
