@@ -131,14 +131,14 @@ def test_a_gradient_that_somebody_keeps_is_not_written_over(keep, overwritten, m
         handed, (h_in, h_post, h_res) = read_with_x(x, *parameters, iterations=3)
         keeping(handed, kept)
         out = mhc_post(handed, h_in / 2, h_post, h_res)
-        asked = [x, *parameters, *(tensor for tensor in kept if tensor.requires_grad)]
+        asked = [x, *parameters, *(value for value in kept if value.requires_grad)]
         gradients.append(torch.autograd.grad(out.square().sum(), asked))
     assert adding.overwritten == [True, overwritten]
     assert all(torch.equal(one, other) for one, other in zip(*(grads[:5] for grads in gradients), strict=True))
     # What was kept is what the write gave: h_resᵀ times the gradient of the new streams.
     given = torch.einsum("...ij,...id->...jd", h_res, 2 * out).detach()
-    for tensor_ in [*gradients[1][5:], *(tensor for tensor in kept if not tensor.requires_grad)]:
-        torch.testing.assert_close(tensor_.view_as(given), given)
+    for value in [*gradients[1][5:], *(value for value in kept if not value.requires_grad)]:
+        torch.testing.assert_close(value.view_as(given), given)
 
 
 @interpreted
