@@ -119,9 +119,7 @@ class MhcPreAddingInputs(MhcPreBackwardInputs):
     overwritten: bool
 
     @classmethod
-    def of(
-        cls, inputs: MhcPreBackwardInputs, added: torch.Tensor, *, overwritten: bool = False
-    ) -> MhcPreAddingInputs:
+    def of(cls, inputs: MhcPreBackwardInputs, added: torch.Tensor, *, overwritten: bool = False) -> MhcPreAddingInputs:
         """Return ``inputs`` with the gradient to add."""
         made = cls(*inputs)
         made.added, made.overwritten = added, overwritten
