@@ -26,6 +26,7 @@ EXTRAS = {
     "launches": "launches",
     "bench": "bench",
     "calibrate": "calibrate",
+    "caches": "caches",
     "fuzz": "fuzz",
     "sanitize": "sanitize",
     "serve": "serve",
