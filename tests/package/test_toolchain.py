@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -184,6 +186,22 @@ def test_a_damaged_entry_is_made_again(monkeypatch, tmp_path, damage):
     entry.write_bytes(damage(entry.read_bytes()))
     assert cache.cached(lambda: ["key"], make)[1] == {"log": "call 2"}
     assert cache.cached(lambda: ["key"], make)[1] == {"log": "call 2"}
+
+
+def half_of_it(path: Path, data: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(data[: len(data) // 2])
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_code_is_made_where_the_folder_takes_no_file(monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("MHC_CACHE_DIR", str(tmp_path / "file" / "below"))
+    assert cache.cached(lambda: ["key"], Counting())[1] == {"log": "call 1"}
+    monkeypatch.setenv("MHC_CACHE_DIR", str(tmp_path / "full"))
+    monkeypatch.setattr(Path, "write_bytes", half_of_it)
+    assert cache.cached(lambda: ["key"], Counting())[1] == {"log": "call 1"}
+    assert list((tmp_path / "full").iterdir()) == [], "no part is left"
 
 
 def test_without_a_folder_nothing_is_kept(monkeypatch):

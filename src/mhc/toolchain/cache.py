@@ -5,6 +5,7 @@ An entry is one file: a line of JSON (what is known of the code, and a checksum)
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -46,12 +47,17 @@ def _read(path: Path) -> Entry | None:
 
 
 def _write(path: Path, data: bytes, facts: dict[str, Any]) -> None:
-    """Write the entry to a file beside its place and move it there, so that no reader sees half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write the entry to a file beside its place and move it there, so that no reader sees half of it.
+
+    Nothing is kept where the folder takes no file: it is full, or for reading only.
+    """
     head = json.dumps({"facts": facts, "sha256": _checksum(data, facts)})
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", suffix=".part", delete=False) as file:
-        file.write(head.encode() + b"\n" + data)
-    Path(file.name).replace(path)
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".") as folder:
+            part = Path(folder, "part")
+            part.write_bytes(head.encode() + b"\n" + data)
+            part.replace(path)
 
 
 def _checksum(data: bytes, facts: dict[str, Any]) -> str:
