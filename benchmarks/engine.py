@@ -1,8 +1,8 @@
 """NVIDIA's Transformer Engine (transformer-engine, from PyPI) as a rival: its functions of mHC in Triton, for autograd.
 
-Their streams are the innermost dimension, so tensors are brought to that layout outside of what is timed. Their matrix is
-the transpose of ours, their products are in TF32, and nothing is added to h_pre. A sum over all columns is in a fixed
-order; with atomic additions, which they have too, a run would not repeat its bits.
+Their streams are the innermost dimension, so tensors are brought to that layout outside of what is timed. Their matrix
+is the transpose of ours, their products are in TF32, and nothing is added to h_pre. A sum over all columns is in a
+fixed order; with atomic additions, which they have too, a run would not repeat its bits.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""FlashInfer (flashinfer-python, from PyPI) as a rival: its write, and its kernel for all of a read behind the projection.
+"""FlashInfer (flashinfer-python, from PyPI) as a rival: its write, and its kernel for what follows a projection.
 
-The projection is DeepGEMM's, as FlashInfer has none: it multiplies in TF32. FlashInfer compiles its kernels with nvcc when
-they are called first. It wants an eps above zero in Sinkhorn, and gets one that changes no sum.
+The projection is DeepGEMM's, as FlashInfer has none: it multiplies in TF32. FlashInfer compiles its kernels with nvcc
+when they are called first. It wants an eps above zero in Sinkhorn, and gets one that changes no sum.
 """
 
 from __future__ import annotations
