@@ -65,6 +65,15 @@ def test_states_numbers_and_registers_each_differ_from_a_version_on():
     ]
 
 
+def test_what_the_machine_did_wrong_is_no_fault_of_a_version():
+    case = SweptCase(state="error", stage="machine", reason="the checkout changed")
+    old = attempt_at("1.0")
+    attempts = [old, attempt_at("2.0").model_copy(update={"cases": {**old.cases, CASE: case}})]
+    assert changes(attempts) == ()
+    assert list(turning_points({Version(one.version): one for one in attempts}, KNOWN, attempt_at, "tool")) == []
+    assert warning(Sweep(package="tool", toolchain="good", created="", attempts=attempts), Version("1.0")) == ""
+
+
 @pytest.mark.parametrize(
     ("states", "words"),
     [
