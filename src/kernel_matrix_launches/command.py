@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from kernel_matrix import plugins
 from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.cli.options import print_dashboard
@@ -37,6 +38,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="run the kernels on an emulator of these AMD GPUs (gfx942,gfx1100), and compare the numbers",
     )
     parser.add_argument(
+        "--sanitize",
+        nargs="*",
+        metavar="TOOL",
+        help="run the program on this machine's NVIDIA GPU under compute-sanitizer's tools: all four, or these",
+    )
+    parser.add_argument(
         "--compile-commands",
         nargs="+",
         type=Path,
@@ -58,6 +65,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Return 1 if a launch does not compile or cannot be launched, or if the program did not end well."""
+    if options.sanitize is not None:
+        sanitized = plugins.needed("--sanitize", "sanitize")
+        return int(sanitized(options.words, options.sanitize, (options.build / "launches").resolve(), print))
     emulate = _emulated(options.emulate)
     targets = targets_named([*options.targets, *emulate])
     chosen = Options(
