@@ -73,7 +73,7 @@ def library() -> ctypes.CDLL:
         NoCompilerError: there is no C++ compiler.
         EmulatorError: the compiler failed.
     """
-    loaded = ctypes.CDLL(str(_compiled()))
+    loaded = ctypes.CDLL(str(compiled(SOURCES)))
     loaded.find_handler.restype = ctypes.c_void_p
     loaded.run.restype = ctypes.c_uint64
     if loaded.record_size() != records.SIZE:
@@ -97,11 +97,18 @@ def handler(name: str) -> int | None:
     return address
 
 
-def _compiled() -> Path:
+def compiled(*folders: Path) -> Path:
+    """Return the library of a folder's ``emulator.cc``; the headers of the folders behind it are there for it too.
+
+    Raises:
+        NoCompilerError: there is no C++ compiler.
+        EmulatorError: the compiler failed.
+    """
     compiler = shutil.which(os.environ.get("CXX") or "g++")
     if compiler is None:
         raise NoCompilerError("no C++ compiler is on PATH (Debian: sudo apt-get install g++); CXX names another one")
-    sources = {path.name: path.read_bytes() for path in sorted(SOURCES.iterdir()) if path.suffix in (".cc", ".h")}
+    files = [path for folder in folders for path in sorted(folder.iterdir()) if path.suffix in (".cc", ".h")]
+    sources = [(path.name, path.read_bytes()) for path in files]
     identity = subprocess.run([compiler, "--version"], capture_output=True, check=True).stdout
     key = hashlib.sha256(repr((sources, identity, _FLAGS)).encode()).hexdigest()[:24]
     place = _folder() / f"{key}.so"
@@ -109,7 +116,8 @@ def _compiled() -> Path:
         place.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=place.parent) as folder:
             made = Path(folder, "emulator.so")
-            command = [compiler, *_FLAGS, str(SOURCES / "emulator.cc"), "-o", str(made)]
+            includes = [f"-I{one}" for one in folders[1:]]
+            command = [compiler, *_FLAGS, *includes, str(folders[0] / "emulator.cc"), "-o", str(made)]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
                 raise EmulatorError(f"{compiler} does not compile the emulator:\n{done.stderr}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
@@ -18,7 +18,8 @@ from triton.backends.driver import DriverBase
 from gfx_emulator.decoding import TARGETS
 from gfx_emulator.errors import EmulatorError
 from gfx_emulator.findings import Finding
-from gfx_emulator.launch import Memory, Program
+from gfx_emulator.launch import Program
+from gfx_emulator.memory import Memory
 
 _MOST_THREADS = 1024
 _POINTER = 8
@@ -36,10 +37,11 @@ class FoundError(EmulatorError):
         self.findings = tuple(findings)
 
 
-class _Utils:
+class Utils:
     """The answers to what Triton asks of a driver beside launches."""
 
     def __init__(self, target: str) -> None:
+        """Keep the target."""
         self._target = target
 
     def get_device_properties(self, _: int) -> dict[str, Any]:
@@ -51,7 +53,7 @@ class _Utils:
             "arch": self._target,
         }
 
-    def load_binary(self, name: str, data: bytes, _: int, __: int) -> tuple[Program, Program, int, int, int]:
+    def load_binary(self, name: str, data: bytes, _: int, __: int) -> tuple[Any, Any, int, int, int]:
         """Load a kernel; the counts of registers and spills are not known here."""
         program = Program(data, self._target, name)
         return program, program, 0, 0, _MOST_THREADS
@@ -74,7 +76,7 @@ class Launcher:
         enter, leave, *arguments = rest
         if enter is not None:
             enter(metadata)
-        given = [_argument(self._names[place], self._types[place], arguments[place]) for place in self._passed]
+        given = [argument_of(self._names[place], self._types[place], arguments[place]) for place in self._passed]
         scratch = [bytes(_POINTER)] * 2  # of the launch and of a profiler
         ran = program.launch((x, y, z), self._threads, [*given, *scratch], shared=self._shared)
         if ran.findings:
@@ -84,7 +86,12 @@ class Launcher:
 
 
 class EmulatedDriver(DriverBase):  # type: ignore[misc]  # triton has no types
-    """Triton's driver of one emulated target."""
+    """Triton's driver of one emulated target. The class of another vendor has other values of the first four names."""
+
+    targets: Sequence[str] = TARGETS
+    first_device = 0  # Triton keeps the kernels of each number of a device apart
+    utils_of: Callable[[str], Any] = Utils
+    launcher: Any = Launcher
 
     def __init__(self, target: str) -> None:
         """Make the driver of a target.
@@ -92,12 +99,12 @@ class EmulatedDriver(DriverBase):  # type: ignore[misc]  # triton has no types
         Raises:
             EmulatorError: the emulator has no such target.
         """
-        if target not in TARGETS:
-            raise EmulatorError(f"there is no target {target!r}; there are {', '.join(TARGETS)}")
+        if target not in self.targets:
+            raise EmulatorError(f"there is no target {target!r}; there are {', '.join(self.targets)}")
         super().__init__()
         self._target = target
-        self.utils = _Utils(target)
-        self.launcher_cls = Launcher
+        self.utils = type(self).utils_of(target)
+        self.launcher_cls = self.launcher
 
     @classmethod
     def is_active(cls) -> bool:
@@ -113,8 +120,8 @@ class EmulatedDriver(DriverBase):  # type: ignore[misc]  # triton has no types
         return GPUTarget("hip", self._target, _wave(self._target))
 
     def get_current_device(self) -> int:
-        """Return the number of the device: Triton keeps the kernels of each one apart."""
-        return TARGETS.index(self._target)
+        """Return the number of the device."""
+        return self.first_device + self.targets.index(self._target)
 
     def get_current_stream(self, _: int) -> int:
         """Return the only stream: a launch ends before it returns."""
@@ -133,7 +140,7 @@ def _wave(target: str) -> int:
     return 64 if target.startswith("gfx9") else 32
 
 
-def _argument(name: str, kind: str, value: Any) -> Memory | bytes:
+def argument_of(name: str, kind: str, value: Any) -> Memory | bytes:
     """Return an argument as the kernel gets it."""
     if kind.startswith("*"):
         if isinstance(value, torch.Tensor):
@@ -157,17 +164,21 @@ def _extent(tensor: torch.Tensor) -> int:
 
 
 @contextmanager
-def emulated(target: str) -> Iterator[EmulatedDriver]:
-    """Let Triton launch on the emulator inside this block.
-
-    Raises:
-        FoundError: by the launch that did it, where a kernel did something that is a fault.
-    """
+def active(driver: EmulatedDriver) -> Iterator[EmulatedDriver]:
+    """Let Triton launch with this driver inside this block."""
     config = triton.runtime.driver
     before = config._active
-    driver = EmulatedDriver(target)
     config.set_active(driver)
     try:
         yield driver
     finally:
         config._active = before
+
+
+def emulated(target: str) -> AbstractContextManager[EmulatedDriver]:
+    """Let Triton launch on the emulator inside this block.
+
+    Raises:
+        FoundError: by the launch that did it, where a kernel did something that is a fault.
+    """
+    return active(EmulatedDriver(target))
