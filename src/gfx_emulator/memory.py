@@ -1,4 +1,4 @@
-"""What a launch is given and gives back, for machine code and for PTX: ranges of memory, and findings."""
+"""The ranges of memory that a launch is given, and its findings: for machine code and for PTX."""
 
 from __future__ import annotations
 

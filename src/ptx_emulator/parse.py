@@ -68,7 +68,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Module:
-    """What one text of PTX has."""
+    """The kernels and variables of one text of PTX."""
 
     target: str
     kernels: dict[str, Kernel]
