@@ -350,6 +350,7 @@ TABLES: Mapping[str, Callable[[str], str]] = {
     "pairs": lambda stem: markdown(*sweep_tables.pairs(stem)),
     "probes": probes,
     "states": states,
+    "versions": lambda stem: markdown(*sweep_tables.versions(stem)),
     "views": views_of_tables,
 }
 

@@ -25,6 +25,11 @@ class Argument:
     offset: int
     size: int
 
+    @property
+    def is_hidden(self) -> bool:
+        """Return whether the compiler added it."""
+        return self.kind.startswith("hidden_")
+
 
 @dataclass(frozen=True)
 class Kernel:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from gfx_emulator.findings import Finding
+
 
 class EmulatorError(Exception):
     """The emulator cannot do what it was asked for. The text says why."""
@@ -13,3 +17,12 @@ class UnknownInstructionError(EmulatorError):
 
 class NoCompilerError(EmulatorError):
     """There is no C++ compiler to build the emulator with."""
+
+
+class FoundError(EmulatorError):
+    """A kernel did something that is a fault. The text says what; :attr:`findings` has all."""
+
+    def __init__(self, findings: Sequence[Finding]) -> None:
+        """Keep the findings."""
+        super().__init__("; ".join(str(one) for one in findings))
+        self.findings = tuple(findings)

@@ -21,10 +21,10 @@ from gfx_emulator.translate import translate
 _PRELOADED_ENTRY = 256  # bytes in front of the code that finds its arguments in registers
 _FAMILIES = ("cdna", "rdna3", "rdna4")
 _FLOAT_MODE = 0xF0  # round to nearest even; subnormal numbers are kept
-# Of KERNEL_CODE_PROPERTIES: the private buffer, the pointers to the packet, the queue and the arguments, and the id;
-# waves of 32; a stack whose size is not known ahead.
-_BUFFER, _PACKET, _QUEUE, _ARGUMENTS = 1, 2, 4, 8
-_KNOWN_PROPERTIES = _BUFFER | _PACKET | _QUEUE | _ARGUMENTS | 1 << 10 | 1 << 11
+# Of KERNEL_CODE_PROPERTIES: the private buffer, the pointers to the packet, the queue and the arguments, where private
+# memory is for flat accesses (which find no memory there); waves of 32; a stack whose size is not known ahead.
+_BUFFER, _PACKET, _QUEUE, _ARGUMENTS, _FLAT_PRIVATE = 1, 2, 4, 8, 32
+_KNOWN_PROPERTIES = _BUFFER | _PACKET | _QUEUE | _ARGUMENTS | _FLAT_PRIVATE | 1 << 10 | 1 << 11
 _PACKET_BYTES = 64
 _STORE_STATES = {
     "gfx90a": 1,
@@ -36,14 +36,14 @@ _STORE_STATES = {
 class Program:
     """One kernel of a code object, ready to run on this CPU."""
 
-    def __init__(self, data: bytes, target: str, name: str | None = None) -> None:
-        """Load the kernel of that name, or the only one.
+    def __init__(self, data: bytes | CodeObject, target: str, name: str | None = None) -> None:
+        """Load the kernel of that name, or the only one, of a code object or of its bytes.
 
         Raises:
             EmulatorError: there is no such kernel, or it asks for something that the emulator does not have.
             UnknownInstructionError: it has an instruction that the emulator does not know.
         """
-        code = read(data)
+        code = read(data) if isinstance(data, bytes) else data
         self.kernel = _chosen(code, name)
         self.target = target
         self._family = family_of(target)
@@ -170,6 +170,8 @@ def _refuse(kernel: Kernel) -> None:
         raise EmulatorError(f"{kernel.name} starts in the float mode {kernel.float_mode:#x}; only 0xf0 is known")
     if unknown := kernel.properties & ~_KNOWN_PROPERTIES:
         raise EmulatorError(f"{kernel.name} has the properties {unknown:#x}, which are not known")
+    if kernel.preload and kernel.properties & _FLAT_PRIVATE:
+        raise EmulatorError(f"{kernel.name} has arguments in registers behind the place of its private memory")
 
 
 def _length(kernel: Kernel) -> int:
@@ -181,7 +183,7 @@ def _argument_block(kernel: Kernel, given: Iterable[Any], grid: Sequence[int], t
     content = bytearray(_length(kernel))
     values = iter(given)
     for argument in kernel.arguments:
-        value = _hidden(argument, grid, threads) if argument.kind.startswith("hidden_") else next(values, None)
+        value = _hidden(argument, grid, threads) if argument.is_hidden else next(values, None)
         named = argument.name or f"at {argument.offset}"
         if value is None:
             raise EmulatorError(f"{kernel.name} wants the argument {named}, which is not given")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import hashlib
@@ -9,6 +10,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -73,7 +75,7 @@ def library() -> ctypes.CDLL:
         NoCompilerError: there is no C++ compiler.
         EmulatorError: the compiler failed.
     """
-    loaded = ctypes.CDLL(str(compiled(SOURCES)))
+    loaded = load(SOURCES)
     loaded.find_handler.restype = ctypes.c_void_p
     loaded.run.restype = ctypes.c_uint64
     if loaded.record_size() != records.SIZE:
@@ -97,13 +99,19 @@ def handler(name: str) -> int | None:
     return address
 
 
-def compiled(*folders: Path) -> Path:
-    """Return the library of a folder's ``emulator.cc``; the headers of the folders behind it are there for it too.
+def load(*folders: Path) -> ctypes.CDLL:
+    """Load the library of a folder's ``emulator.cc``; the headers of the folders behind it are there for it too.
 
     Raises:
         NoCompilerError: there is no C++ compiler.
         EmulatorError: the compiler failed.
     """
+    with tempfile.TemporaryDirectory(prefix="gfx-emulator-") as folder:
+        return ctypes.CDLL(str(_file(Path(folder), folders)))
+
+
+def _file(folder: Path, folders: Sequence[Path]) -> Path:
+    """Return the file of the interpreter: a kept one, or a new one in ``folder``, a copy of which is kept."""
     compiler = shutil.which(os.environ.get("CXX") or "g++")
     if compiler is None:
         raise NoCompilerError("no C++ compiler is on PATH (Debian: sudo apt-get install g++); CXX names another one")
@@ -111,18 +119,30 @@ def compiled(*folders: Path) -> Path:
     sources = [(path.name, path.read_bytes()) for path in files]
     identity = subprocess.run([compiler, "--version"], capture_output=True, check=True).stdout
     key = hashlib.sha256(repr((sources, identity, _FLAGS)).encode()).hexdigest()[:24]
-    place = _folder() / f"{key}.so"
-    if not place.exists():
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=place.parent) as folder:
-            made = Path(folder, "emulator.so")
-            includes = [f"-I{one}" for one in folders[1:]]
-            command = [compiler, *_FLAGS, *includes, str(folders[0] / "emulator.cc"), "-o", str(made)]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise EmulatorError(f"{compiler} does not compile the emulator:\n{done.stderr}")
-            made.replace(place)  # at once: another process may be compiling too
-    return place
+    for kept in _folder().glob(f"{key}-*.so"):
+        if kept.name == _name(key, kept):
+            return kept
+    made = Path(folder, "emulator.so")
+    includes = [f"-I{one}" for one in folders[1:]]
+    command = [compiler, *_FLAGS, *includes, str(folders[0] / "emulator.cc"), "-o", str(made)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise EmulatorError(f"{compiler} does not compile the emulator:\n{done.stderr}")
+    with contextlib.suppress(OSError):  # the cache is full, or for reading only
+        _keep(made, _folder() / _name(key, made))
+    return made
+
+
+def _keep(made: Path, place: Path) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.parent) as folder:
+        part = shutil.copy(made, folder)
+        Path(part).replace(place)  # at once: another process may be compiling too
+
+
+def _name(key: str, file: Path) -> str:
+    """Return the name under which a file is kept. A file that was cut short has another one."""
+    return f"{key}-{hashlib.sha256(file.read_bytes()).hexdigest()[:24]}.so"
 
 
 def _folder() -> Path:

@@ -11,6 +11,7 @@ _OPERANDS, _PARAMETERS, _SELECTIONS = 4, 6, 3
 _LAYOUT = struct.Struct("<Q" + "IIQ" * _OPERANDS + "9Ii" + f"{_PARAMETERS}I" + "7I" + "I" + f"{_SELECTIONS}II")
 SIZE = _LAYOUT.size
 WHOLE = 6  # a selection of SDWA: all of the register
+SIGNED = 8  # beside a selection of SDWA: the part is a number with a sign
 _MASK = 0xFFFFFFFF
 
 

@@ -8,7 +8,7 @@ from gfx_emulator.decoding import Instruction
 from gfx_emulator.errors import UnknownInstructionError
 from gfx_emulator.names import common, constants_of, is_half
 from gfx_emulator.operands import operand
-from gfx_emulator.records import SCALAR, VECTOR, WHOLE, Operand, Record
+from gfx_emulator.records import SCALAR, SIGNED, VECTOR, WHOLE, Operand, Record
 
 _VCC, _EXEC, _RESULT = 106, 126, 3
 _ACCUMULATORS = 256  # the first of them
@@ -37,7 +37,7 @@ def vector_instruction(one: Instruction, name: str, family: str) -> Record:
     if "mfma" in name:
         return _mfma(one, name, record)
     _set_sources(one, name, family, record)
-    _set_variant(one, name, record)
+    _set_variant(one, record)
     _set_destination(one, name, record)
     if one.base in ("VOP3", "VOP3SD"):
         _set_modifiers(one, name, record)
@@ -88,7 +88,7 @@ def _set_sources(one: Instruction, name: str, family: str, record: Record) -> No
         record.sources[place] = operand(one, number, is_cdna=family == "cdna", wide=wide, kind=constants_of(name))
 
 
-def _set_variant(one: Instruction, name: str, record: Record) -> None:
+def _set_variant(one: Instruction, record: Record) -> None:
     if "DPP16" not in one.encoding and "SDWA" not in one.encoding:
         return
     record.negate = one.get("src0_neg") | one.get("src1_neg") << 1
@@ -97,11 +97,9 @@ def _set_variant(one: Instruction, name: str, record: Record) -> None:
         fields = ("dpp", "bc", "row_mask", "bank_mask", "fi")
         record.dpp = tuple(one.get(field) for field in fields)  # type: ignore[assignment]
         return
-    if one.get("src0_sext") or one.get("src1_sext"):
-        raise UnknownInstructionError(f"{name} with sext")
-    second = one.get("src1_sel") if one.base != "VOP1" else WHOLE
+    first, second = (one.get(f"{source}_sel") | SIGNED * one.get(f"{source}_sext") for source in ("src0", "src1"))
     destination = one.get("dst_sel") if "SDST" not in one.encoding else WHOLE
-    record.selections = one.get("src0_sel"), second, destination
+    record.selections = first, second if one.base != "VOP1" else WHOLE, destination
     record.unused, record.scale, record.clamp = one.get("dst_unused"), one.get("omod"), one.get("clmp")
 
 

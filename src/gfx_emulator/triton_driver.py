@@ -16,25 +16,16 @@ from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 
 from gfx_emulator.decoding import TARGETS
-from gfx_emulator.errors import EmulatorError
-from gfx_emulator.findings import Finding
+from gfx_emulator.errors import EmulatorError, FoundError
 from gfx_emulator.launch import Program
 from gfx_emulator.memory import Memory
+from gfx_emulator.module import memory_of
 
 _MOST_THREADS = 1024
 _POINTER = 8
 _INTEGERS = {"i1": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "u8": "B", "u16": "H", "u32": "I", "u64": "Q"}
 _FLOATS = {"fp32": "f", "f32": "f", "fp16": "e", "fp64": "d"}
 _SHARED = {"gfx950": 160 << 10}  # bytes of LDS that a workgroup may have; 64 KiB elsewhere
-
-
-class FoundError(EmulatorError):
-    """A kernel did something that is a fault. The text says what; :attr:`findings` has all."""
-
-    def __init__(self, findings: Sequence[Finding]) -> None:
-        """Keep the findings."""
-        super().__init__("; ".join(str(one) for one in findings))
-        self.findings = tuple(findings)
 
 
 class Utils:
@@ -144,7 +135,7 @@ def argument_of(name: str, kind: str, value: Any) -> Memory | bytes:
     """Return an argument as the kernel gets it."""
     if kind.startswith("*"):
         if isinstance(value, torch.Tensor):
-            return Memory(name, value.data_ptr(), _extent(value))
+            return memory_of(name, value)
         raise EmulatorError(f"the argument {name} is a pointer, and no tensor")
     if kind in _INTEGERS:
         return struct.pack(f"<{_INTEGERS[kind]}", value)
@@ -153,14 +144,6 @@ def argument_of(name: str, kind: str, value: Any) -> Memory | bytes:
     if kind == "bf16":
         return struct.pack("<f", value)[2:]
     raise EmulatorError(f"the argument {name} is of the type {kind}, which is not known")
-
-
-def _extent(tensor: torch.Tensor) -> int:
-    """Return the bytes from the first to the last element of a tensor."""
-    if tensor.numel() == 0:
-        return 0
-    steps = zip(tensor.shape, tensor.stride(), strict=True)
-    return int((sum((size - 1) * stride for size, stride in steps) + 1) * tensor.element_size())
 
 
 @contextmanager

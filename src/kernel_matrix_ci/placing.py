@@ -59,7 +59,7 @@ def place(
     machines = targets_with_machine(platform)
     vendor = vendor_named(platform.device)
     compiles = vendor.compiles_without_device and matrix.toolchains[job.toolchain].ahead_of_time
-    stands_in = entry.runs and (not vendor.gpu or entry.emulator is not None)  # as ``Platform.device_on`` has it
+    stands_in = entry.emulator is not None if vendor.gpu else entry.runs  # as ``Platform.device_on`` has it
     parts: dict[tuple[tuple[str, ...], str], list[Case]] = defaultdict(list)
     for case in job.cases:
         target = case.cell.target

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from kernel_matrix import judging, pipeline
 from kernel_matrix.base.errors import UserError
@@ -22,7 +20,6 @@ from kernel_matrix.vendors.machine import Machine
 from kernel_matrix_sanitize import tools
 from kernel_matrix_sanitize.explained import Explanation, explanations
 
-_INSIDE, _PLUGIN = Path(__file__).with_name("inside"), "kernel_matrix_watched"
 _SLOWER = 20  # how much longer a case and a job may take
 _CHARACTERS = 2000  # of a finding's text that are kept
 _FACTS = ("commit", "device", "driver")
@@ -74,8 +71,6 @@ def _project(project: Project, path: str, tool: str) -> Project:
     """Return the project whose jobs start their kernels under the tool, with time for that."""
     matrix, limits = project.matrix, project.matrix.limits
     environment = {**matrix.package.environment, **tools.ENVIRONMENT, VARIABLE: tools.watcher(path, tool)}
-    environment["PYTHONPATH"] = os.pathsep.join((str(project.root / matrix.package.source), str(_INSIDE)))
-    environment["PYTEST_PLUGINS"] = _PLUGIN
     update = {
         "limits": limits.model_copy(update={"case": limits.case * _SLOWER, "job": limits.job * _SLOWER, "attempts": 1}),
         "package": matrix.package.model_copy(update={"environment": environment}),

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import gfx_emulator
 from gfx_emulator.errors import EmulatorError, UnknownInstructionError
 from gfx_emulator.findings import Finding, Place
-from gfx_emulator.library import Found, Region, compiled
+from gfx_emulator.library import Found, Region, load
 from gfx_emulator.memory import LIMIT, MOST_FINDINGS, SPOILED, Memory, Ran, identical, in_windows, place_of
 from ptx_emulator import access, arithmetic, records
 from ptx_emulator.findings import described
@@ -46,7 +46,7 @@ def library() -> ctypes.CDLL:
         NoCompilerError: there is no C++ compiler.
         EmulatorError: the compiler failed.
     """
-    loaded = ctypes.CDLL(str(compiled(SOURCES, Path(gfx_emulator.__file__).with_name("native"))))
+    loaded = load(SOURCES, Path(gfx_emulator.__file__).with_name("native"))
     loaded.find_handler.restype = ctypes.c_void_p
     loaded.run.restype = ctypes.c_uint64
     if loaded.record_size() != records.SIZE:

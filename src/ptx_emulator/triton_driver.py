@@ -13,8 +13,8 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.backends.nvidia.compiler import CUDABackend
 
-from gfx_emulator.errors import EmulatorError
-from gfx_emulator.triton_driver import EmulatedDriver, FoundError, active
+from gfx_emulator.errors import EmulatorError, FoundError
+from gfx_emulator.triton_driver import EmulatedDriver, active
 from gfx_emulator.triton_driver import Launcher as AnyLauncher
 from gfx_emulator.triton_driver import Utils as AnyUtils
 from ptx_emulator.launch import TARGETS, Program

@@ -86,17 +86,32 @@ def test_an_amd_gpu_is_emulated_for_the_toolchain_that_names_an_emulator_and_nev
     assert "emulate" not in {decision.action for decision in decisions.values()}, "a job has one device"
 
 
-def test_a_job_on_an_emulated_gpu_has_the_backend_of_the_emulator_and_tensors_on_the_cpu(matrix, tmp_path):
+def test_a_job_on_an_emulated_gpu_has_tensors_on_the_cpu(matrix, tmp_path):
     def request(device: Device | None) -> Request:
         return Request(tmp_path, tmp_path, matrix, Job("rocm", "triton-3.6", ()), device, print)
 
     emulated = request(amd.stand_in((), "gfx942"))
-    backend, device = emulated.toolchain.backend, emulated.vendor.framework_device
-    assert (backend, device, emulated.gpu) == ("triton_emulated", "cpu", False)
+    assert (emulated.toolchain.backend, emulated.vendor.framework_device, emulated.gpu) == ("triton", "cpu", False)
     for device, on_gpu in ((None, False), (Device("amd", "AMD gfx942", ("gfx942",)), True)):
         others = request(device)
         assert (others.toolchain.backend, others.vendor.framework_device, others.gpu) == ("triton", "cuda", on_gpu)
-    assert {"requires", "ahead_of_time"} <= emulated.toolchain.model_fields_set
+
+
+def test_machine_code_is_emulated_where_a_compiler_for_it_is_and_also_of_a_toolchain_that_runs_on_no_card(
+    matrix, monkeypatch
+):
+    def decisions(**choices: bool) -> dict[str, str]:
+        cases = [case for case in plan(matrix, "quick").cases if case.cell.platform == "rocm"]
+        cases = [case for case in cases if case.cell.target == "gfx942" and not (case.timed or case.exclusion)]
+        here = Machine((Device("cpu", "a CPU", ("x86-64",)),))
+        return {case.cell.toolchain: decide(matrix, case, here, **choices).action for case in cases}
+
+    assert not matrix.platforms["rocm"].by_toolchain["tvm-0.27"].runs
+    monkeypatch.setenv("ROCM_PATH", "/nowhere")
+    monkeypatch.setenv("PATH", "/nowhere")
+    without = {"triton-3.6": "emulate", "cpp": "compile"}
+    assert {name: decisions()[name] for name in without} == without
+    assert decisions(in_container=True)["cpp"] == "emulate"
 
 
 def test_a_device_in_software_is_everywhere_and_emulates(matrix):

@@ -110,22 +110,20 @@ def test_an_edit_of_a_backend_makes_the_results_of_its_toolchain_stale_and_no_ot
     assert stale(kernels, good) == "its job read another package"
 
 
-def test_an_emulator_and_its_backend_are_read_by_the_jobs_of_the_entry_that_names_it(kernels):
-    entry = "toolchain: good, emulator: { backend: other, source: src/emulator }"
-    kernels.edit("toolchains: [good", f"toolchains: [{{ {entry} }}")
-    files = [kernels.root / "src" / name for name in ("emulator/run.cc", "doubles/backends/other/kernel.py")]
-    for file in files:
-        file.parent.mkdir(parents=True)
-        file.write_text("ONE = 1\n")
-    for name in ("src/emulator/run.cc", "src/doubles/backends/other/kernel.py"):
-        readers = readers_of(kernels.matrix, name)
-        assert (readers.part, readers.toolchains, readers.platforms) == ("package", {"good"}, {PLATFORM})
-        assert read_by_results(kernels.matrix, [name]) == Concerned(entries={(PLATFORM, "good"): name})
-    for file in files:
-        before, others = job_of(kernels), job_of(kernels, "wrong")
-        file.write_text("TWO = 2\n")
-        assert stale(kernels, before) == "its job read another package"
-        assert stale(kernels, others, "wrong") == ""
+def test_an_emulator_is_read_by_the_jobs_of_the_entry_that_names_it(kernels):
+    kernels.edit("toolchains: [good", "toolchains: [{ toolchain: good, emulator: src/emulator }")
+    file = kernels.root / "src/emulator/run.cc"
+    file.parent.mkdir(parents=True)
+    file.write_text("ONE = 1\n")
+    readers = readers_of(kernels.matrix, "src/emulator/run.cc")
+    assert (readers.part, readers.toolchains, readers.platforms) == ("package", {"good"}, {PLATFORM})
+    assert read_by_results(kernels.matrix, ["src/emulator/run.cc"]) == Concerned(
+        entries={(PLATFORM, "good"): "src/emulator/run.cc"}
+    )
+    before, others = job_of(kernels), job_of(kernels, "wrong")
+    file.write_text("TWO = 2\n")
+    assert stale(kernels, before) == "its job read another package"
+    assert stale(kernels, others, "wrong") == ""
 
 
 @pytest.mark.parametrize(

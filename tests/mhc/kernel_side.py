@@ -26,9 +26,12 @@ from kernel_matrix.job.race import race as race_in_turns
 from kernel_matrix.job.worker import Unavailable, enter_stage
 from mhc.backends import Artifact, NoDeviceError, load
 from mhc.backends.variants import Variants
+from mhc.toolchain import gfx
 from tensors import from_numpy
 
 Answer = tuple[Any, Mapping[str, Array]]
+
+EVERY_VARIANT = ("gfx942", "gfx1100")  # of emulated GPUs: compiling the variants that are not chosen takes long
 
 _imported: set[str] = set()  # the backends that this process has imported
 _raced: dict[str, Any] = {}  # the kernel and the tensors of the last race
@@ -36,8 +39,10 @@ _raced: dict[str, Any] = {}  # the kernel and the tensors of the last race
 
 def variants(arrays: Mapping[str, Array], *, kernel: dict[str, Any], inputs: dict[str, Any]) -> Answer:
     """Import the backend; return the names of the variants that support these inputs, the chosen one first."""
-    chosen = kernels_of(kernel_of(kernel), _inputs(arrays, kernel, inputs).spec, kernel["target"], kernel["tokens"])
-    return list(chosen), {}
+    target = kernel["target"]
+    chosen = kernels_of(kernel_of(kernel), _inputs(arrays, kernel, inputs).spec, target, kernel["tokens"])
+    is_emulated_gpu = kernel["device"] == "cpu" and gfx.emulates(target)
+    return list(chosen)[: 1 if is_emulated_gpu and target not in EVERY_VARIANT else None], {}
 
 
 def run(

@@ -140,7 +140,6 @@ def test_an_unknown_backend_is_refused_and_a_missing_toolchain_is_no_fallback():
         "tilelang_ascend",
         "triton",
         "triton_ascend",
-        "triton_emulated",
         "tvm",
     )
     with pytest.raises(LookupError, match="there is no backend 'cutlass'; there are cpp, cute, fastest, inductor"):

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from in_environment import ROOT, python_of, run
 
+from gfx_emulator import library
+
 pytestmark = pytest.mark.environments
 
 PROGRAMS = Path(__file__).with_name("gfx_programs.py")
@@ -202,3 +204,22 @@ def test_no_file_of_the_emulator_is_long_and_no_function_has_more_than_forty_lin
             elif line == "}" and start is not None:
                 assert number - start < 40, f"{path.name}:{start + 1}"
                 start = None
+
+
+def test_the_interpreter_is_compiled_anew_where_the_kept_one_is_cut_short_or_none_can_be_kept(tmp_path, monkeypatch):
+    compiler, cache = tmp_path / "g++", tmp_path / "cache"
+    compiler.write_text(
+        f'#!/bin/sh\n[ "$1" = --version ] || echo x >> {tmp_path}/runs\nfor last; do :; done\necho so > "$last"\n'
+    )
+    compiler.chmod(0o755)
+    monkeypatch.chdir(tmp_path)  # the compiler writes a file --version
+    monkeypatch.setenv("CXX", str(compiler))
+    monkeypatch.setenv(library.CACHE, str(cache))
+    for _ in range(2):
+        file = library._file(tmp_path)
+    assert (file.parent, (tmp_path / "runs").read_text()) == (cache, "x\n")
+    os.truncate(file, 1)
+    assert library._file(tmp_path).read_text() == "so\n"
+    assert library._file(tmp_path) == file, "the new one is kept in the old one's place"
+    monkeypatch.setenv(library.CACHE, str(compiler / "below a file"))
+    assert library._file(tmp_path).read_text() == "so\n"

@@ -1,4 +1,4 @@
-"""The emulator of PTX: kernels that Triton compiles for NVIDIA give right numbers, and what is wrong with them is found."""
+"""The emulator of PTX: kernels of Triton give right numbers on it, and what is wrong with them is found."""
 
 from __future__ import annotations
 

@@ -58,8 +58,12 @@ static inline u64 moved_by_dpp(Wave& w, const Record& i, const u32* from, u64 de
   return known;
 }
 
+// The part of a register that SDWA names; with 8 its sign is kept.
 static inline u32 selected(u32 value, u32 how) {
-  return how < 4 ? value >> 8 * how & 255 : how == 4 ? value & 65535 : how == 5 ? value >> 16 : value;
+  const u32 part = how & 7;
+  if (part > 5) return value;
+  const u32 bits = part < 4 ? 8 : 16, found = value >> (part < 4 ? 8 * part : 16 * (part - 4)) & ((1u << bits) - 1);
+  return how & 8 && found >> (bits - 1) ? found | ~0u << bits : found;
 }
 
 static inline Read plain(Wave& w, const Record& i, int place, u32* room, u32 part) {

@@ -196,12 +196,12 @@ def _readers_of_harness(matrix: Matrix, name: str) -> Readers | None:
 
 def _readers_of_emulator(matrix: Matrix, path: str) -> Readers | None:
     """Return the jobs whose emulator the file is of; None for a file of no emulator."""
-    backends, uses = matrix.package.backends, []
-    for name, platform in matrix.platforms.items():
-        for entry in platform.entries:
-            own = entry.emulator and (f"{entry.emulator.source}/", f"{backends}/{entry.emulator.backend}/")
-            if own and path.startswith(own):
-                uses.append((name, entry.toolchain))
+    uses = [
+        (name, entry.toolchain)
+        for name, platform in matrix.platforms.items()
+        for entry in platform.entries
+        if entry.emulator and path.startswith(f"{entry.emulator}/")
+    ]
     platforms, toolchains = frozenset(name for name, _ in uses), frozenset(name for _, name in uses)
     return Readers("package", toolchains, platforms) if uses else None
 

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -80,44 +80,27 @@ class KernelProcess:
             DeviceMissingError: the device is not here.
             KernelProcessError: the call failed, the process died, or the program that watches it found something.
         """
-        if self._watcher is None:
-            return self._call(function, arrays, options, on_stage)
-        try:
-            return self._call(function, arrays, options, on_stage)
-        except KernelProcessError:
-            self.close()  # the fault may have spoilt the device for this process
-            raise
-        finally:
-            if finding := self._watcher.found():
-                raise KernelProcessError(finding.splitlines()[0].strip("= "), finding, "launch")
-
-    def _call(
-        self,
-        function: str,
-        arrays: Mapping[str, Array],
-        options: Mapping[str, Any],
-        on_stage: Callable[[str], None],
-    ) -> tuple[Any, dict[str, Array]]:
-        process = self._running()
-        stage = "import"
-        try:
-            self._count += 1
-            wire.send(self._calls, {"function": function, "options": options, "call": self._count}, arrays)
-            while True:
-                answer, results = wire.receive(self._answers)
-                if answer["kind"] != "stage":
-                    break
-                stage = str(answer["stage"])
-                on_stage(stage)
-            if answer.get("call") != self._count:
-                raise wire.BrokenMessageError("an answer is no answer to this call")
-        except (OSError, wire.BrokenMessageError, KeyError, TypeError) as error:
-            raise self._death(process, stage, error) from None
-        if answer["kind"] == "result":
-            return answer["value"], results
-        self._log.set_mark()
-        kind = DeviceMissingError if answer.get("unavailable") else KernelProcessError
-        raise kind(str(answer.get("text")), str(answer.get("detail")), answer.get("stage") or stage)
+        with self._watched():
+            process = self._running()
+            stage = "import"
+            try:
+                self._count += 1
+                wire.send(self._calls, {"function": function, "options": options, "call": self._count}, arrays)
+                while True:
+                    answer, results = wire.receive(self._answers)
+                    if answer["kind"] != "stage":
+                        break
+                    stage = str(answer["stage"])
+                    on_stage(stage)
+                if answer.get("call") != self._count:
+                    raise wire.BrokenMessageError("an answer is no answer to this call")
+            except (OSError, wire.BrokenMessageError, KeyError, TypeError) as error:
+                raise self._death(process, stage, error) from None
+            if answer["kind"] == "result":
+                return answer["value"], results
+            self._log.set_mark()
+            kind = DeviceMissingError if answer.get("unavailable") else KernelProcessError
+            raise kind(str(answer.get("text")), str(answer.get("detail")), answer.get("stage") or stage)
 
     def delay(self) -> float:
         """Return the seconds that the threads of the process were ready to run and had no core, as far as is known."""
@@ -132,8 +115,11 @@ class KernelProcess:
         return anonymous_memory(self.pid) if self.pid else None
 
     def work_below(self) -> list[int]:
-        """Return numbers that change when a process below this one starts, works or ends, as far as is known."""
-        return work_below(self.pid) if self.pid else []
+        """Return numbers that change when a process below this one starts, works or ends, as far as is known.
+
+        Under a program that watches the kernel nothing is known: the kernel itself is below it.
+        """
+        return work_below(self.pid) if self.pid and not self._watcher else []
 
     def orphans(self) -> list[str]:
         """End the processes that the kernel's process left to themselves, and return their names."""
@@ -153,6 +139,19 @@ class KernelProcess:
             process.kill()
             process.wait()
         orphans_of(None)
+
+    @contextlib.contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Raise what the program that watches the process, if there is one, found meanwhile."""
+        try:
+            yield
+        except KernelProcessError:
+            if self._watcher:
+                self.close()  # the fault may have spoilt the device for this process
+            raise
+        finally:
+            if self._watcher and (finding := self._watcher.found()):
+                raise KernelProcessError(finding.splitlines()[0].strip("= "), finding, "launch")
 
     def _running(self) -> subprocess.Popen[bytes]:
         """Return the process, which is started if none runs."""

@@ -27,14 +27,18 @@ class Decision:
     reason: str = ""
 
 
-def decide(matrix: Matrix, case: Case, machine: Machine, *, excluded: bool = False) -> Decision:
-    """Return the decision for a case; with ``excluded``, excluded cases are tried too."""
+def decide(
+    matrix: Matrix, case: Case, machine: Machine, *, excluded: bool = False, in_container: bool = False
+) -> Decision:
+    """Return the decision for a case; with ``excluded``, excluded cases are tried too. A container has all programs."""
     if case.exclusion and not excluded:
         return Decision(outcome="excluded", reason=case.exclusion.reason)
     cell = case.cell
     platform = matrix.platforms[cell.platform]
     vendor = vendor_named(platform.device)
     device = device_for(matrix, cell.platform, cell.toolchain, [cell.target], machine)
+    if device is not None and device.emulated and vendor.gpu and not in_container:
+        device = None if _lacking(platform, [cell.toolchain], cell.target) else device  # there is no code to emulate
     if device is not None and not (case.timed and device.emulated):  # an emulator has no times
         emulated = device.emulated or vendor.emulates or platform.by_toolchain[cell.toolchain].emulated
         return Decision("emulate" if emulated else "run", device)
@@ -50,13 +54,13 @@ def device_for(
 ) -> Device | None:
     """Return this machine's first device that runs the toolchain's code for one of the targets.
 
-    There is none for a toolchain that only compiles on this platform, also where the hardware is.
+    There is none for a toolchain that only compiles on this platform, also where the hardware is; but an emulator runs
+    its code.
     """
     section = matrix.platforms[platform]
-    if not section.by_toolchain[toolchain].runs:
-        return None
+    entry = section.by_toolchain[toolchain]
     devices = (section.device_on(machine, target, toolchain) for target in targets)
-    return next((device for device in devices if device is not None), None)
+    return next((one for one in devices if one and (entry.runs or (one.emulated and entry.emulator))), None)
 
 
 def device_of(job: Job, decisions: Mapping[str, Decision]) -> Device | None:
@@ -92,11 +96,16 @@ def _by_lacking(
     platform: Platform, toolchains: Collection[str], targets: Sequence[str], *, in_container: bool
 ) -> list[tuple[tuple[str, ...], list[str]]]:
     """Return the targets together that lack the same programs on this machine; a container brings its own."""
-    finders = {program.name: program.find for program in programs()}
     together: dict[tuple[str, ...], list[str]] = {}
     for target in targets:
-        entries = (entry for entry in platform.entries if target in (entry.targets or platform.targets))
-        needed = [name for entry in entries if entry.toolchain in toolchains for name in entry.needs]
-        lacking = () if in_container else tuple(name for name in dict.fromkeys(needed) if not finders[name]())
+        lacking = () if in_container else _lacking(platform, toolchains, target)
         together.setdefault(lacking, []).append(target)
     return [*together.items()]
+
+
+def _lacking(platform: Platform, toolchains: Collection[str], target: str) -> tuple[str, ...]:
+    """Return the programs that these toolchains need for a target and this machine lacks."""
+    finders = {program.name: program.find for program in programs()}
+    entries = (entry for entry in platform.entries if target in (entry.targets or platform.targets))
+    needed = [name for entry in entries if entry.toolchain in toolchains for name in entry.needs]
+    return tuple(name for name in dict.fromkeys(needed) if not finders[name]())

@@ -55,12 +55,8 @@ class Request:
 
     @property
     def toolchain(self) -> Toolchain:
-        """The job's toolchain; where the device is emulated, with the backend that runs its code there."""
-        toolchain = self.matrix.toolchains[self.job.toolchain]
-        if self.device is None or not self.device.emulated:  # the job of a probe has no platform either
-            return toolchain
-        emulator = self.platform.by_toolchain[self.job.toolchain].emulator
-        return toolchain.model_copy(update={"backend": emulator.backend}) if emulator else toolchain
+        """The job's toolchain."""
+        return self.matrix.toolchains[self.job.toolchain]
 
     @property
     def lock(self) -> Path:

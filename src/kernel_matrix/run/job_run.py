@@ -24,7 +24,7 @@ from kernel_matrix.run.decide import Decision, decide, device_of
 from kernel_matrix.run.executors import InstallError, Interpreter, MachineError, Prepare, Request, UnavailableError
 from kernel_matrix.run.job_command import portable
 from kernel_matrix.run.quiet import Quiet
-from kernel_matrix.run.settings import Progress, Settings, choose_executor, load_executor
+from kernel_matrix.run.settings import CONTAINER, Progress, Settings, choose_executor, load_executor
 from kernel_matrix.run.supervise import Supervisor
 from kernel_matrix.store import write
 from kernel_matrix.store.record import Record, versions_of
@@ -183,8 +183,9 @@ class Preparation:
 
     def decided(self, job: Job) -> JobRun:
         """Return the job's run, which has no environment yet."""
-        excluded = self.settings.excluded
-        decisions = {case.id: decide(self.matrix, case, self.machine, excluded=excluded) for case in job.cases}
+        executor, _ = choose_executor(self.settings.executor, self.matrix.platforms[job.platform])
+        choices = {"excluded": self.settings.excluded, "in_container": executor == CONTAINER}
+        decisions = {case.id: decide(self.matrix, case, self.machine, **choices) for case in job.cases}
         request = Request(
             self.settings.root,
             self.settings.build,
@@ -193,7 +194,6 @@ class Preparation:
             device_of(job, decisions),
             lambda text: self.progress.job(job.id, text),
         )
-        executor, _ = choose_executor(self.settings.executor, request.platform)
         return JobRun(request, self.settings, self.progress, executor, decisions)
 
     def make_environment(self, run: JobRun) -> None:

@@ -25,6 +25,15 @@ class Installer(Section):
     )
 
 
+class Versions(Section):
+    """The versions of one distribution in which a toolchain is tried. No job of the matrix reads them."""
+
+    versions: list[str] = Field(min_length=1, description="Published versions, or ranges such as '3.6.0..3.9.0'.")
+    environment: dict[str, str] = Field(
+        default_factory=dict, description="Environment variables of the tries; {packages} is where packages lie."
+    )
+
+
 class Toolchain(Section):
     """A backend with pinned versions."""
 
@@ -42,13 +51,9 @@ class Toolchain(Section):
     ops: list[str] | None = Field(
         default=None, description="The operators that its backend has, as 'op' or 'op.direction'; all by default."
     )
-
-
-class Emulator(Section):
-    """A program that runs a toolchain's code where the platform's GPUs are not."""
-
-    backend: Name = Field(description="The backend that runs the toolchain's code in it.")
-    source: str = Field(description="The folder of its source, which no other jobs read.")
+    versions: dict[str, list[str] | Versions] = Field(
+        default_factory=dict, description="By distribution, the versions that `toolchains sweep` tries its cases in."
+    )
 
 
 class PlatformToolchain(Section):
@@ -72,7 +77,11 @@ class PlatformToolchain(Section):
     )
     runs: bool = Field(default=True, description="False: compiled only, also where the hardware is.")
     emulated: bool = Field(default=False, description="What runs here is an emulator or interpreter.")
-    emulator: Emulator | None = Field(default=None, description="What runs its code where the platform's GPUs are not.")
+    emulator: str | None = Field(
+        default=None,
+        description="The folder of what runs its code where the platform's GPUs are not. No other jobs read it. The "
+        "toolchain's backend gets tensors on the CPU then, and the name of the target.",
+    )
     needs: dict[ProgramName, Evidence] = Field(
         default_factory=dict,
         description="Programs of the machine, each with the evidence that this toolchain stays at without it.",

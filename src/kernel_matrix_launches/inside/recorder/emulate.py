@@ -90,7 +90,8 @@ def _run(call: Call, target: Target, source: Any, kernel: Any) -> list[str]:
     import torch
 
     from gfx_emulator import Program
-    from gfx_emulator.triton_driver import FoundError, Launcher
+    from gfx_emulator.errors import FoundError
+    from gfx_emulator.triton_driver import Launcher
 
     program = Program(kernel.asm["hsaco"], target.name, kernel.metadata.name)
     x, y, z = [*map(int, call.grid), 1, 1][:3]

@@ -15,6 +15,7 @@ from mhc.backends import stage
 from mhc.backends.cpp.compilers import THREADS, artifact, cpu_target
 from mhc.backends.cpp.hopper import Shape, allow, config_of
 from mhc.backends.cpp.source import Source
+from mhc.toolchain import gfx
 
 _MESSAGE = 1024  # bytes
 
@@ -40,14 +41,20 @@ class LaunchError(RuntimeError):
 def run(source: Source, launches: Sequence[Launch], device: torch.device, target: str | None) -> None:
     """Compile the source for ``target``, or for ``device``, and run the launches one after the other.
 
-    On a GPU they go to PyTorch's current stream.
+    On a GPU they go to PyTorch's current stream. On a CPU the machine code of an AMD GPU is emulated.
 
     Raises:
         ValueError: ``target`` is not what ``device`` is.
         LaunchError: a launch failed.
     """
+    if device.type == "cpu" and target is not None and gfx.emulates(target):
+        emulated = _emulated(source, target)
+        with stage("launch"), gfx.ready():
+            for launch in launches:
+                emulated.launch(launch.kernel, launch.grid, THREADS, launch.arguments)
+        return
     if device.type == "cpu":
-        if target is not None and target.startswith(("sm_", "gfx")):
+        if target is not None and target.startswith("sm_"):
             raise ValueError(f"cpp: target is {target}, and the inputs are on a CPU; for others there is compile()")
         library = _library(source, target or cpu_target())
         with stage("launch"):
@@ -97,6 +104,11 @@ def _run_on_cpu(library: ctypes.CDLL, launch: Launch) -> None:
     function = getattr(library, f"{launch.kernel}_launch")
     if function(*map(ctypes.c_uint, (*launch.grid, THREADS)), pointers_of(launch), message, ctypes.c_size_t(_MESSAGE)):
         raise LaunchError(message.value.decode(errors="replace"))
+
+
+@functools.cache
+def _emulated(source: Source, target: str) -> Any:
+    return gfx.module(artifact(source, target))
 
 
 @functools.cache

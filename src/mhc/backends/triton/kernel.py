@@ -14,6 +14,7 @@ from mhc.backends import Artifact, NotSupportedError, stage, too_many_streams, w
 from mhc.backends.triton.ahead import described, gpu_target, target_name
 from mhc.backends.triton.launch import Launch, Source, active_target, compile_sources, current
 from mhc.backends.triton.prepared import Prepared
+from mhc.toolchain import gfx
 
 Limit = Callable[[Any, GPUTarget | None], str | None]
 
@@ -77,6 +78,8 @@ class Kernel:
     def run(self, inputs: Any, out: Any, target: str | None = None) -> None:
         """Launch on the current stream of the inputs' device, or run in Triton's interpreter where that is on.
 
+        The machine code for an AMD GPU that ``target`` names is emulated where the inputs are on a CPU.
+
         Raises:
             NotSupportedError: :meth:`supports` has a reason against these inputs.
             RuntimeError: the inputs are on a CPU and the interpreter is off.
@@ -85,6 +88,9 @@ class Kernel:
         device = inputs[0].device
         if device.type == "cuda" and torch.cuda.current_device() != device.index:
             with current(device):
+                self._run(inputs, out, device, target)
+        elif device.type == "cpu" and target is not None and gfx.emulates(target):
+            with gfx.driver_of_triton(target):
                 self._run(inputs, out, device, target)
         else:
             self._run(inputs, out, device, target)

@@ -13,6 +13,7 @@ from triton.runtime.jit import JITFunction
 
 from mhc.backends import Artifact, combined
 from mhc.backends.triton.ahead import compile_ahead, gpu_target, target_name
+from mhc.toolchain import gfx
 
 POINTERS = {torch.bfloat16: "*bf16", torch.float16: "*fp16", torch.float32: "*fp32"}
 
@@ -98,7 +99,7 @@ def active_target(kernel: Any, device: torch.device, target: str | None) -> GPUT
         ValueError: ``target`` is another architecture than the inputs' device.
     """
     interpreted = not isinstance(kernel, JITFunction)
-    if device.type == "cpu" and not interpreted:
+    if device.type == "cpu" and not interpreted and not gfx.emulates(target):
         raise RuntimeError(
             "Triton has no CPU device; TRITON_INTERPRET=1, set before triton is imported, emulates one (exact in fp32 "
             "only: its cast to bf16 truncates)"

@@ -6,6 +6,7 @@ Sums have a fixed order, so that the same inputs give the same bits.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import hashlib
 from collections.abc import Callable, Mapping
@@ -23,7 +24,7 @@ from mhc.backends.tvm import devices, opencl
 from mhc.backends.tvm.limits import check
 from mhc.backends.tvm.runtimes import RUNTIMES
 from mhc.backends.tvm.vectors import name_of, narrow, wide
-from mhc.toolchain import intel, webgpu
+from mhc.toolchain import gfx, intel, webgpu
 from mhc.toolchain.cache import Entry, cached
 from mhc.toolchain.compilers import compile_source, cubin_flags, find_nvcc, identity, ptxas_resources
 
@@ -114,9 +115,10 @@ class GpuForm:
         self._programs = functools.cache(self._program)
         self._shaders = functools.cache(self._shader)
         self._launches = functools.cache(self._checked)
+        self._emulated = functools.cache(lambda spec, target: gfx.module(self.artifact(spec, target)))
 
     def run(self, spec: Any, runtime: str, operands: Mapping[str, torch.Tensor | int | None], tokens: int) -> None:
-        """Run in an OpenCL runtime or on a WebGPU device, on copies of the tensors.
+        """Run in an OpenCL runtime or on a WebGPU device, on copies of the tensors, or on an emulated AMD GPU.
 
         A number among the operands says whether a gradient is asked for (:meth:`Launch.is_needed`).
 
@@ -126,6 +128,9 @@ class GpuForm:
         """
         if runtime in webgpu.TARGETS:
             self._run_on_webgpu(spec, runtime, operands, tokens)
+            return
+        if gfx.emulates(runtime):
+            self._run_emulated(spec, runtime, operands, tokens)
             return
         if runtime not in RUNTIMES:
             names = ", ".join((*RUNTIMES, *webgpu.TARGETS))
@@ -148,6 +153,19 @@ class GpuForm:
             webgpu.build_all(target, calls, tensors)
         with stage("launch"):
             webgpu.launch(target, calls, tensors, self._scratch(spec, tokens), {"tokens": tokens})
+
+    def _run_emulated(self, spec: Any, target: str, operands: Mapping[str, Any], tokens: int) -> None:
+        module = self._emulated(spec, target)
+        with stage("lower"):
+            _, launches = self._module(spec, devices.target_of(target), unrolled=True)
+        scratch = {name: torch.empty(shape) for name, shape in self._scratch(spec, tokens).items()}
+        values = {**operands, **scratch, "tokens": ctypes.c_int64(tokens)}
+        with stage("launch"), gfx.ready():
+            for launch in launches:
+                if launch.is_needed(operands):
+                    kernel = f"{launch.name}_kernel"
+                    given = [values[one.name.removesuffix("_ptr")] for one in module.parameters(kernel)]
+                    module.launch(kernel, launch.blocks(tokens), THREADS, given)
 
     def artifact(self, spec: Any, target: str) -> Artifact:
         """Return a cubin through nvcc for ``sm_90``, and source for Metal, WebGPU and OpenCL runtimes.

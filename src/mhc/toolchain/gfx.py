@@ -1,0 +1,60 @@
+"""Run code objects for AMD's GPUs without one: in the emulator that is in ``src/gfx_emulator``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mhc.backends import Artifact, NoDeviceError, stage
+
+if TYPE_CHECKING:
+    from gfx_emulator.module import Module
+
+
+def emulates(target: str | None) -> bool:
+    """Return whether tensors on a CPU go to the emulator for this target."""
+    return target is not None and target.startswith("gfx")
+
+
+def module(artifact: Artifact) -> Module:
+    """Return the kernels of a code object.
+
+    Raises:
+        NoDeviceError: the artifact is source, because this machine has no compiler for it.
+    """
+    if artifact.kind != "hsaco":
+        raise NoDeviceError(f"hipcc is missing: {artifact.target} is emulated from machine code, and this is source")
+    with stage("compile"), ready():
+        from gfx_emulator.module import Module
+
+        return Module(artifact.data, artifact.target)
+
+
+@contextmanager
+def driver_of_triton(target: str) -> Iterator[None]:
+    """Let Triton launch on the emulator inside this block."""
+    with ready():
+        from gfx_emulator.triton_driver import emulated
+
+        with emulated(target):
+            yield
+
+
+@contextmanager
+def ready() -> Iterator[None]:
+    """Keep what the emulator compiles beside the kernels, and say where the emulator has no compiler for itself.
+
+    Raises:
+        NoDeviceError: there is no compiler to build the emulator with.
+    """
+    if "MHC_CACHE_DIR" in os.environ:
+        os.environ.setdefault("GFX_EMULATOR_CACHE", str(Path(os.environ["MHC_CACHE_DIR"], "gfx_emulator")))
+    from gfx_emulator.errors import NoCompilerError
+
+    try:
+        yield
+    except NoCompilerError as error:
+        raise NoDeviceError(str(error)) from None
