@@ -34,7 +34,7 @@ EXTRAS = {
     "send": "send",
     "take": "send",
     **dict.fromkeys(("init", "lock", "ci take-junit", "ci comment", "ci notify"), "adopt"),
-    **dict.fromkeys(("ci history", "ci jobs", "ci labels", "ci plan"), "ci"),
+    **dict.fromkeys(("ci again", "ci flaky", "ci history", "ci jobs", "ci labels", "ci plan"), "ci"),
     **dict.fromkeys(("shell", "ci image", "ci bundle"), "containers"),
 }
 

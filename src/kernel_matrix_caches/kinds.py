@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -74,9 +74,9 @@ def cut_short(lane: Lane) -> list[Ran]:
 def read_only(lane: Lane) -> list[Ran]:
     """Begin with nothing, and then with what a run left; nothing can be written."""
     ran = []
-    for source in (None, lane.kept):
+    for began, source in (("with an empty cache", None), ("with a filled cache", lane.kept)):
         fill(lane.cache, source)
-        ran.append(lane.run(disks.read_only(lane.cache)))
+        ran.append(replace(lane.run(disks.read_only(lane.cache)), began=began))
     return ran
 
 

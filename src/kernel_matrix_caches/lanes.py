@@ -92,8 +92,7 @@ class LaneRuns:
         planned = replace(pipeline.plan(own, "quick"), jobs=(job,))
         with judging.judged(own, planned, files, asks_present=False) as judged:
             with_bits = {record.case: record for record in judged.of_cases()}
-            results = {one.case.id: result_of(one, with_bits.get(one.case.id)) for one in judged.verdicts()}
-            return Ran(results, tuple(judged.jobs.facts.values()))
+            return Ran({one.case.id: result_of(one, with_bits.get(one.case.id)) for one in judged.verdicts()})
 
     def _project(self, name: str, before: Sequence[str]) -> Project:
         matrix = self.project.matrix

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from kernel_matrix.results.states import RED, Verdict
 from kernel_matrix.store.record import Record
@@ -38,10 +38,10 @@ class Result:
 
 @dataclass(frozen=True)
 class Ran:
-    """The results of a run by case, and the facts of its jobs."""
+    """The results of a run by case. ``began`` says with what, where a kind of cache has several runs."""
 
     results: Mapping[str, Result]
-    facts: Sequence[Mapping[str, str]] = field(default=())
+    began: str = ""
 
 
 def result_of(verdict: Verdict, record: Record | None) -> Result:

@@ -36,8 +36,8 @@ def tried(lane: LaneRuns, kinds: Collection[str]) -> dict[str, Tried]:
     of_first = {case.id: first.results[case.id] for case in lane.job.cases}
     sound = {case: result for case, result in of_first.items() if result.ended and not result.red}
     cold = _compared(lane, KINDS[COLD].run(lane), sound)
-    cold.unfinished = {case: result.words for case, result in of_first.items() if case not in sound}
-    steady = {case: result for case, result in sound.items() if not cold.differences[case]}
+    cold.unfinished |= {case: result.words for case, result in of_first.items() if case not in sound}
+    steady = {case: sound[case] for case, text in cold.differences.items() if not text}
     found = {COLD: cold}
     for name in kinds:
         if name != COLD:
@@ -58,11 +58,15 @@ def _tried(lane: LaneRuns, name: str, steady: Mapping[str, Result]) -> Tried:
 
 def _compared(lane: LaneRuns, runs: Sequence[Ran], expected: Mapping[str, Result]) -> Tried:
     """Return the first difference of each case in some runs."""
-    differences = {}
+    found = Tried(lane)
     for case, result in expected.items():
-        of_runs = (result.difference(ran.results[case]) for ran in runs)
-        differences[case] = next(filter(None, of_runs), "")
-    return Tried(lane, differences)
+        if lost := [other.words for other in (ran.results[case] for ran in runs) if not other.ended]:
+            found.unfinished[case] = lost[0]
+            continue
+        of_runs = ((ran.began, result.difference(ran.results[case])) for ran in runs)
+        texts = (f"{began}: {text}" if began else text for began, text in of_runs if text)
+        found.differences[case] = next(texts, "")
+    return found
 
 
 def check_of(

@@ -16,7 +16,7 @@ from kernel_matrix.pipeline import Project
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix_probes.attempts import Attempt
 from kernel_matrix_probes.bisect import TurningPoint, bisect, state_of_case
-from kernel_matrix_probes.changes import usual
+from kernel_matrix_probes.changes import is_of_the_version, usual
 from kernel_matrix_probes.subject import Subject
 from kernel_matrix_probes.versions import chosen
 
@@ -106,6 +106,7 @@ def _gaps(attempts: dict[Version, Attempt]) -> Iterator[tuple[str, str, str]]:
         changes: set[tuple[str, str]] = set()
         for case in {**old.cases, **new.cases} or [""]:
             change = state_of_case(old, case), state_of_case(new, case)
-            if change[0] != change[1] and change not in changes:
+            known = all(is_of_the_version(one.cases[case]) for one in (old, new) if case in one.cases)
+            if known and change[0] != change[1] and change not in changes:
                 changes.add(change)
                 yield case, old.version, new.version

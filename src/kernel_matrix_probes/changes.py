@@ -26,6 +26,11 @@ def in_order(attempts: Sequence[Attempt]) -> list[Attempt]:
     return sorted((one for one in attempts if not one.pins), key=lambda one: Version(one.version))
 
 
+def is_of_the_version(case: SweptCase) -> bool:
+    """Return whether the state of a case says something of the version: what the machine did wrong does not."""
+    return case.stage != "machine"
+
+
 def changes(attempts: Sequence[Attempt]) -> tuple[Change, ...]:
     """Return what differs between each version with cases and the one that was tried before it."""
     tried = [one for one in in_order(attempts) if one.cases]
@@ -39,6 +44,8 @@ def changes(attempts: Sequence[Attempt]) -> tuple[Change, ...]:
 
 def _differing(old: Attempt, new: Attempt, thing: str) -> Iterator[tuple[str, tuple[str, str]]]:
     for name in old.cases.keys() & new.cases.keys():
+        if not all(is_of_the_version(attempt.cases[name]) for attempt in (old, new)):
+            continue
         before, now = (_text(attempt, name, attempt.cases[name], thing) for attempt in (old, new))
         if before and now and before != now:
             yield name, (before, now)
@@ -75,17 +82,18 @@ def warning(sweep: Sweep, locked: Version) -> str:
         return ""
     since = next(one for one in later if set(broken[one.version]) & set(names))
     before = [base, *later][later.index(since)]
-    reason = newest.cases[names[0]].reason if newest.cases else newest.message
-    first = state_of_case(newest, names[0])
+    first = next(name for name in names if name in broken[since.version])
+    reason = since.cases[first].reason if since.cases else since.message
     return (
         f"{sweep.package} {newest.version} will break {len(names)} of {len(good)} cases of {sweep.toolchain} that were "
-        f"tried, since {since.version} ({before.version} was good): {first}: {reason[:160]}"
+        f"tried, the first since {since.version} ({before.version} was good): "
+        f"{first}: {state_of_case(since, first)}: {reason[:160]}"
     )
 
 
 def _is_broken(attempt: Attempt, name: str) -> bool:
     case = attempt.cases.get(name)
-    return bool(not case and attempt.stopped) or bool(case and case.state in RED)
+    return bool(not case and attempt.stopped) or bool(case and case.state in RED and is_of_the_version(case))
 
 
 def warnings(matrix: Matrix, root: Path, sweeps: Sequence[Sweep]) -> tuple[str, ...]:

@@ -8,9 +8,11 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import sha256
+from importlib import metadata
 from pathlib import Path
 
 from kernel_matrix import judging, pipeline
+from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.selection import Selection
 from kernel_matrix.doctor.environment import examine, process
 from kernel_matrix.pipeline import Project
@@ -80,6 +82,25 @@ def try_version(subject: Subject, version: str, pins: Mapping[str, str]) -> Atte
                 shutil.rmtree(environment, ignore_errors=True)
 
 
+def try_installed(subject: Subject) -> Attempt:
+    """Run the cases in this interpreter, in the version that it has.
+
+    Raises:
+        UserError: it has none.
+    """
+    assert subject.lock
+    try:
+        own = metadata.distribution(subject.package)
+    except metadata.PackageNotFoundError:
+        raise UserError(
+            f"{subject.package}: this interpreter does not have it, so that no version can be tried."
+        ) from None
+    found = {one.metadata["Name"]: one.version for one in reversed([*metadata.distributions()])}
+    cases = _run_cases(subject, f"installed-{own.version}", subject.lock, Path(str(own.locate_file(""))), "current")
+    lock = tuple(f"{name}=={version}" for name, version in sorted(found.items()))
+    return Attempt(version=own.version, versions=dict(sorted(found.items())), lock=lock, cases=cases).with_stop()
+
+
 def _resolve(subject: Subject, version: str, pins: Mapping[str, str], source: Path) -> str:
     """Return a lock of this version, the pins, and the companions; the rest is what the installer picks.
 
@@ -134,7 +155,9 @@ def _try_environment(subject: Subject, attempt: Attempt, label: str, lock: Path,
     return attempt.with_stop()
 
 
-def _run_cases(subject: Subject, label: str, lock: Path, packages: Path) -> dict[str, SweptCase]:
+def _run_cases(
+    subject: Subject, label: str, lock: Path, packages: Path, executor: str = "venv"
+) -> dict[str, SweptCase]:
     """Run the chosen cases through the pipeline, in the environment of the attempt."""
     assert subject.toolchain  # there are no cases without one
     build = subject.folder / "attempts" / label
@@ -143,7 +166,7 @@ def _run_cases(subject: Subject, label: str, lock: Path, packages: Path) -> dict
     shutil.rmtree(build, ignore_errors=True)
     build.mkdir(parents=True)
     (build / "envs").symlink_to(subject.folder / "envs")
-    settings = Settings(project.root, build, "venv")
+    settings = Settings(project.root, build, executor)
     files = pipeline.run_selected(project, selected, subject.machine, settings, Silent())
     with judging.judged(project, selected.part, files) as judged:
         samples = {case.id: record.samples for case, record in judged.sampled()}

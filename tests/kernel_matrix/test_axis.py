@@ -5,6 +5,7 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 from conftest import Doubles
 from packaging.version import Version
@@ -16,7 +17,7 @@ from kernel_matrix.config.reads import read_by_job
 from kernel_matrix.report.toolchains import SweptCase
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.vendor import Device
-from kernel_matrix_probes.attempts import Attempt, Sweep, keep
+from kernel_matrix_probes.attempts import Attempt, Sweep, keep, read
 from kernel_matrix_probes.axis import axes, named, turning_points
 from kernel_matrix_probes.changes import changes, warning
 from kernel_matrix_probes.commands import sweep as command
@@ -65,12 +66,21 @@ def test_states_numbers_and_registers_each_differ_from_a_version_on():
     ]
 
 
+def test_what_the_machine_did_wrong_is_no_fault_of_a_version():
+    case = SweptCase(state="error", stage="machine", reason="the checkout changed")
+    old = attempt_at("1.0")
+    attempts = [old, attempt_at("2.0").model_copy(update={"cases": {**old.cases, CASE: case}})]
+    assert changes(attempts) == ()
+    assert list(turning_points({Version(one.version): one for one in attempts}, KNOWN, attempt_at, "tool")) == []
+    assert warning(Sweep(package="tool", toolchain="good", created="", attempts=attempts), Version("1.0")) == ""
+
+
 @pytest.mark.parametrize(
     ("states", "words"),
     [
         (
             [False, False, True, True],
-            "tool 2.0 will break 1 of 2 cases of good that were tried, since 1.2 (1.1 was good)",
+            "tool 2.0 will break 1 of 2 cases of good that were tried, the first since 1.2 (1.1 was good)",
         ),
         ([False, True, False, False], ""),
         ([True, True, True, True], ""),
@@ -79,7 +89,7 @@ def test_states_numbers_and_registers_each_differ_from_a_version_on():
 def test_a_warning_says_what_will_break_and_since_which_release(states, words):
     attempts = [attempt_at(str(one), broken=broken) for one, broken in zip(KNOWN, states, strict=True)]
     said = warning(Sweep(package="tool", toolchain="good", created="", attempts=attempts), Version("1.1"))
-    assert said == (f"{words}: error in compile: a crash" if words else "")
+    assert said == (f"{words}: {CASE}: error in compile: a crash" if words else "")
 
 
 def test_a_release_that_does_not_import_breaks_every_case():
@@ -137,7 +147,7 @@ def test_the_early_warning_is_never_red(doubles: Doubles, monkeypatch, capsys, i
         assert cli.main(["toolchains", "sweep", "--matrix", str(project.file)]) == 2
     else:
         assert f"numpy 2.0 changed {CASE}: compiled -> error in compile" in said
-        assert "numpy 2.0 will break 1 of 2 cases of good that were tried, since 2.0 (1.2 was good)" in said
+        assert "numpy 2.0 will break 1 of 2 cases of good that were tried, the first since 2.0 (1.2 was good)" in said
 
 
 def test_the_page_has_the_warning_and_the_changes(doubles: Doubles):
@@ -151,6 +161,22 @@ def test_the_page_has_the_warning_and_the_changes(doubles: Doubles):
     view = toolchain_view(project, [])
     assert view.warnings[0].startswith("numpy 2.0 will break 1 of 2 cases of good")
     assert [change.what for change in view.sweeps[0].changes] == ["state"]
+
+
+@pytest.mark.slow
+def test_the_version_that_an_interpreter_has_is_tried_in_it(doubles: Doubles, monkeypatch, capsys, tmp_path):
+    """A machine without a network has a version for each run."""
+    monkeypatch.setattr(command, "detect", lambda: Machine((Device("cpu", "test", ("any",)),)))
+    doubles.edit("case: 15,", "case: 60,")
+    project = with_versions(doubles, '{ numpy: ["1.0"], absent: ["1.0"] }')
+    words = ["--executor", "current", "--case", CASE, "--output", str(tmp_path / "kept.json")]
+    assert cli.main(["toolchains", "sweep", "numpy", "--matrix", str(project.file), *words]) == 0
+    [attempt] = read(tmp_path / "kept.json").attempts
+    assert (attempt.version, attempt.cases[CASE].state) == (np.__version__, "pass"), attempt.cases
+    assert f"numpy=={np.__version__}" in attempt.lock
+    assert attempt.cases[CASE].bits
+    assert cli.main(["toolchains", "sweep", "absent", "--matrix", str(project.file), *words]) == 2
+    assert "absent: this interpreter does not have it" in capsys.readouterr().err
 
 
 def wheel_of(folder: Path, version: str) -> None:

@@ -69,6 +69,10 @@ def test_each_kind_of_cache_finds_the_compiler_that_mishandles_it_and_no_other(c
     }, output
     texts = {(kind, one.case): one.text for kind, check in found.items() for one in check.findings}
     assert texts["warm", case(cached, "warm")] == "other bits of out"
+    assert texts["read-only", case(cached, "warm")] == "with a filled cache: other bits of out"
+    assert texts["read-only", case(cached, "read-only")].startswith(
+        "with an empty cache: error in stage import: OSError"
+    )
     assert texts["full", case(cached, "full")].startswith("error in stage import: OSError: [Errno 28]")
     assert "No such file" in texts["shared", case(cached, "shared")]
     [cell] = found["full"].cells
@@ -94,7 +98,7 @@ def test_what_cannot_be_tried_says_why_and_is_no_pass(cached: Doubles, monkeypat
 
 
 class FakeLane:
-    """A lane whose runs have the bits that a test says, and which keeps a file or none."""
+    """A lane whose runs have the bits that a test says (``?``: lost), and which keeps a file or none."""
 
     def __init__(self, folder: Path, bits: str, file: str = "") -> None:
         self.cache, self.kept, self.name = folder / "cache", folder / "kept", "here/any/fake"
@@ -106,7 +110,8 @@ class FakeLane:
     def run(self, before=()) -> Ran:
         if self._file:
             (self.cache / self._file).touch()
-        result = Result("pass", "pass", {"y": next(self._bits)}, red=False, ended=True)
+        bits = next(self._bits)
+        result = Result("error" if bits == "?" else "pass", bits, {"y": bits}, red=bits == "?", ended=bits != "?")
         return Ran({one.id: result for one in self.job.cases})
 
 
@@ -114,6 +119,8 @@ def test_what_cannot_be_compared_is_not_tried(tmp_path: Path):
     nothing = tried(FakeLane(tmp_path, "aa"), ["warm"])
     assert (nothing["cold"].differences, nothing["cold"].why_not) == ({"here/any/fake/op.forward/one": ""}, "")
     assert (nothing["warm"].differences, nothing["warm"].why_not) == ({}, "it keeps no file in A_CACHE")
+    lost = tried(FakeLane(tmp_path, "aa?", "file"), ["warm"])["warm"]
+    assert (lost.differences, lost.unfinished) == ({}, {"here/any/fake/op.forward/one": "?"})
     unsteady = tried(FakeLane(tmp_path, "abcd", "file"), ["warm"])
     assert unsteady["cold"].differences == {"here/any/fake/op.forward/one": "other bits of y"}
     assert unsteady["warm"].why_not == "no case gives the same bits twice with an empty cache"

@@ -72,14 +72,14 @@ def write(check: Check, build: Path, name: str = "") -> Path:
     return file
 
 
-def read(*folders: Path) -> tuple[Check, ...]:
-    """Return the checks of all files below some folders, the oldest first; a folder need not be there.
+def read(*folders: Path, name: str = "*") -> tuple[Check, ...]:
+    """Return the checks of all files of a name below some folders, the oldest first; a folder need not be there.
 
     Raises:
         UserError: a file has another form.
     """
     checks = []
-    for file in sorted(file for folder in folders for file in folder.rglob("*.json")):
+    for file in sorted(file for folder in folders for file in folder.rglob(f"{name}.json")):
         try:
             checks.append(Check.model_validate_json(file.read_bytes()))
         except (OSError, ValidationError) as error:
