@@ -77,12 +77,9 @@ def _run_on_gpu(source: Source, launches: Sequence[Launch], device: torch.device
     _driver().enter(device.index)
     module = _module(source, target, device.index)
     stream = ctypes.c_void_p(torch._C._cuda_getCurrentRawStream(device.index))
-    try:
+    with stage("launch"):
         for launch in launches:
             module.launch(launch, stream)
-    except Exception as error:
-        error.stage = "launch"  # type: ignore[attr-defined]
-        raise
 
 
 @functools.cache
