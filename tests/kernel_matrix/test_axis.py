@@ -5,9 +5,8 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
-import numpy as np
 import pytest
-from conftest import Doubles
+from conftest import Doubles, write_results
 from packaging.version import Version
 
 from kernel_matrix import cli, pipeline
@@ -15,6 +14,7 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.model.platforms import Versions
 from kernel_matrix.config.reads import read_by_job
 from kernel_matrix.report.toolchains import SweptCase
+from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.vendor import Device
 from kernel_matrix_probes.attempts import Attempt, Sweep, keep, read
@@ -163,20 +163,21 @@ def test_the_page_has_the_warning_and_the_changes(doubles: Doubles):
     assert [change.what for change in view.sweeps[0].changes] == ["state"]
 
 
-@pytest.mark.slow
-def test_the_version_that_an_interpreter_has_is_tried_in_it(doubles: Doubles, monkeypatch, capsys, tmp_path):
+def test_results_of_other_machines_are_versions_that_were_tried(doubles: Doubles, capsys, tmp_path):
     """A machine without a network has a version for each run."""
-    monkeypatch.setattr(command, "detect", lambda: Machine((Device("cpu", "test", ("any",)),)))
-    doubles.edit("case: 15,", "case: 60,")
     project = with_versions(doubles, '{ numpy: ["1.0"], absent: ["1.0"] }')
-    words = ["--executor", "current", "--case", CASE, "--output", str(tmp_path / "kept.json")]
-    assert cli.main(["toolchains", "sweep", "numpy", "--matrix", str(project.file), *words]) == 0
-    [attempt] = read(tmp_path / "kept.json").attempts
-    assert (attempt.version, attempt.cases[CASE].state) == (np.__version__, "pass"), attempt.cases
-    assert f"numpy=={np.__version__}" in attempt.lock
-    assert attempt.cases[CASE].bits
-    assert cli.main(["toolchains", "sweep", "absent", "--matrix", str(project.file), *words]) == 2
-    assert "absent: this interpreter does not have it" in capsys.readouterr().err
+    for version, outcome in (("1.0", "pass"), ("2.0", "fail")):
+        record = Record(CASE, outcome, "run", message="too far off", job={"version.NumPy": version, "job": "here.good"})
+        write_results(tmp_path / version, [record])
+    words = ["--matrix", str(project.file), "--output", str(tmp_path / "kept.json")]
+    words += [word for version in ("1.0", "2.0") for word in ("--results", str(tmp_path / version))]
+    assert cli.main(["toolchains", "sweep", "numpy", *words]) == 0
+    old, new = read(tmp_path / "kept.json").attempts
+    assert (old.version, new.version, new.cases.keys()) == ("1.0", "2.0", {CASE})
+    assert (new.cases[CASE].state, new.lock) == ("fail", ("NumPy==2.0",))
+    assert "1.0 -> 2.0: state of 1 of 1 cases" in capsys.readouterr().out
+    assert cli.main(["toolchains", "sweep", "absent", *words]) == 2
+    assert "must be of one version of absent: none" in capsys.readouterr().err
 
 
 def wheel_of(folder: Path, version: str) -> None:

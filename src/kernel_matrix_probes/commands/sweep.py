@@ -26,7 +26,7 @@ from kernel_matrix_probes.commands import add_subject_options
 from kernel_matrix_probes.subject import Subject, make_subject
 from kernel_matrix_probes.sweep import as_sweep, sweep
 from kernel_matrix_probes.sweep_table import stops, table
-from kernel_matrix_probes.try_version import try_installed, try_version
+from kernel_matrix_probes.try_version import of_results, try_version
 from kernel_matrix_probes.versions import chosen, published
 
 
@@ -35,8 +35,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add_subject_options(parser, needs_package=False)
     parser.add_argument("--versions", help="0.1.8.., 0.1.8..0.1.15 or 0.1.8,0.1.12; by default those of matrix.yaml")
     parser.add_argument("--toolchain", action="append", default=[], help="of these toolchains of matrix.yaml alone")
-    parser.add_argument("--executor", choices=("venv", "current"), default="venv",
-                        help="current: the versions of matrix.yaml that this interpreter has, one a run")  # fmt: skip
+    parser.add_argument("--results", action="append", type=Path, metavar="FOLDER", default=[],
+                        help="take in results of a machine as a version that was tried (repeatable)")  # fmt: skip
     parser.add_argument("--newest", action="store_true", help="the newest releases: what will break; never red")
     parser.add_argument("--with", action="append", dest="pairs", metavar="NAME=V1,V2", default=[],
                         help="try each version with each of these, too (repeatable)")  # fmt: skip
@@ -59,8 +59,8 @@ def main(options: argparse.Namespace) -> int:
         for subject, axis in found:
             _try_axis(project, subject, axis, options)
         return 0
-    if not options.package or options.newest or options.toolchain or options.executor != "venv":
-        raise UserError("--versions goes with a package, and with none of --newest, --toolchain and --executor.")
+    if not options.package or options.newest or options.toolchain or options.results:
+        raise UserError("--versions goes with a package, and with none of --newest, --toolchain and --results.")
     subject = make_subject(
         project, options.package, detect(), probes=options.probe or (), cases=cases, discard=options.discard
     )
@@ -91,8 +91,8 @@ def _sweep(
 
 def _try_axis(project: Project, subject: Subject, axis: Versions, options: argparse.Namespace) -> None:
     """Try the versions of an axis, find by bisection which one changed a state, and say what differs."""
-    if options.executor == "current":
-        _try_installed(project, subject, options)
+    if options.results:
+        _take_in(project, subject, options)
         return
     try:
         known = published(subject.package)
@@ -121,10 +121,11 @@ def _try_axis(project: Project, subject: Subject, axis: Versions, options: argpa
         print(line)
 
 
-def _try_installed(project: Project, subject: Subject, options: argparse.Namespace) -> None:
-    """Try the version that this interpreter has, add it to those that were tried so, and say what differs."""
+def _take_in(project: Project, subject: Subject, options: argparse.Namespace) -> None:
+    """Take in the versions that other machines have tried, and say what differs."""
     output = options.output or project.build / "sweeps" / f"{subject.name}.json"
-    keep(output, as_sweep(subject, [try_installed(subject)]))
+    for folder in options.results:
+        keep(output, as_sweep(subject, [of_results(subject, folder)]))
     tried = read(output).attempts
     Console(soft_wrap=True).print(table(subject, tried))
     for change in changes(tried):
