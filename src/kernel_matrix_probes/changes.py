@@ -82,11 +82,12 @@ def warning(sweep: Sweep, locked: Version) -> str:
         return ""
     since = next(one for one in later if set(broken[one.version]) & set(names))
     before = [base, *later][later.index(since)]
-    reason = newest.cases[names[0]].reason if newest.cases else newest.message
-    first = state_of_case(newest, names[0])
+    first = next(name for name in names if name in broken[since.version])
+    reason = since.cases[first].reason if since.cases else since.message
     return (
         f"{sweep.package} {newest.version} will break {len(names)} of {len(good)} cases of {sweep.toolchain} that were "
-        f"tried, since {since.version} ({before.version} was good): {first}: {reason[:160]}"
+        f"tried, the first since {since.version} ({before.version} was good): "
+        f"{first}: {state_of_case(since, first)}: {reason[:160]}"
     )
 
 

@@ -10,21 +10,26 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
+from packaging.utils import canonicalize_name
+
 from kernel_matrix import judging, pipeline
+from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.selection import Selection
 from kernel_matrix.doctor.environment import examine, process
 from kernel_matrix.pipeline import Project
 from kernel_matrix.report.toolchains import SweptCase, SweptProbe
+from kernel_matrix.results.judged import Judged
 from kernel_matrix.results.noise import ratios
 from kernel_matrix.results.states import Verdict
 from kernel_matrix.run.environments.venv import uv
 from kernel_matrix.run.executors import InstallError, Interpreter
 from kernel_matrix.run.settings import Settings
 from kernel_matrix.run.supervise import death
-from kernel_matrix.store.record import Sample
+from kernel_matrix.store.record import Sample, versions_of
 from kernel_matrix_probes.attempts import Attempt, Stage
 from kernel_matrix_probes.changes import FIGURES
 from kernel_matrix_probes.expected import judge_all
+from kernel_matrix_probes.names import by_name
 from kernel_matrix_probes.probe_toolchains import interpreter_of
 from kernel_matrix_probes.probing import last_exception, run_probes
 from kernel_matrix_probes.subject import Subject
@@ -78,6 +83,29 @@ def try_version(subject: Subject, version: str, pins: Mapping[str, str]) -> Atte
         if subject.discard:
             for environment in (subject.folder / "envs").glob(f"{lock.stem}-[cg]pu-*"):
                 shutil.rmtree(environment, ignore_errors=True)
+
+
+def of_results(subject: Subject, folder: Path) -> Attempt:
+    """Return the results of a folder as an attempt of the version that they say, with the cases that came back.
+
+    Raises:
+        UserError: they are of no version, or of several.
+    """
+    assert subject.toolchain
+    selected = pipeline.select(subject.project, Selection(toolchains=(subject.toolchain,), cases=subject.cases))
+    with judging.judged(subject.project, selected.part, [folder]) as judged:
+        cases, records = _cases_of(judged), [one.record for one in judged.verdicts() if one.record]
+    found = [versions_of(record.job) for record in records]
+    numbers = {by_name(versions).get(canonicalize_name(subject.package), "none") for versions in found}
+    if len(numbers) != 1 or "none" in numbers:
+        named = ", ".join(sorted(numbers)) or "none"
+        raise UserError(
+            f"{folder}: the results of {subject.toolchain} must be of one version of {subject.package}: {named}."
+        )
+    versions = found[0]
+    lock = tuple(f"{name}=={version}" for name, version in sorted(versions.items()))
+    tried = {one.case: cases[one.case] for one in records if one.case in cases}
+    return Attempt(version=numbers.pop(), versions=versions, lock=lock, cases=tried).with_stop()
 
 
 def _resolve(subject: Subject, version: str, pins: Mapping[str, str], source: Path) -> str:
@@ -146,8 +174,12 @@ def _run_cases(subject: Subject, label: str, lock: Path, packages: Path) -> dict
     settings = Settings(project.root, build, "venv")
     files = pipeline.run_selected(project, selected, subject.machine, settings, Silent())
     with judging.judged(project, selected.part, files) as judged:
-        samples = {case.id: record.samples for case, record in judged.sampled()}
-        return {one.case.id: _swept(one, samples.get(one.case.id, {})) for one in judged.verdicts()}
+        return _cases_of(judged)
+
+
+def _cases_of(judged: Judged) -> dict[str, SweptCase]:
+    samples = {case.id: record.samples for case, record in judged.sampled()}
+    return {one.case.id: _swept(one, samples.get(one.case.id, {})) for one in judged.verdicts()}
 
 
 def _swept(verdict: Verdict, samples: Mapping[str, Sample]) -> SweptCase:

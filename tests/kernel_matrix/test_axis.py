@@ -6,7 +6,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from conftest import Doubles
+from conftest import Doubles, write_results
 from packaging.version import Version
 
 from kernel_matrix import cli, pipeline
@@ -14,9 +14,10 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.model.platforms import Versions
 from kernel_matrix.config.reads import read_by_job
 from kernel_matrix.report.toolchains import SweptCase
+from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.vendor import Device
-from kernel_matrix_probes.attempts import Attempt, Sweep, keep
+from kernel_matrix_probes.attempts import Attempt, Sweep, keep, read
 from kernel_matrix_probes.axis import axes, named, turning_points
 from kernel_matrix_probes.changes import changes, warning
 from kernel_matrix_probes.commands import sweep as command
@@ -79,7 +80,7 @@ def test_what_the_machine_did_wrong_is_no_fault_of_a_version():
     [
         (
             [False, False, True, True],
-            "tool 2.0 will break 1 of 2 cases of good that were tried, since 1.2 (1.1 was good)",
+            "tool 2.0 will break 1 of 2 cases of good that were tried, the first since 1.2 (1.1 was good)",
         ),
         ([False, True, False, False], ""),
         ([True, True, True, True], ""),
@@ -88,7 +89,7 @@ def test_what_the_machine_did_wrong_is_no_fault_of_a_version():
 def test_a_warning_says_what_will_break_and_since_which_release(states, words):
     attempts = [attempt_at(str(one), broken=broken) for one, broken in zip(KNOWN, states, strict=True)]
     said = warning(Sweep(package="tool", toolchain="good", created="", attempts=attempts), Version("1.1"))
-    assert said == (f"{words}: error in compile: a crash" if words else "")
+    assert said == (f"{words}: {CASE}: error in compile: a crash" if words else "")
 
 
 def test_a_release_that_does_not_import_breaks_every_case():
@@ -146,7 +147,7 @@ def test_the_early_warning_is_never_red(doubles: Doubles, monkeypatch, capsys, i
         assert cli.main(["toolchains", "sweep", "--matrix", str(project.file)]) == 2
     else:
         assert f"numpy 2.0 changed {CASE}: compiled -> error in compile" in said
-        assert "numpy 2.0 will break 1 of 2 cases of good that were tried, since 2.0 (1.2 was good)" in said
+        assert "numpy 2.0 will break 1 of 2 cases of good that were tried, the first since 2.0 (1.2 was good)" in said
 
 
 def test_the_page_has_the_warning_and_the_changes(doubles: Doubles):
@@ -160,6 +161,23 @@ def test_the_page_has_the_warning_and_the_changes(doubles: Doubles):
     view = toolchain_view(project, [])
     assert view.warnings[0].startswith("numpy 2.0 will break 1 of 2 cases of good")
     assert [change.what for change in view.sweeps[0].changes] == ["state"]
+
+
+def test_results_of_other_machines_are_versions_that_were_tried(doubles: Doubles, capsys, tmp_path):
+    """A machine without a network has a version for each run."""
+    project = with_versions(doubles, '{ numpy: ["1.0"], absent: ["1.0"] }')
+    for version, outcome in (("1.0", "pass"), ("2.0", "fail")):
+        record = Record(CASE, outcome, "run", message="too far off", job={"version.NumPy": version, "job": "here.good"})
+        write_results(tmp_path / version, [record])
+    words = ["--matrix", str(project.file), "--output", str(tmp_path / "kept.json")]
+    words += [word for version in ("1.0", "2.0") for word in ("--results", str(tmp_path / version))]
+    assert cli.main(["toolchains", "sweep", "numpy", *words]) == 0
+    old, new = read(tmp_path / "kept.json").attempts
+    assert (old.version, new.version, new.cases.keys()) == ("1.0", "2.0", {CASE})
+    assert (new.cases[CASE].state, new.lock) == ("fail", ("NumPy==2.0",))
+    assert "1.0 -> 2.0: state of 1 of 1 cases" in capsys.readouterr().out
+    assert cli.main(["toolchains", "sweep", "absent", *words]) == 2
+    assert "must be of one version of absent: none" in capsys.readouterr().err
 
 
 def wheel_of(folder: Path, version: str) -> None:

@@ -26,7 +26,7 @@ from kernel_matrix_probes.commands import add_subject_options
 from kernel_matrix_probes.subject import Subject, make_subject
 from kernel_matrix_probes.sweep import as_sweep, sweep
 from kernel_matrix_probes.sweep_table import stops, table
-from kernel_matrix_probes.try_version import try_version
+from kernel_matrix_probes.try_version import of_results, try_version
 from kernel_matrix_probes.versions import chosen, published
 
 
@@ -35,6 +35,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add_subject_options(parser, needs_package=False)
     parser.add_argument("--versions", help="0.1.8.., 0.1.8..0.1.15 or 0.1.8,0.1.12; by default those of matrix.yaml")
     parser.add_argument("--toolchain", action="append", default=[], help="of these toolchains of matrix.yaml alone")
+    parser.add_argument("--results", action="append", type=Path, metavar="FOLDER", default=[],
+                        help="take in results of a machine as a version that was tried (repeatable)")  # fmt: skip
     parser.add_argument("--newest", action="store_true", help="the newest releases: what will break; never red")
     parser.add_argument("--with", action="append", dest="pairs", metavar="NAME=V1,V2", default=[],
                         help="try each version with each of these, too (repeatable)")  # fmt: skip
@@ -57,8 +59,8 @@ def main(options: argparse.Namespace) -> int:
         for subject, axis in found:
             _try_axis(project, subject, axis, options)
         return 0
-    if not options.package or options.newest or options.toolchain:
-        raise UserError("--versions goes with a package, and with neither --newest nor --toolchain.")
+    if not options.package or options.newest or options.toolchain or options.results:
+        raise UserError("--versions goes with a package, and with none of --newest, --toolchain and --results.")
     subject = make_subject(
         project, options.package, detect(), probes=options.probe or (), cases=cases, discard=options.discard
     )
@@ -89,6 +91,9 @@ def _sweep(
 
 def _try_axis(project: Project, subject: Subject, axis: Versions, options: argparse.Namespace) -> None:
     """Try the versions of an axis, find by bisection which one changed a state, and say what differs."""
+    if options.results:
+        _take_in(project, subject, options)
+        return
     try:
         known = published(subject.package)
     except UserError as error:
@@ -114,6 +119,18 @@ def _try_axis(project: Project, subject: Subject, axis: Versions, options: argpa
         print(described(change, max(len(one.cases) for one in by_version.values())))
     for line in warnings(project.matrix, project.root, [read(output)]) if options.newest else ():
         print(line)
+
+
+def _take_in(project: Project, subject: Subject, options: argparse.Namespace) -> None:
+    """Take in the versions that other machines have tried, and say what differs."""
+    output = options.output or project.build / "sweeps" / f"{subject.name}.json"
+    for folder in options.results:
+        keep(output, as_sweep(subject, [of_results(subject, folder)]))
+    tried = read(output).attempts
+    Console(soft_wrap=True).print(table(subject, tried))
+    for change in changes(tried):
+        print(described(change, max(len(one.cases) for one in tried)))
+    print(f"written: {output}")
 
 
 def _pairs(texts: Sequence[str]) -> dict[str, Sequence[str]]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from mhc.library import execution
+from mhc.library import ahead, execution
 from mhc.library.operators import MHC_PRE, SINKHORN, Operator
 
 Tensors = tuple[torch.Tensor | None, ...]
@@ -60,6 +60,8 @@ def read(tensors: Tensors, options: Options, sinkhorn_options: Options, backend:
     if torch.is_grad_enabled():
         for tensor in tensors:
             if tensor is not None and tensor.requires_grad:
+                sizes = (*x.shape[-2:], x.dtype, tensors[4] is not None)
+                ahead.compile_layer(backend, x.device, sizes, options, sinkhorn_options)
                 results = _apply_read(options, sinkhorn_options, backend, *tensors)
                 return results if x.requires_grad else (x, *results)
     (h_in, h_post, logits), _ = _forward(MHC_PRE, tensors, options, backend)
