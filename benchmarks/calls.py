@@ -25,16 +25,16 @@ class CallContender:
     """The calls of one published function, one for each copy of the inputs."""
 
     def __init__(self, subject: Any, make: Maker) -> None:
-        self._subject, self._make = subject, make
+        self.subject, self.make = subject, make
 
     def distances(self) -> Mapping[str, Distance]:
         """Run once and compare."""
-        call = self._make(self._subject, 0)
-        return golden.distances(call.outputs(call.run()), self._subject.golden)
+        call = self.make(self.subject, 0)
+        return golden.distances(call.outputs(call.run()), self.subject.golden)
 
     def runs(self, copies: int) -> Sequence[Run]:
         """Return a run for each copy."""
-        return [self._make(self._subject, place).run for place in range(copies)]
+        return [self.make(self.subject, place).run for place in range(copies)]
 
 
 def contender(library: str, subject: Any, makers: Mapping[tuple[str, str], Maker]) -> CallContender:
@@ -55,6 +55,26 @@ def contender(library: str, subject: Any, makers: Mapping[tuple[str, str], Maker
     if subject.op != "sinkhorn" and subject.axes["dtype"] != "bf16":
         raise AbsentError(f"{library}'s kernels take bf16 alone")
     return CallContender(subject, make)
+
+
+def switched(found: CallContender, switches: Sequence[Callable[[bool], Any]]) -> CallContender:
+    """Return a contender whose runs have these switches of its library on; afterwards they are off."""
+
+    def make(subject: Any, place: int) -> Call:
+        call = found.make(subject, place)
+
+        def run() -> Any:
+            for switch in switches:
+                switch(True)
+            try:
+                return call.run()
+            finally:
+                for switch in switches:
+                    switch(False)
+
+        return Call(run, call.outputs)
+
+    return CallContender(found.subject, make)
 
 
 def leaf(tensor: torch.Tensor) -> torch.Tensor:

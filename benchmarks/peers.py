@@ -18,6 +18,7 @@ from types import ModuleType
 from kernel_matrix_bench.inside.protocol import AbsentError
 
 LIGER, TILEKERNELS, TILEKERNELS_1, DEEPGEMM = "liger", "tilekernels", "tilekernels-1", "deepgemm"
+TRANSFORMER_ENGINE, FLASHINFER = "transformer-engine", "flashinfer"
 _FOLDERS = "BENCH_PEERS"
 # The distributions that have it, and the beginning of the version.
 _DISTRIBUTIONS: Mapping[str, tuple[Sequence[str], str]] = {
@@ -25,6 +26,8 @@ _DISTRIBUTIONS: Mapping[str, tuple[Sequence[str], str]] = {
     TILEKERNELS: (("tile-kernels",), "2."),
     TILEKERNELS_1: (("tile-kernels",), "1."),
     DEEPGEMM: (("deep-gemm", "sgl-deep-gemm"), ""),
+    TRANSFORMER_ENGINE: (("transformer-engine",), ""),
+    FLASHINFER: (("flashinfer-python",), ""),
 }
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import deepgemm
+import engine
+import flashinfer_mhc
 import liger
 import peers
 import tilekernels
@@ -16,6 +19,10 @@ NAMES: Mapping[str, Callable[[Any], Any]] = {
     peers.TILEKERNELS: tilekernels.contender,
     peers.TILEKERNELS_1: tilekernels_1.contender,
     peers.DEEPGEMM: deepgemm.contender,
+    f"{peers.TILEKERNELS}-pdl": functools.partial(tilekernels.contender, pdl=True),
+    f"{peers.DEEPGEMM}-pdl": functools.partial(deepgemm.contender, pdl=True),
+    peers.TRANSFORMER_ENGINE: engine.contender,
+    peers.FLASHINFER: flashinfer_mhc.contender,
 }
 
 

@@ -15,14 +15,20 @@ import torch
 from calls import Call
 
 
-def contender(subject: Any) -> calls.CallContender:
-    """Return its kernels for a subject.
+def contender(subject: Any, *, pdl: bool = False) -> calls.CallContender:
+    """Return its kernels for a subject; with ``pdl`` each may begin before the launch before it has ended.
 
     Raises:
         AbsentError: it is not installed, does not run here, or has nothing of the kind.
     """
     peers.version(peers.TILEKERNELS)
-    return calls.contender("TileKernels 2", subject, MAKERS)
+    found = calls.contender("TileKernels 2", subject, MAKERS)
+    return calls.switched(found, [set_pdl()]) if pdl else found
+
+
+def set_pdl() -> Any:
+    """Return its function that switches such launches on and off."""
+    return peers.module(peers.TILEKERNELS, "tile_kernels.config").set_pdl
 
 
 def kernels() -> Any:

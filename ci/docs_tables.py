@@ -46,6 +46,7 @@ MUTANTS = ROOT / "tests" / "package" / "mutants"
 PAGES = (
     *("README.md", "CONTRIBUTING.md"),
     *("docs/containers.md", "docs/history.md", "docs/limits.md", "docs/runners.md", "docs/sanitizers.md"),
+    "docs/versions.md",
 )
 
 # A probe's verdicts by version, the oldest version first.
@@ -350,6 +351,7 @@ TABLES: Mapping[str, Callable[[str], str]] = {
     "pairs": lambda stem: markdown(*sweep_tables.pairs(stem)),
     "probes": probes,
     "states": states,
+    "versions": lambda stem: markdown(*sweep_tables.versions(stem)),
     "views": views_of_tables,
 }
 

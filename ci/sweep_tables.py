@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
 from packaging.version import Version
 
+from kernel_matrix.results.states import RED
 from kernel_matrix_probes.attempts import Attempt, Sweep, read
+from kernel_matrix_probes.changes import in_order
 from kernel_matrix_probes.probe import Probe
 
 SWEEPS = Path(__file__).resolve().parent.parent / "docs" / "toolchains"
@@ -29,7 +31,7 @@ def attempts(package: str) -> Table:
             *(attempt.versions.get(name, "") for name in beside),
             f"`{attempt.stopped}`" if attempt.stopped else "",
             quoted(attempt.message),
-            attempt.op.state if attempt.op else "",
+            attempt.worst.state if attempt.worst else "",
         )
         by_version.setdefault(attempt.version, []).append(line)
     merged = [(names, line) for names, lines in merge(by_version) for line in lines]
@@ -50,6 +52,37 @@ def pairs(stem: str) -> Table:
     names = [names for names, _ in joined]
     head = (sweep.package, f"{beside} {names[0]}", *names[1:])
     return head, [(names, *cells) for names, cells in lines]
+
+
+def versions(stem: str) -> Table:
+    """Return what the code of each cell needs in each version of a kept sweep, the most of its cases.
+
+    A number is bold where it differs from the version before.
+    """
+    tried = in_order(read_sweep(stem).attempts)
+    cells = sorted({name.rpartition("/")[0] for attempt in tried for name in attempt.cases})
+    lines = []
+    for cell in cells:
+        texts = [needed(attempt, cell) for attempt in tried]
+        _, target, _, op = cell.split("/")
+        lines.append((target, f"`{op}`", texts[0], *(bold(new, old) for old, new in pairwise(texts))))
+    return ("target", "operator", *(attempt.version for attempt in tried)), lines
+
+
+def needed(attempt: Attempt, cell: str) -> str:
+    """Return the registers, spills and shared memory of a cell, and the red cases; the stop where none was tried."""
+    cases = [case for name, case in attempt.cases.items() if name.rpartition("/")[0] == cell]
+    code = [case.figures for case in cases if "registers" in case.figures]
+    names = (("registers",), ("spill_bytes", "spilled_registers"), ("shared_bytes",))
+    most = [max(figures.get(name, 0) for figures in code for name in names) for names in names] if code else []
+    red = sum(case.state in RED for case in cases)
+    texts = [*([" / ".join(f"{value:.0f}" for value in most)] if most else []), *([f"{red} red"] if red else [])]
+    return ", ".join(texts) or (f"`{attempt.stopped}`" if attempt.stopped else "")
+
+
+def bold(text: str, before: str) -> str:
+    """Return a text in bold where it is another one than before."""
+    return f"**{text}**" if text and text != before else text
 
 
 def outcome_of_pair(attempt: Attempt) -> str:

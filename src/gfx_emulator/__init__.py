@@ -11,7 +11,8 @@ from __future__ import annotations
 from gfx_emulator.decoding import TARGETS
 from gfx_emulator.errors import EmulatorError, NoCompilerError, UnknownInstructionError
 from gfx_emulator.findings import Finding
-from gfx_emulator.launch import Memory, Program, Ran
+from gfx_emulator.launch import Program
+from gfx_emulator.memory import Memory, Ran
 
 __all__ = [
     "TARGETS",

@@ -44,7 +44,8 @@ class Finding:
         return f"{where}: {self.instruction} {self.what} (wave {self.wave}{often})"
 
 
-def _access(verb: str) -> Callable[[int, int, Sequence[Place]], str]:
+def access(verb: str) -> Callable[[int, int, Sequence[Place]], str]:
+    """Return what tells of an access outside of memory."""
     return lambda address, size, places: f"{verb} {size} bytes {_relative(address, places)}"
 
 
@@ -81,7 +82,8 @@ def _race(offset: int, other: int, _: Sequence[Place]) -> str:
     return f"races at byte {offset} of the LDS: {who} {did} it, and no barrier is between"
 
 
-def _memory_race(address: int, other: int, places: Sequence[Place]) -> str:
+def memory_race(address: int, other: int, places: Sequence[Place]) -> str:
+    """Return who else was at a byte of memory."""
     group, wave, did = other >> 32, other >> 1 & 0x7FFFFFFF, "read" if other & 1 else "wrote"
     where = _relative(address, places)
     return f"races {where}: wave {wave} of workgroup {group - 1} {did} it, and nothing orders the two"
@@ -96,14 +98,14 @@ def _undefined(number: int, use: int, _: Sequence[Place]) -> str:
 
 
 KINDS: dict[int, tuple[str, Callable[[int, int, Sequence[Place]], str]]] = {
-    1: ("read outside", _access("reads")),
-    2: ("write outside", _access("writes")),
+    1: ("read outside", access("reads")),
+    2: ("write outside", access("writes")),
     3: ("no wait", _no_wait),
     4: ("race", _race),
     5: ("LDS outside", lambda offset, size, _: f"uses {size} bytes from byte {offset} of the LDS on, past its end"),
     6: ("undefined", _undefined),
     7: ("unknown", lambda control, _, __: f"has the DPP control {control:#x}, which the emulator does not know"),
-    8: ("write protected", _access("writes")),
-    9: ("race in memory", _memory_race),
+    8: ("write protected", access("writes")),
+    9: ("race in memory", memory_race),
     10: ("overwritten", _overwritten),
 }

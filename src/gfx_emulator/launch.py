@@ -6,10 +6,7 @@ import copy
 import ctypes
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from gfx_emulator import records
 from gfx_emulator.code_object import Argument, CodeObject, Kernel, read
@@ -18,12 +15,9 @@ from gfx_emulator.errors import EmulatorError, UnknownInstructionError
 from gfx_emulator.findings import KINDS, Finding, Place
 from gfx_emulator.library import Found, Launch, Region, handler, library
 from gfx_emulator.lines import Lines
+from gfx_emulator.memory import LIMIT, MOST_FINDINGS, SPOILED, Memory, Ran, identical, in_windows, place_of
 from gfx_emulator.translate import translate
 
-LIMIT = 2_000_000_000  # instructions of one launch
-SPOILED = 0x7F  # the byte in registers and LDS that nobody wrote: a large number in fp32, NaN in fp16
-_WINDOW = 40  # bits: each range of memory has a window of addresses for itself
-_MOST_FINDINGS = 64
 _PRELOADED_ENTRY = 256  # bytes in front of the code that finds its arguments in registers
 _FAMILIES = ("cdna", "rdna3", "rdna4")
 _FLOAT_MODE = 0xF0  # round to nearest even; subnormal numbers are kept
@@ -37,29 +31,6 @@ _STORE_STATES = {
     "gfx942": 2,
     "gfx950": 2,
 }  # before the data of a store of 12 bytes and more may be written
-
-
-@dataclass(frozen=True)
-class Memory:
-    """A range of this process's memory that a kernel may use, by the name that findings have for it."""
-
-    name: str
-    address: int
-    size: int
-    writable: bool = True
-
-    @classmethod
-    def of(cls, name: str, array: np.ndarray[Any, Any], *, writable: bool = True) -> Memory:
-        """Return the memory of an array."""
-        return cls(name, array.ctypes.data, array.nbytes, writable)
-
-
-@dataclass(frozen=True)
-class Ran:
-    """The instructions that the waves of a launch executed, and the faults that were found."""
-
-    executed: int
-    findings: tuple[Finding, ...]
 
 
 class Program:
@@ -100,14 +71,14 @@ class Program:
             EmulatorError: the arguments are not those of the kernel, or the limit of instructions is met.
         """
         size = [*grid, 1, 1][:3]
-        regions, places, given = self._memory(arguments)
+        regions, places, given = in_windows(arguments)
         block = (ctypes.c_char * (_length(self.kernel) + 64)).from_buffer(
             bytearray(_argument_block(self.kernel, given, size, threads)).ljust(_length(self.kernel) + 64, b"\0")
         )
-        regions += [_identical(block), _identical(self._image)]
-        places += [_place("the arguments", block), _place("the code", self._image)]
+        regions += [identical(block), identical(self._image)]
+        places += [place_of("the arguments", block), place_of("the code", self._image)]
         launch, words = self._described(size, threads, max(self.kernel.lds, shared), block)
-        found, count = (Found * _MOST_FINDINGS)(), ctypes.c_uint32(_MOST_FINDINGS)
+        found, count = (Found * MOST_FINDINGS)(), ctypes.c_uint32(MOST_FINDINGS)
         executed = library().run(
             self._code,
             ctypes.c_uint32(len(self._code) // records.SIZE),
@@ -144,21 +115,6 @@ class Program:
         if address is None:
             raise UnknownInstructionError(f"{self.target}: {self.kernel.name} has {record.handler}")
         return address
-
-    def _memory(
-        self, arguments: Sequence[Memory | bytes]
-    ) -> tuple[list[Region], list[Place], list[tuple[int, bool] | bytes]]:
-        """Return the memory of the arguments, each range in a window of its own, and the arguments as the kernel's."""
-        regions, places, given = [], [], []
-        for number, value in enumerate(arguments, 1):
-            if isinstance(value, bytes):
-                given.append(value)
-                continue
-            base = number << _WINDOW | value.address & 0xFFFF  # aligned as it is
-            regions.append(Region(base, value.size, value.address, int(value.writable)))
-            places.append(Place(value.name, base, value.size))
-            given.append(base.to_bytes(8, "little"))
-        return regions, places, list(given)
 
     def _described(self, size: Sequence[int], threads: int, lds: int, block: Any) -> tuple[Launch, tuple[int, ...]]:
         kernel, launch = self.kernel, Launch()
@@ -252,13 +208,3 @@ def _hidden(argument: Argument, grid: Sequence[int], threads: int) -> bytes:
     }
     stem = kind.rsplit("_", 1)[0] if axis >= 0 and kind not in known else kind
     return known.get(stem, 0).to_bytes(argument.size, "little")
-
-
-def _identical(buffer: Any) -> Region:
-    """Return memory that a kernel sees at the address where it is, and may not write."""
-    address = ctypes.addressof(buffer)
-    return Region(address, ctypes.sizeof(buffer), address, 0)
-
-
-def _place(name: str, buffer: Any) -> Place:
-    return Place(name, ctypes.addressof(buffer), ctypes.sizeof(buffer))

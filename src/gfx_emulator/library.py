@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -74,8 +75,7 @@ def library() -> ctypes.CDLL:
         NoCompilerError: there is no C++ compiler.
         EmulatorError: the compiler failed.
     """
-    with tempfile.TemporaryDirectory(prefix="gfx-emulator-") as folder:
-        loaded = ctypes.CDLL(str(_file(Path(folder))))
+    loaded = load(SOURCES)
     loaded.find_handler.restype = ctypes.c_void_p
     loaded.run.restype = ctypes.c_uint64
     if loaded.record_size() != records.SIZE:
@@ -99,19 +99,32 @@ def handler(name: str) -> int | None:
     return address
 
 
-def _file(folder: Path) -> Path:
+def load(*folders: Path) -> ctypes.CDLL:
+    """Load the library of a folder's ``emulator.cc``; the headers of the folders behind it are there for it too.
+
+    Raises:
+        NoCompilerError: there is no C++ compiler.
+        EmulatorError: the compiler failed.
+    """
+    with tempfile.TemporaryDirectory(prefix="gfx-emulator-") as folder:
+        return ctypes.CDLL(str(_file(Path(folder), folders)))
+
+
+def _file(folder: Path, folders: Sequence[Path]) -> Path:
     """Return the file of the interpreter: a kept one, or a new one in ``folder``, a copy of which is kept."""
     compiler = shutil.which(os.environ.get("CXX") or "g++")
     if compiler is None:
         raise NoCompilerError("no C++ compiler is on PATH (Debian: sudo apt-get install g++); CXX names another one")
-    sources = {path.name: path.read_bytes() for path in sorted(SOURCES.iterdir()) if path.suffix in (".cc", ".h")}
+    files = [path for folder in folders for path in sorted(folder.iterdir()) if path.suffix in (".cc", ".h")]
+    sources = [(path.name, path.read_bytes()) for path in files]
     identity = subprocess.run([compiler, "--version"], capture_output=True, check=True).stdout
     key = hashlib.sha256(repr((sources, identity, _FLAGS)).encode()).hexdigest()[:24]
     for kept in _folder().glob(f"{key}-*.so"):
         if kept.name == _name(key, kept):
             return kept
     made = Path(folder, "emulator.so")
-    command = [compiler, *_FLAGS, str(SOURCES / "emulator.cc"), "-o", str(made)]
+    includes = [f"-I{one}" for one in folders[1:]]
+    command = [compiler, *_FLAGS, *includes, str(folders[0] / "emulator.cc"), "-o", str(made)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise EmulatorError(f"{compiler} does not compile the emulator:\n{done.stderr}")

@@ -10,7 +10,8 @@ import torch
 
 from gfx_emulator.code_object import Argument, read
 from gfx_emulator.errors import EmulatorError, FoundError
-from gfx_emulator.launch import Memory, Program
+from gfx_emulator.launch import Program
+from gfx_emulator.memory import Memory
 
 _POINTER = 8
 

@@ -6,8 +6,8 @@ Triton compiles for the target as it would for a card, and calls this driver in 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
@@ -17,7 +17,8 @@ from triton.backends.driver import DriverBase
 
 from gfx_emulator.decoding import TARGETS
 from gfx_emulator.errors import EmulatorError, FoundError
-from gfx_emulator.launch import Memory, Program
+from gfx_emulator.launch import Program
+from gfx_emulator.memory import Memory
 from gfx_emulator.module import memory_of
 
 _MOST_THREADS = 1024
@@ -27,10 +28,11 @@ _FLOATS = {"fp32": "f", "f32": "f", "fp16": "e", "fp64": "d"}
 _SHARED = {"gfx950": 160 << 10}  # bytes of LDS that a workgroup may have; 64 KiB elsewhere
 
 
-class _Utils:
+class Utils:
     """The answers to what Triton asks of a driver beside launches."""
 
     def __init__(self, target: str) -> None:
+        """Keep the target."""
         self._target = target
 
     def get_device_properties(self, _: int) -> dict[str, Any]:
@@ -42,7 +44,7 @@ class _Utils:
             "arch": self._target,
         }
 
-    def load_binary(self, name: str, data: bytes, _: int, __: int) -> tuple[Program, Program, int, int, int]:
+    def load_binary(self, name: str, data: bytes, _: int, __: int) -> tuple[Any, Any, int, int, int]:
         """Load a kernel; the counts of registers and spills are not known here."""
         program = Program(data, self._target, name)
         return program, program, 0, 0, _MOST_THREADS
@@ -65,7 +67,7 @@ class Launcher:
         enter, leave, *arguments = rest
         if enter is not None:
             enter(metadata)
-        given = [_argument(self._names[place], self._types[place], arguments[place]) for place in self._passed]
+        given = [argument_of(self._names[place], self._types[place], arguments[place]) for place in self._passed]
         scratch = [bytes(_POINTER)] * 2  # of the launch and of a profiler
         ran = program.launch((x, y, z), self._threads, [*given, *scratch], shared=self._shared)
         if ran.findings:
@@ -75,7 +77,12 @@ class Launcher:
 
 
 class EmulatedDriver(DriverBase):  # type: ignore[misc]  # triton has no types
-    """Triton's driver of one emulated target."""
+    """Triton's driver of one emulated target. The class of another vendor has other values of the first four names."""
+
+    targets: Sequence[str] = TARGETS
+    first_device = 0  # Triton keeps the kernels of each number of a device apart
+    utils_of: Callable[[str], Any] = Utils
+    launcher: Any = Launcher
 
     def __init__(self, target: str) -> None:
         """Make the driver of a target.
@@ -83,12 +90,12 @@ class EmulatedDriver(DriverBase):  # type: ignore[misc]  # triton has no types
         Raises:
             EmulatorError: the emulator has no such target.
         """
-        if target not in TARGETS:
-            raise EmulatorError(f"there is no target {target!r}; there are {', '.join(TARGETS)}")
+        if target not in self.targets:
+            raise EmulatorError(f"there is no target {target!r}; there are {', '.join(self.targets)}")
         super().__init__()
         self._target = target
-        self.utils = _Utils(target)
-        self.launcher_cls = Launcher
+        self.utils = type(self).utils_of(target)
+        self.launcher_cls = self.launcher
 
     @classmethod
     def is_active(cls) -> bool:
@@ -104,8 +111,8 @@ class EmulatedDriver(DriverBase):  # type: ignore[misc]  # triton has no types
         return GPUTarget("hip", self._target, _wave(self._target))
 
     def get_current_device(self) -> int:
-        """Return the number of the device: Triton keeps the kernels of each one apart."""
-        return TARGETS.index(self._target)
+        """Return the number of the device."""
+        return self.first_device + self.targets.index(self._target)
 
     def get_current_stream(self, _: int) -> int:
         """Return the only stream: a launch ends before it returns."""
@@ -124,7 +131,7 @@ def _wave(target: str) -> int:
     return 64 if target.startswith("gfx9") else 32
 
 
-def _argument(name: str, kind: str, value: Any) -> Memory | bytes:
+def argument_of(name: str, kind: str, value: Any) -> Memory | bytes:
     """Return an argument as the kernel gets it."""
     if kind.startswith("*"):
         if isinstance(value, torch.Tensor):
@@ -140,17 +147,21 @@ def _argument(name: str, kind: str, value: Any) -> Memory | bytes:
 
 
 @contextmanager
-def emulated(target: str) -> Iterator[EmulatedDriver]:
-    """Let Triton launch on the emulator inside this block.
-
-    Raises:
-        FoundError: by the launch that did it, where a kernel did something that is a fault.
-    """
+def active(driver: EmulatedDriver) -> Iterator[EmulatedDriver]:
+    """Let Triton launch with this driver inside this block."""
     config = triton.runtime.driver
     before = config._active
-    driver = EmulatedDriver(target)
     config.set_active(driver)
     try:
         yield driver
     finally:
         config._active = before
+
+
+def emulated(target: str) -> AbstractContextManager[EmulatedDriver]:
+    """Let Triton launch on the emulator inside this block.
+
+    Raises:
+        FoundError: by the launch that did it, where a kernel did something that is a fault.
+    """
+    return active(EmulatedDriver(target))

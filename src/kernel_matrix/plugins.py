@@ -26,6 +26,7 @@ EXTRAS = {
     "launches": "launches",
     "bench": "bench",
     "calibrate": "calibrate",
+    "caches": "caches",
     "fuzz": "fuzz",
     "sanitize": "sanitize",
     "serve": "serve",
@@ -33,7 +34,7 @@ EXTRAS = {
     "send": "send",
     "take": "send",
     **dict.fromkeys(("init", "lock", "ci take-junit", "ci comment", "ci notify"), "adopt"),
-    **dict.fromkeys(("ci history", "ci jobs", "ci labels", "ci plan"), "ci"),
+    **dict.fromkeys(("ci again", "ci flaky", "ci history", "ci jobs", "ci labels", "ci plan"), "ci"),
     **dict.fromkeys(("shell", "ci image", "ci bundle"), "containers"),
 }
 

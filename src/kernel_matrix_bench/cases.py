@@ -87,10 +87,18 @@ def toolchains_at(matrix: Matrix, place: Place) -> list[str]:
     ]
 
 
-def cases_at(matrix: Matrix, place: Place, *, quick: bool = False) -> list[BenchCase]:
-    """Return every case of a place, the operators in the order of matrix.yaml."""
+def cases_at(matrix: Matrix, place: Place, *, quick: bool = False, shapes: str = "") -> list[BenchCase]:
+    """Return every case of a place, the operators in the order of matrix.yaml; ``shapes`` names a list of ``more``.
+
+    Raises:
+        UserError: there is no such list.
+    """
     bench = bench_of(matrix)
-    groups = bench.quick if quick else bench.shapes.get("gpu" if place.gpu else "cpu", [])
+    if shapes and shapes not in bench.more:
+        there = ", ".join(bench.more) or "none"
+        raise UserError(f"--shapes {shapes}: matrix.yaml has no such list under bench.more. There are: {there}.")
+    usual = bench.more[shapes] if shapes else bench.shapes.get("gpu" if place.gpu else "cpu", [])
+    groups = bench.quick if quick else usual
     cases: dict[str, BenchCase] = {}
     for name, op in bench.ops.items():
         for group in groups:

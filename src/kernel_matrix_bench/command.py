@@ -21,6 +21,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--quick", action="store_true", help="small shapes and few samples, to see that all of it works"
     )
+    parser.add_argument("--shapes", default="", metavar="NAME", help="the shapes of this list of bench.more alone")
     parser.add_argument(
         "--compile",
         type=int,
@@ -56,6 +57,7 @@ def main(options: argparse.Namespace) -> int:
         options.quick,
         options.executor,
         options.compile,
+        options.shapes,
         options.limit,
     )
     files = bench(project, detect(), wish)

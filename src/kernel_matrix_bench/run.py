@@ -42,6 +42,7 @@ class Wish:
     quick: bool = False
     executor: str = "venv"
     parallel: int = 0
+    shapes: str = ""  # the list of `more` in place of that of the device
     limit: float = math.inf  # seconds for the timing of each environment: what is left then is missing
 
 
@@ -69,7 +70,7 @@ def bench(project: Project, machine: Machine, wish: Wish, say: Callable[[str], N
     with ExitStack() as stack:
         prepare = stack.enter_context(load_executor(wish.executor))
         for place in places:
-            cases = narrowed(cases_at(project.matrix, place, quick=wish.quick), wish.cases)
+            cases = narrowed(cases_at(project.matrix, place, quick=wish.quick, shapes=wish.shapes), wish.cases)
             for group in _groups(project, place, wish, prepare, say):
                 files += _time(project, group, cases, wish, say)
     if not files:

@@ -5,14 +5,21 @@ from __future__ import annotations
 import argparse
 import json
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from kernel_matrix import plugins
 from kernel_matrix.base.errors import UserError, unknown
+from kernel_matrix.base.files import write_atomically
 from kernel_matrix.cli.options import print_dashboard
+from kernel_matrix.results.states import Verdict
+from kernel_matrix_launches import versions
 from kernel_matrix_launches.emulated import TARGETS
+from kernel_matrix_launches.invocation import invocation
 from kernel_matrix_launches.recording import Options
 from kernel_matrix_launches.study import study
-from kernel_matrix_launches.targets import targets_named
+from kernel_matrix_launches.targets import Target, targets_named
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +35,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--emulate",
         default="",
         metavar="TARGETS",
-        help="run the kernels on an emulator of these AMD GPUs (gfx942,gfx1100), and compare the numbers",
+        help="run the kernels on an emulator of these GPUs (gfx942,gfx1100,sm_90), and compare the numbers",
+    )
+    parser.add_argument(
+        "--sanitize",
+        nargs="*",
+        metavar="TOOL",
+        help="run the program on this machine's NVIDIA GPU under compute-sanitizer's tools: all four, or these",
     )
     parser.add_argument(
         "--compile-commands",
@@ -37,6 +50,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="FILE",
         help="take nvcc's commands of CMake too",
+    )
+    parser.add_argument(
+        "--versions", metavar="NAME=V1,V2", help="do it with each version of a distribution (triton=3.6.0,3.7.1)"
     )
     parser.add_argument("--jobs", type=int, default=2, help="how many compilers work at a time (2)")
     parser.add_argument("--seconds", type=float, default=150, help="the time of one compilation (150)")
@@ -49,6 +65,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Return 1 if a launch does not compile or cannot be launched, or if the program did not end well."""
+    if options.sanitize is not None:
+        sanitized = plugins.needed("--sanitize", "sanitize")
+        return int(sanitized(options.words, options.sanitize, (options.build / "launches").resolve(), print))
     emulate = _emulated(options.emulate)
     targets = targets_named([*options.targets, *emulate])
     chosen = Options(
@@ -62,18 +81,38 @@ def main(options: argparse.Namespace) -> int:
         commands=_files(options.compile_commands),
         emulate=emulate,
     )
-    done = study(
-        options.words,
-        targets,
-        [*emulate[:1], *options.told],
-        chosen,
-        (options.build / "launches").resolve(),
-        options.package,
-        print,
-    )
+    told, folder = [*reversed(emulate), *options.told], (options.build / "launches").resolve()
+    if options.versions:
+        return _in_versions(options, targets, told, chosen, folder)
+    done = study(options.words, targets, told, chosen, folder, options.package, print)
     print_dashboard(done.dashboard)
     print(f"figures: {done.page}")
     return done.exit_status
+
+
+def _in_versions(
+    options: argparse.Namespace, targets: Sequence[Target], told: Sequence[str], chosen: Options, folder: Path
+) -> int:
+    """Do all of it with each version, every one in a folder of its own, and say since which one something differs."""
+    name, numbers = versions.parsed(options.versions)
+    call, status, results = invocation(options.words), 0, dict[str, Sequence[Verdict] | str]()
+    for number in numbers:
+        packages = versions.installed(call.python, name, number, folder / "packages")
+        own = folder / "versions" / f"{name}-{number}"
+        print(f"{name} {number}:")
+        try:
+            done = study(options.words, targets, told, replace(chosen, packages=packages), own, options.package, print)
+        except UserError as error:
+            status, results[number] = 1, str(error)
+            continue
+        print_dashboard(done.dashboard)
+        status, results[number] = max(status, done.exit_status), done.verdicts
+    page = folder / "versions.md"
+    write_atomically(page, versions.page(name, call.text, results))
+    for line in versions.lines(name, results):
+        print(line)
+    print(f"side by side: {page}")
+    return status
 
 
 def _emulated(text: str) -> tuple[str, ...]:

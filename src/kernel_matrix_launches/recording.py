@@ -22,7 +22,8 @@ class Options:
     """The settings of recording and of compiling launches. None as a number means all.
 
     ``commands`` are ``compile_commands.json`` files: the commands of nvcc in them are taken as well. Launches run on
-    the emulator, which is in the folder ``emulator``, for the targets ``emulate``.
+    the emulator, which is in the folder ``emulator``, for the targets ``emulate``. The program finds the distributions
+    in the folder ``packages`` before those of its Python.
     """
 
     interpret: bool = False
@@ -35,6 +36,7 @@ class Options:
     commands: tuple[Path, ...] = ()
     emulate: tuple[str, ...] = ()
     emulator: Path = Path()
+    packages: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,12 @@ def record(
     settings = folder / "settings.json"
     settings.write_text(json.dumps(_settings(told, targets, options, folder)), encoding="utf-8")
     command = [invocation.python, *invocation.options, str(_START), str(settings), *invocation.program]
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"} if "PYTHONDONTWRITEBYTECODE" in os.environ else None
+    environment = dict(os.environ)
+    if "PYTHONDONTWRITEBYTECODE" in environment:
+        environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    if options.packages:
+        search = [str(options.packages.resolve()), environment.get("PYTHONPATH", "")]
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, search))
     process = subprocess.run(command, check=False, env=environment)
     return _read(folder, told, targets, process.returncode)
 

@@ -13,6 +13,7 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.base.locking import BusyError, locked
 from kernel_matrix.matrix.dashboard import Dashboard, write_dashboard
+from kernel_matrix.results.states import Verdict
 from kernel_matrix_launches import emulated, matrix_file, sources, words
 from kernel_matrix_launches.invocation import Invocation, invocation
 from kernel_matrix_launches.naming import package_of
@@ -28,6 +29,7 @@ class Study:
     recordings: tuple[Recording, ...]
     dashboard: Dashboard
     page: Path
+    verdicts: tuple[Verdict, ...]
 
     @property
     def exit_status(self) -> int:
@@ -68,7 +70,7 @@ def _study(
 ) -> Study:
     call, started = _invocation(program, options), time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     if options.emulate:
-        options = replace(options, emulator=emulated.emulator_for(call))
+        options = replace(options, emulator=emulated.emulator_for(call, options.emulate))
     recordings = []
     for vendor, device in told(told_names, targets).items():
         say(f"{call.text}, told that it runs on {device.name} ({device.facts['device']})")
@@ -93,7 +95,7 @@ def _study(
     for line in words.cell_lines(verdicts):
         say(line)
     write_atomically(page, words.page(recordings, verdicts, options, call.text, package))
-    return Study(tuple(recordings), dashboard, page)
+    return Study(tuple(recordings), dashboard, page, tuple(verdicts))
 
 
 def _invocation(program: Sequence[str], options: Options) -> Invocation:

@@ -105,6 +105,10 @@ def _figure_rows(verdicts: Sequence[Verdict]) -> Iterator[str]:
         if verdict.record and verdict.record.metrics:
             by_cell[verdict.case.cell].append(verdict.record.metrics)
     for cell, metrics in by_cell.items():
-        figures = [max(one.get(f"artifact.{name}", 0) for one in metrics) for name in _FIGURES]
-        texts = [cell.op, cell.target, str(len(metrics)), *(f"{figure:.0f}" for figure in figures)]
+        texts = [cell.op, cell.target, str(len(metrics)), *largest(metrics)]
         yield f"| {' | '.join(texts)} |"
+
+
+def largest(metrics: Sequence[Mapping[str, float]]) -> list[str]:
+    """Return registers, spills, shared memory, threads and bytes of code of some results, the largest of each."""
+    return [f"{max(one.get(f'artifact.{name}', 0) for one in metrics):.0f}" for name in _FIGURES]

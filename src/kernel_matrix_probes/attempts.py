@@ -13,9 +13,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from kernel_matrix.base.errors import UserError, first_fault
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.diagnosis import Diagnosis, Rule, diagnose
-from kernel_matrix.report.toolchains import SweptOp, SweptProbe
+from kernel_matrix.report.toolchains import SweptCase, SweptProbe
+from kernel_matrix.results.states import RED, STATES
 
-Stage = Literal["resolve", "install", "import", "probes", "op"]
+Stage = Literal["resolve", "install", "import", "probes", "cases"]
 STAGES: tuple[Stage, ...] = Stage.__args__  # type: ignore[attr-defined]
 WITHOUT_IMPORT: tuple[Stage, ...] = ("resolve", "install", "import")  # an attempt that stopped there was not probed
 
@@ -25,7 +26,7 @@ class _Model(BaseModel):
 
 
 class Attempt(_Model):
-    """One version with its pins: the stage that it reached, and the results of its probes and its operator."""
+    """One version with its pins: the stage that it reached, and the results of its probes and its cases."""
 
     version: str
     pins: dict[str, str] = Field(default_factory=dict)
@@ -37,7 +38,7 @@ class Attempt(_Model):
     versions: dict[str, str] = Field(default_factory=dict, description="Every distribution of its environment.")
     lock: tuple[str, ...] = ()
     probes: dict[str, SweptProbe] = Field(default_factory=dict)
-    op: SweptOp | None = None
+    cases: dict[str, SweptCase] = Field(default_factory=dict, description="By their ids.")
 
     @property
     def imports(self) -> bool:
@@ -49,29 +50,38 @@ class Attempt(_Model):
         """Its pins in words."""
         return " + ".join(f"{name} {version}" for name, version in self.pins.items())
 
+    @property
+    def worst(self) -> SweptCase | None:
+        """The case in the worst state; None where none was tried."""
+        return min(self.cases.values(), key=lambda case: [*map(str, STATES)].index(case.state), default=None)
+
     def with_stop(self) -> Attempt:
-        """Return the attempt with the stage that its probes and its operator stopped at, if any."""
+        """Return the attempt with the stage that its probes and its cases stopped at, if any."""
         changed = [name for name, probe in self.probes.items() if probe.verdict == "changed"]
         if changed:
             return self.model_copy(update={"stopped": "probes", "message": f"changed: {', '.join(changed)}"})
-        if self.op and self.op.state in ("fail", "error", "missing"):
-            return self.model_copy(update={"stopped": "op", "message": self.op.reason})
+        if (worst := self.worst) and worst.state in RED:
+            return self.model_copy(update={"stopped": "cases", "message": worst.reason})
         return self.model_copy(update={"stopped": "", "message": ""})
 
     def diagnosis(self, rules: tuple[Rule, ...]) -> Diagnosis | None:
         """Return the cause of the error that stopped it; None when no rule matches, or nothing stopped it."""
         if self.stopped in ("", "probes"):
             return None
-        stage = self.op.stage if self.op and self.stopped == "op" else self.stopped
+        stage = self.worst.stage if self.worst and self.stopped == "cases" else self.stopped
         job = {f"version.{name}": version for name, version in self.versions.items()}
         return diagnose(f"{self.message}\n{self.detail}", "install" if stage == "resolve" else stage, job, rules)
 
 
 class Sweep(_Model):
-    """All attempts of one package, as a file keeps them."""
+    """All attempts of one package, as a file keeps them.
 
-    schema_version: Literal[2] = 2
+    ``toolchain`` is the one whose matrix.yaml entry names the versions; empty where a person named them.
+    """
+
+    schema_version: Literal[3] = 3
     package: str
+    toolchain: str = ""
     created: str
     machine: list[str] = Field(default_factory=list)
     case: str | None = None
@@ -83,14 +93,15 @@ class Sweep(_Model):
 
         Attempts of other versions stay, and so does what was not asked again of the same environment.
         """
-        if self.package != new.package:
+        if (self.package, self.toolchain) != (new.package, new.toolchain):
             return new
         by_key = {_key(attempt): attempt for attempt in self.attempts}
         for attempt in new.attempts:
             old = by_key.get(_key(attempt))
             if old and attempt.imports and old.lock == attempt.lock:
                 probes = {**old.probes, **attempt.probes}
-                attempt = old.model_copy(update={"probes": probes, "op": attempt.op or old.op}).with_stop()
+                cases = {**old.cases, **attempt.cases}
+                attempt = old.model_copy(update={"probes": probes, "cases": cases}).with_stop()
             by_key[_key(attempt)] = attempt
         ordered = sorted(by_key.values(), key=lambda attempt: (Version(attempt.version), json.dumps(attempt.pins)))
         asked = list(dict.fromkeys([*self.probes, *new.probes]))

@@ -83,8 +83,9 @@ def state_of_probe(probe: str) -> Callable[[Attempt], str]:
     return state
 
 
-def state_of_case(attempt: Attempt) -> str:
-    """Return the state of the chosen case or cell in an attempt."""
-    if not attempt.op:
+def state_of_case(attempt: Attempt, identity: str = "") -> str:
+    """Return the state of a case in an attempt, or of the worst of its cases."""
+    case = attempt.cases.get(identity) if identity else attempt.worst
+    if not case:
         return f"stopped at {attempt.stopped}"
-    return f"{attempt.op.state}{' in ' + attempt.op.stage if attempt.op.stage else ''}"
+    return f"{case.state}{f' in {case.stage}' if case.stage else ''}"

@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kernel_matrix import judging, pipeline
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.config.selection import Selection
+from kernel_matrix.config.model.limits import Limits
+from kernel_matrix.config.selection import Selection, ids
 from kernel_matrix.pipeline import Project
-from kernel_matrix.results.states import STATES
+from kernel_matrix.results.states import STATES, Verdict
 from kernel_matrix.run.progress import Lines
 from kernel_matrix.run.settings import Settings
 from kernel_matrix.vendors.machine import Machine
@@ -23,6 +24,8 @@ _FIRST = re.compile(r"^([0-9a-f]{40,64}) is the first bad commit$", re.MULTILINE
 _LEFT = re.compile(r"^([0-9a-f]{40,64})$", re.MULTILINE)  # the candidates, where only skipped commits are left
 
 State = Callable[[Path], str]  # of a checkout; empty where it cannot be tried
+# Of a work tree, or of the checkout itself; none where nothing can be tried.
+Verdicts = Callable[[Path | None], tuple[Verdict, ...]]
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ def bisect_commits(root: Path, work: Path, good: str, bad: str, state: State) ->
     Raises:
         UserError: git does not know a commit, an end cannot be tried, or both are in the same state.
     """
-    with _work_tree(root, work) as tree:
+    with work_tree(root, work) as tree:
         ends = [_git(root, "rev-parse", "--verify", f"{name}^{{commit}}").strip() for name in (good, bad)]
         old, new = (_state_at(tree, commit, state) for commit in ends)
         if old == new:
@@ -62,25 +65,51 @@ def subject_of(tree: Path, commit: str) -> str:
 
 def state_of_case(project: Project, case: str, machine: Machine, executor: str, build: Path) -> State:
     """Return a function that runs a case or cell of a checkout and returns its worst state, with the stage."""
-    root = Path(_git(project.root, "rev-parse", "--show-toplevel").strip())
-    file = ((project.file or project.root / project.name).resolve()).relative_to(root.resolve())
-    selection = Selection(cases=(case,))
+    verdicts_at = runner(project, (case,), machine, executor, build)
 
     def state(tree: Path) -> str:
-        try:
-            own = pipeline.load(tree / file, build)
-            settings = Settings(own.root, build, executor)
-            own = pipeline.collect_tests(own, selection, machine, settings, Lines())
-            selected = pipeline.select(own, selection)
-        except UserError:  # the case or the toolchain is not there yet, or matrix.yaml has another form
+        verdicts = verdicts_at(tree)
+        if not verdicts:
             return ""
-        files = pipeline.run_selected(own, selected, machine, settings, Lines())
-        with judging.judged(own, selected.part, files) as judged:
-            worst = min(judged.verdicts(), key=lambda verdict: STATES.index(verdict.state))
+        worst = min(verdicts, key=lambda verdict: STATES.index(verdict.state))
         stage = worst.record.stage if worst.record else ""
         return f"{worst.state}{f' in {stage}' if stage else ''}"
 
     return state
+
+
+def runner(
+    project: Project,
+    cases: Sequence[str],
+    machine: Machine,
+    executor: str,
+    build: Path,
+    limited: Callable[[Limits], Limits] = lambda limits: limits,
+) -> Verdicts:
+    """Return a function that runs those of the cases or cells that a checkout has, within limits, and judges them."""
+    root = Path(_git(project.root, "rev-parse", "--show-toplevel").strip())
+    file = ((project.file or project.root / project.name).resolve()).relative_to(root.resolve())
+
+    def verdicts(tree: Path | None) -> tuple[Verdict, ...]:
+        try:
+            own = pipeline.load((tree or root) / file, build)
+            settings = Settings(own.root, build, executor)
+            own = pipeline.collect_tests(own, Selection(), machine, settings, Lines())
+            known = ids(pipeline.plan(own, "full"))
+            selection = Selection(cases=tuple(name for name in cases if "*" in name or name in known))
+            if not selection.cases:
+                return ()
+            limits = limited(own.matrix.limits)
+            if limits != own.matrix.limits:
+                own = replace(own, matrix=own.matrix.model_copy(update={"limits": limits}), checked=None)
+            selected = pipeline.select(own, selection)
+        except UserError:  # the case or the toolchain is not there yet, or matrix.yaml has another form
+            return ()
+        files = pipeline.run_selected(own, selected, machine, settings, Lines())
+        with judging.judged(own, selected.part, files) as judged:
+            return tuple(judged.verdicts())
+
+    return verdicts
 
 
 def _state_at(tree: Path, commit: str, state: State) -> str:
@@ -91,11 +120,11 @@ def _state_at(tree: Path, commit: str, state: State) -> str:
 
 
 @contextmanager
-def _work_tree(root: Path, folder: Path) -> Iterator[Path]:
-    """Give a work tree of its own, which has a bisection of its own too."""
+def work_tree(root: Path, folder: Path, commit: str = "HEAD") -> Iterator[Path]:
+    """Give a work tree of its own at a commit, which has a bisection of its own too."""
     shutil.rmtree(folder, ignore_errors=True)
     _git(root, "worktree", "prune")
-    _git(root, "worktree", "add", "--quiet", "--detach", str(folder))
+    _git(root, "worktree", "add", "--quiet", "--detach", str(folder), commit)
     try:
         yield folder
     finally:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from packaging.utils import canonicalize_name
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.paths import without_folders
 from kernel_matrix.config.locks import pins, source_of
-from kernel_matrix.config.model import Matrix, Toolchain
+from kernel_matrix.config.model import Matrix, Platform, Toolchain
 from kernel_matrix.pipeline import Project
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix_probes.names import by_name, required
@@ -27,21 +28,32 @@ _OF_A_JOB = ("numpy", "pytest", "ml-dtypes")
 
 @dataclass(frozen=True)
 class Subject:
-    """A package whose versions are tried, in the toolchain whose other pins stay, and what is asked of each version."""
+    """A package whose versions are tried, in the toolchain whose other pins stay, and what is asked of each version.
+
+    ``environment`` are variables of the cases. ``is_axis`` is whether matrix.yaml names the versions: then every pin
+    stays that no version forces to move.
+    """
 
     package: str
     project: Project
     machine: Machine
     toolchain: str | None
     probes: tuple[Probe, ...]
-    case: str | None = None
+    cases: tuple[str, ...] = ()
     discard: bool = False
+    environment: Mapping[str, str] = field(default_factory=dict)
+    is_axis: bool = False
     say: Callable[[str], None] = print
 
     @property
     def folder(self) -> Path:
         """The folder of its environments and locks."""
-        return self.project.build / "sweeps" / self.package
+        return self.project.build / "sweeps" / self.name
+
+    @property
+    def name(self) -> str:
+        """The name of its folder and of its result."""
+        return f"{self.toolchain}-{self.package}" if self.is_axis else self.package
 
     def companions(self, pinned: Sequence[str] = ()) -> dict[str, str]:
         """Return the pins of the toolchain's lock that stay, without those that are ``pinned`` otherwise.
@@ -64,8 +76,8 @@ class Subject:
     def preferred(self, pinned: Sequence[str] = ()) -> dict[str, str]:
         """Return all pins of the toolchain's lock, without the package and those that are ``pinned`` otherwise."""
         moved = {canonicalize_name(name) for name in (self.package, *pinned)}
-        locked = pins(self.lock) if self.lock else {}
-        return {name: version for name, version in locked.items() if name not in moved}
+        locked = [pins(lock) for lock in reversed(self._locks)]
+        return {name: version for pinned in locked for name, version in pinned.items() if name not in moved}
 
     @property
     def lock(self) -> Path | None:
@@ -75,9 +87,23 @@ class Subject:
         return self.project.root / self.project.matrix.toolchains[self.toolchain].lock
 
     @property
+    def _locks(self) -> list[Path]:
+        """The lock of the toolchain, and where its versions are an axis those of its platforms too."""
+        matrix, locks = self.project.matrix, [self.lock] if self.lock else []
+        entries = (entry for platform in matrix.platforms.values() for entry in platform.entries)
+        if self.is_axis:
+            locks += [self.project.root / one.lock for one in entries if one.toolchain == self.toolchain and one.lock]
+        return list(dict.fromkeys(locks))
+
+    def asked(self, pinned: Sequence[str] = ()) -> dict[str, str]:
+        """Return the pins of all that the locks of the toolchain ask for, without those ``pinned`` otherwise."""
+        names = {name for lock in self._locks for name in _asked_for(lock)}
+        return {name: version for name, version in self.preferred(pinned).items() if name in names}
+
+    @property
     def keeps_the_rest(self) -> bool:
         """True if a distribution that no version has to move stays: matrix.yaml names no companions."""
-        return _staying(self.project.matrix) is None
+        return self.is_axis or _staying(self.project.matrix) is None
 
     def _required(self) -> set[str]:
         assert self.toolchain
@@ -87,8 +113,33 @@ class Subject:
     def toolchain_with(self, lock: Path) -> Toolchain:
         """Return the toolchain as it is with another lock."""
         if self.toolchain:
-            return self.project.matrix.toolchains[self.toolchain].model_copy(update={"lock": str(lock)})
+            return self.project.matrix.toolchains[self.toolchain].model_copy(update={"lock": str(lock), "requires": []})
         return Toolchain(backend="none", lock=str(lock), requires=[])
+
+    def matrix_with(self, lock: Path, packages: Path) -> Matrix:
+        """Return the matrix with another lock of the toolchain, whose packages lie in a folder.
+
+        Its code is not emulated where its GPU is not: of a run no result says what the code needs.
+        """
+        assert self.toolchain
+        matrix = self.project.matrix
+        variables = {name: text.replace("{packages}", str(packages)) for name, text in self.environment.items()}
+        changes: dict[str, Any] = {
+            "toolchains": {**matrix.toolchains, self.toolchain: self.toolchain_with(lock)},
+            "package": matrix.package.model_copy(update={"environment": {**matrix.package.environment, **variables}}),
+        }
+        if self.is_axis:
+            changes["platforms"] = {name: self._without_locks(one) for name, one in matrix.platforms.items()}
+        return matrix.model_copy(update=changes)
+
+    def _without_locks(self, platform: Platform) -> Platform:
+        """Return a platform whose entries of the toolchain have neither a lock nor an emulator."""
+        entries = [
+            entry.model_copy(update={"lock": None, "emulator": None}) if entry.toolchain == self.toolchain else entry
+            for entry in platform.entries
+        ]
+        fields = {name: getattr(platform, name) for name in Platform.model_fields}
+        return Platform.model_construct(**{**fields, "toolchains": entries})
 
     def portable(self, text: str) -> str:
         """Return a text without this machine's folders."""
@@ -102,25 +153,26 @@ def make_subject(
     machine: Machine,
     *,
     probes: Sequence[str] = (),
-    case: str | None = None,
+    cases: Sequence[str] = (),
     discard: bool = False,
 ) -> Subject:
-    """Return what is to be tried: the named probes, or all probes that are about the package, and the case.
+    """Return what is to be tried: the named probes, or all probes that are about the package, and the cases.
 
     Raises:
-        UserError: the case is of no toolchain whose lock is made for the package, or there is no such probe.
+        UserError: a case is of no toolchain whose lock is made for the package, or there is no such probe.
     """
     toolchain = toolchain_of(project.matrix, project.root, package)
-    if case and (toolchain is None or f"/{toolchain}/" not in case):
-        raise UserError(
-            f"--case {case}: it must be a case or cell of {toolchain or 'a toolchain'}, "
-            f"whose lock is made for {package}."
-        )
+    for case in cases:
+        if toolchain is None or f"/{toolchain}/" not in case:
+            raise UserError(
+                f"--case {case}: it must be a case or cell of {toolchain or 'a toolchain'}, "
+                f"whose lock is made for {package}."
+            )
     chosen: tuple[Probe, ...] = ()
     if project.matrix.package.probes is not None:
         every = select_probes(project.matrix, project.root, probes)
         chosen = tuple(probe for probe in every if probes or _is_about(probe, package))
-    return Subject(package, project, machine, toolchain, chosen, case, discard)
+    return Subject(package, project, machine, toolchain, chosen, tuple(cases), discard)
 
 
 def toolchain_of(matrix: Matrix, root: Path, package: str) -> str | None:

@@ -46,7 +46,8 @@ def as_sweep(subject: Subject, attempts: Sequence[Attempt]) -> Sweep:
         package=subject.package,
         created=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         machine=[device.name for device in subject.machine.devices],
-        case=subject.case,
+        toolchain=subject.toolchain or "" if subject.is_axis else "",
+        case=", ".join(subject.cases) or None,
         probes=[probe.id for probe in subject.probes],
         attempts=list(attempts),
     )

@@ -8,22 +8,25 @@ from collections.abc import Iterator, Sequence
 from rich.table import Table
 
 from kernel_matrix.diagnosis import Rule, in_words
-from kernel_matrix_probes.attempts import STAGES, WITHOUT_IMPORT, Attempt
+from kernel_matrix.results.states import STATES
+from kernel_matrix_probes import attempts as stages
+from kernel_matrix_probes.attempts import WITHOUT_IMPORT, Attempt
 from kernel_matrix_probes.expected import VERDICTS
 from kernel_matrix_probes.subject import Subject, picked
 
 
 def table(subject: Subject, attempts: Sequence[Attempt]) -> Table:
     """Return a table with one line for each attempt: the stages that it passed."""
-    result = Table(subject.package, *STAGES, "picked", box=None, pad_edge=False)
+    result = Table(subject.package, *stages.STAGES, "picked", box=None, pad_edge=False)
     for attempt in attempts:
         counts = Counter(probe.verdict for probe in attempt.probes.values())
         probes = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict])
-        op = f"{attempt.op.state} ({attempt.op.cases})" if attempt.op else "-"
+        states = Counter(case.state for case in attempt.cases.values())
+        cases = ", ".join(f"{states[state]} {state}" for state in STATES if states[state])
         versions = picked(subject.project.matrix, subject.package, attempt.pins, attempt.versions)
         name = " + ".join(part for part in (attempt.version, attempt.pinned) if part)
         of_interest = ", ".join(f"{name} {version}" for name, version in versions.items())
-        result.add_row(name, *_marks(attempt), probes or "-", op, of_interest)
+        result.add_row(name, *_marks(attempt), probes or "-", cases or "-", of_interest)
     return result
 
 
@@ -32,7 +35,7 @@ def _marks(attempt: Attempt) -> Iterator[str]:
     for stage in WITHOUT_IMPORT:
         if attempt.stopped == stage:
             yield "[red]✗[/]"
-        elif attempt.stopped and STAGES.index(attempt.stopped) < STAGES.index(stage):
+        elif attempt.stopped and stages.STAGES.index(attempt.stopped) < stages.STAGES.index(stage):
             yield ""
         else:
             yield "✓"

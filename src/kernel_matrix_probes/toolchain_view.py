@@ -23,7 +23,8 @@ from kernel_matrix.report.toolchains import (
     Toolchains,
 )
 from kernel_matrix.store.record import Record, is_probe_record
-from kernel_matrix_probes.attempts import Attempt, kept_sweeps, read
+from kernel_matrix_probes.attempts import Attempt, Sweep, kept_sweeps, read
+from kernel_matrix_probes.changes import changes, warnings
 from kernel_matrix_probes.expected import VERDICTS, Judged, judge_all
 from kernel_matrix_probes.probe import Probe, load_probes
 from kernel_matrix_probes.probe_toolchains import environments
@@ -45,13 +46,21 @@ def toolchain_view(project: Project, records: Sequence[Record]) -> Toolchains:
     probes = load_probes(project.root / package.probes)
     expected = list(environments(project.matrix))
     judged = judge_all(probes, [record for record in records if is_probe_record(record)], expected)
-    folder = project.root / package.sweeps if package.sweeps else None
+    sweeps = {path: read(path) for path in _files(project)}
     return Toolchains(
         headline=_headline(judged, expected),
         changed=tuple(f"{one.toolchain}: {one.probe.id}" for one in judged if one.verdict == "changed"),
         families=tuple(_families(probes, judged, project.rules)),
-        sweeps=tuple(_sweep(project, path, probes) for path in kept_sweeps(folder)),
+        warnings=warnings(project.matrix, project.root, [*sweeps.values()]),
+        sweeps=tuple(_sweep(project, path, sweep, probes) for path, sweep in sweeps.items()),
     )
+
+
+def _files(project: Project) -> list[Path]:
+    """Return the files of this machine's sweeps, and those that the package keeps and that were not made anew."""
+    folder = project.matrix.package.sweeps
+    files = [*kept_sweeps(project.root / folder if folder else None), *kept_sweeps(project.build / "sweeps")]
+    return [*{path.stem: path for path in files}.values()]
 
 
 def _headline(judged: Sequence[Judged], expected: Sequence[str]) -> str:
@@ -103,8 +112,7 @@ def _verdict(one: Judged, rules: tuple[Rule, ...]) -> ProbeVerdict:
     return ProbeVerdict(verdict=one.verdict, reason=one.reason, error=record.message, diagnosis=cause)
 
 
-def _sweep(project: Project, path: Path, probes: Sequence[Probe]) -> SweepView:
-    sweep = read(path)
+def _sweep(project: Project, path: Path, sweep: Sweep, probes: Sequence[Probe]) -> SweepView:
     attempts = sorted(sweep.attempts, key=_by_versions)
     questions = {probe.id: probe.asks for probe in probes}
     asked = dict.fromkeys(name for attempt in attempts for name in attempt.probes)
@@ -114,6 +122,7 @@ def _sweep(project: Project, path: Path, probes: Sequence[Probe]) -> SweepView:
         created=sweep.created,
         case=sweep.case or "",
         attempts=tuple(_version(project, sweep.package, attempt) for attempt in attempts),
+        changes=changes(attempts),
         grid=_grid(attempts),
         probes=tuple(Asked(id=name, asks=questions.get(name, name)) for name in asked),
     )
@@ -139,7 +148,7 @@ def _version(project: Project, package: str, attempt: Attempt) -> SweptVersion:
         lock=attempt.lock,
         counts={verdict: counts[verdict] for verdict in reversed(VERDICTS) if counts[verdict]},
         probes=attempt.probes,
-        op=attempt.op,
+        cases=attempt.cases,
     )
 
 

@@ -1,24 +1,35 @@
-"""Try one version of a package in an environment of its own: resolve, install, import, probe, and run a cell."""
+"""Try one version of a package in an environment of its own: resolve, install, import, probe, and run cases."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
+from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
+
+from packaging.utils import canonicalize_name
 
 from kernel_matrix import judging, pipeline
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.config.selection import Selection
 from kernel_matrix.doctor.environment import examine, process
-from kernel_matrix.pipeline import Project, Selected
-from kernel_matrix.report.toolchains import SweptOp, SweptProbe
+from kernel_matrix.pipeline import Project
+from kernel_matrix.report.toolchains import SweptCase, SweptProbe
+from kernel_matrix.results.judged import Judged
+from kernel_matrix.results.noise import ratios
+from kernel_matrix.results.states import Verdict
 from kernel_matrix.run.environments.venv import uv
 from kernel_matrix.run.executors import InstallError, Interpreter
 from kernel_matrix.run.settings import Settings
 from kernel_matrix.run.supervise import death
+from kernel_matrix.store.record import Sample, versions_of
 from kernel_matrix_probes.attempts import Attempt, Stage
+from kernel_matrix_probes.changes import FIGURES
 from kernel_matrix_probes.expected import judge_all
+from kernel_matrix_probes.names import by_name
 from kernel_matrix_probes.probe_toolchains import interpreter_of
 from kernel_matrix_probes.probing import last_exception, run_probes
 from kernel_matrix_probes.subject import Subject
@@ -70,17 +81,46 @@ def try_version(subject: Subject, version: str, pins: Mapping[str, str]) -> Atte
         return _stopped(attempt, "install", subject.portable(str(error)))
     finally:
         if subject.discard:
-            for environment in (subject.folder / "envs").glob(f"{lock.stem}-cpu-*"):
+            for environment in (subject.folder / "envs").glob(f"{lock.stem}-[cg]pu-*"):
                 shutil.rmtree(environment, ignore_errors=True)
+
+
+def of_results(subject: Subject, folder: Path) -> Attempt:
+    """Return the results of a folder as an attempt of the version that they say, with the cases that came back.
+
+    Raises:
+        UserError: they are of no version, or of several.
+    """
+    assert subject.toolchain
+    selected = pipeline.select(subject.project, Selection(toolchains=(subject.toolchain,), cases=subject.cases))
+    with judging.judged(subject.project, selected.part, [folder]) as judged:
+        cases, records = _cases_of(judged), [one.record for one in judged.verdicts() if one.record]
+    found = [versions_of(record.job) for record in records]
+    numbers = {by_name(versions).get(canonicalize_name(subject.package), "none") for versions in found}
+    if len(numbers) != 1 or "none" in numbers:
+        named = ", ".join(sorted(numbers)) or "none"
+        raise UserError(
+            f"{folder}: the results of {subject.toolchain} must be of one version of {subject.package}: {named}."
+        )
+    versions = found[0]
+    lock = tuple(f"{name}=={version}" for name, version in sorted(versions.items()))
+    tried = {one.case: cases[one.case] for one in records if one.case in cases}
+    return Attempt(version=numbers.pop(), versions=versions, lock=lock, cases=tried).with_stop()
 
 
 def _resolve(subject: Subject, version: str, pins: Mapping[str, str], source: Path) -> str:
     """Return a lock of this version, the pins, and the companions; the rest is what the installer picks.
 
-    It leaves a version that the file to be written has already, unless another version is needed.
+    It leaves a version that the file to be written has already, unless another version is needed. Where versions are an
+    axis, all that the toolchain's locks ask for stays if it can.
     """
-    stay = subject.companions([*pins])
-    wanted = {subject.package: version, **pins, **stay}
+    with suppress(InstallError):
+        if subject.is_axis:
+            return _compiled(subject, {**subject.asked([*pins]), subject.package: version, **pins}, pins, source)
+    return _compiled(subject, {subject.package: version, **pins, **subject.companions([*pins])}, pins, source)
+
+
+def _compiled(subject: Subject, wanted: Mapping[str, str], pins: Mapping[str, str], source: Path) -> str:
     source.write_text("".join(f"{name}=={value}\n" for name, value in wanted.items()), encoding="utf-8")
     text = source.with_suffix(".resolved")
     kept = subject.preferred([*pins]) if subject.keeps_the_rest else {}
@@ -95,6 +135,7 @@ def _try_environment(subject: Subject, attempt: Attempt, label: str, lock: Path,
     with tempfile.TemporaryDirectory(prefix="sweep-") as scratch:
         versions = dict(sorted(examine(interpreter, Path(scratch)).versions.items()))
         status, output, _ = process(interpreter, ["-c", IMPORT, subject.package], {}, Path(scratch), seconds=180)
+    packages = next((subject.folder / "envs").glob(f"{lock.stem}-[cg]pu-*/lib/python*/site-packages"))
     subject.say(f"{label}: {'imports' if status == 0 else 'does not import'}")
     # Where the import fails, all other probes fail alike and show nothing more.
     probes = [probe for probe in subject.probes if status == 0 or probe.path.stem == "imports"]
@@ -114,45 +155,47 @@ def _try_environment(subject: Subject, attempt: Attempt, label: str, lock: Path,
         output = subject.portable(output)
         message = last_exception(output) or ("no end after 180 s" if status is None else death(status, "import"))
         return attempt.model_copy(update={"stopped": "import", "message": message, "detail": output[-3000:]})
-    if subject.case:
-        op = _run_case(subject, subject.case, label, lock)
-        attempt = attempt.model_copy(update={"op": op})
-        subject.say(f"{label}: {subject.case}: {op.state}")
+    if subject.cases:
+        attempt = attempt.model_copy(update={"cases": _run_cases(subject, label, lock, packages)})
+        states = Counter(case.state for case in attempt.cases.values())
+        subject.say(f"{label}: {', '.join(f'{count} {state}' for state, count in states.items())}")
     return attempt.with_stop()
 
 
-def _run_case(subject: Subject, identity: str, label: str, lock: Path) -> SweptOp:
-    """Run the chosen case or cell through the pipeline, in the environment of the attempt."""
-    assert subject.toolchain  # make_subject refuses a case without one
-    toolchains = {**subject.project.matrix.toolchains, subject.toolchain: subject.toolchain_with(lock)}
-    matrix = subject.project.matrix.model_copy(update={"toolchains": toolchains})
+def _run_cases(subject: Subject, label: str, lock: Path, packages: Path) -> dict[str, SweptCase]:
+    """Run the chosen cases through the pipeline, in the environment of the attempt."""
+    assert subject.toolchain  # there are no cases without one
     build = subject.folder / "attempts" / label
-    project = Project(matrix, subject.project.root, build)
-    planned = pipeline.plan(project, "full")
-    jobs = tuple(
-        replace(job, cases=cases)
-        for job in planned.jobs
-        if (cases := tuple(case for case in job.cases if identity in (case.id, case.cell.id)))
-    )
-    if not jobs:
-        raise UserError(f"--case {identity}: the full plan has no such case or cell.")
-    from kernel_matrix.report.cells import Sources  # DuckDB takes long to import
-
+    project = Project(subject.matrix_with(lock, packages), subject.project.root, build)
+    selected = pipeline.select(project, Selection(toolchains=(subject.toolchain,), cases=subject.cases))
     shutil.rmtree(build, ignore_errors=True)
     build.mkdir(parents=True)
     (build / "envs").symlink_to(subject.folder / "envs")
     settings = Settings(project.root, build, "venv")
-    selected = Selected(planned, jobs)
     files = pipeline.run_selected(project, selected, subject.machine, settings, Silent())
     with judging.judged(project, selected.part, files) as judged:
-        cell = Sources(project.matrix, judged, project.rules).cells[0]
-    return SweptOp(
-        case=identity,
-        state=cell.state,
-        evidence=cell.evidence,
-        cases=", ".join(f"{count} {state}" for state, count in cell.cases.items()),
-        stage=cell.stage,
-        reason=cell.reason.splitlines()[0][:500] if cell.reason else "",
+        return _cases_of(judged)
+
+
+def _cases_of(judged: Judged) -> dict[str, SweptCase]:
+    samples = {case.id: record.samples for case, record in judged.sampled()}
+    return {one.case.id: _swept(one, samples.get(one.case.id, {})) for one in judged.verdicts()}
+
+
+def _swept(verdict: Verdict, samples: Mapping[str, Sample]) -> SweptCase:
+    """Return the result of a case as a sweep keeps it."""
+    record, figures = verdict.record, dict[str, float]()
+    if record:
+        figures = {name: value for name in FIGURES if (value := record.metrics.get(f"artifact.{name}")) is not None}
+        figures |= [("noise", float(f"{ratio:.4g}")) for ratio in ratios(record).values()][:1]
+    outputs = "".join(f"{name} {sample.sha256}\n" for name, sample in sorted(samples.items()))
+    return SweptCase(
+        state=verdict.state,
+        evidence=verdict.evidence,
+        stage=record.stage if record else "",
+        reason=verdict.reason.splitlines()[0][:500] if verdict.reason else "",
+        bits=sha256(outputs.encode()).hexdigest()[:16] if outputs else "",
+        figures=figures,
     )
 
 

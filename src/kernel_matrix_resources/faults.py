@@ -18,7 +18,6 @@ from kernel_matrix_resources.section import Resource
 
 def faults(matrix: Matrix, root: Path, full: Plan) -> Iterator[Fault]:
     """Yield the faults of all entries."""
-    facts = [facts_of(case) for case in full.cases]
     for index, given in enumerate(matrix.resources):
         try:
             entry = Resource.model_validate(given)
@@ -27,7 +26,7 @@ def faults(matrix: Matrix, root: Path, full: Plan) -> Iterator[Fault]:
             continue
         unknown = list(where(matrix, ("resources", index, "where"), entry.where))
         yield from unknown
-        if not unknown and not any(has_values(one, entry.where) for one in facts):
+        if not unknown and not any(has_values(facts_of(case), entry.where) for case in full.cases):
             yield ("resources", index, "where"), "no case has these values together. Correct them, or take it out."
         if entry.last and not any((root / entry.last).rglob("cases/*.parquet")):
             text = f"the folder '{entry.last}' has no tables of results. Correct the path."

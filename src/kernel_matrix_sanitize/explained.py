@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
+from pydantic import BaseModel, ConfigDict, Field
 
-from kernel_matrix.base.errors import UserError
 from kernel_matrix.pipeline import Project
+from kernel_matrix.report import checks
 
 FILE = "sanitize.yaml"
 
@@ -37,12 +34,4 @@ def explanations(project: Project) -> tuple[Explanation, ...]:
     Raises:
         UserError: the file cannot be used.
     """
-    folder = project.matrix.package.probes
-    file = project.root / folder / FILE if folder else Path(FILE)
-    if not folder or not file.exists():
-        return ()
-    try:
-        entries = YAML(typ="safe").load(file.read_text(encoding="utf-8"))
-        return tuple(map(Explanation.model_validate, entries))
-    except (OSError, UnicodeDecodeError, YAMLError, TypeError, ValidationError) as error:
-        raise UserError(f"{file}: {' '.join(str(error).split())}") from None
+    return checks.explanations(project.root, project.matrix.package.probes, FILE, Explanation)

@@ -83,20 +83,13 @@ def version(path: str) -> str:
 
 def watcher(path: str, name: str) -> str:
     """Return what a job is told of the program that watches its kernels' process (JSON)."""
-    tool = TOOLS[name]
-    command = [
-        path,
-        "--tool",
-        name,
-        "--target-processes",
-        "all",
-        "--log-file",
-        "{log}",
-        "--print-limit",
-        "50",
-        *tool.options,
-    ]
-    return json.dumps({"command": command, "finding": _begins(name)})
+    return json.dumps({"command": command(path, name, "{log}"), "finding": _begins(name)})
+
+
+def command(path: str, name: str, log: str) -> list[str]:
+    """Return the words that stand before the command of what a tool watches."""
+    options = ("--target-processes", "all", "--log-file", log, "--print-limit", "50")
+    return [path, "--tool", name, *options, *TOOLS[name].options]
 
 
 def _begins(name: str) -> str:
@@ -111,6 +104,12 @@ def findings(name: str, detail: str) -> list[str]:
     texts = re.split(rf"(?m)(?={_begins(name)})", detail)
     firsts = {(place(text).kernel, text.partition("\n")[0]): text.rstrip("= \n") for text in reversed(texts) if text}
     return list(reversed(firsts.values()))
+
+
+def findings_in(name: str, log: str) -> list[str]:
+    """Return the findings in all that a tool wrote, one for each kernel and kind."""
+    first = re.search(_begins(name), log, re.MULTILINE)
+    return findings(name, log[first.start() :]) if first else []
 
 
 def place(detail: str) -> Place:

@@ -9,8 +9,9 @@
 Of such a block only the streams that enter it and the output of each wrapped layer are kept. In the backward the
 kernels compute the streams, the layers' inputs and the coefficients again, from the block's input on; the wrapped
 layers do not run again. Gradients are equal to the bit, as the same kernels compute the same numbers. A block of L
-layers saves L - 1 times the streams and L times a layer's input. Its backward holds the streams of the whole block at
-once, so a network is best cut into blocks of some layers each.
+layers saves L - 1 times the streams and L times a layer's input. When its backward begins it computes the streams of
+the whole block, and gives those of a layer back when that layer's backward is done. So a network is best cut into
+blocks of some layers each.
 """
 
 from __future__ import annotations
@@ -93,8 +94,10 @@ class Block:
             step.count += 1
         entry = self._known.get(_address(tensor))
         if entry is not None and entry[3] != "out" and (tensor._version, tensor.dtype) == (entry[1], entry[0].dtype):
+            entry[2].asked.add(entry[3])
             return Note(entry[2], entry[3], tensor.size(), tensor.stride(), tensor.storage_offset())
         if self._reading and step is not None and not isinstance(tensor, torch.nn.Parameter):
+            step.left.add(index)
             return Note(step, index)
         return tensor
 
@@ -138,14 +141,29 @@ class Step:
             ]
         ]
         self._tensors: dict[str | int, torch.Tensor] = {}
+        self._given: set[int] = set()
         self.count = 0  # of the tensors that the operators kept themselves
+        self.left: set[int] = set()  # those of them that nobody else has
+        self.asked = {"x", "h_post", "h_res"}  # the names of those that somebody keeps, or that give the next streams
 
     def keep(self, y: torch.Tensor) -> None:
         """Keep the layer's output."""
         self._y = y.detach()
         self._versions.append(("the layer's output", self._y, self._y._version))
 
-    def tensors(self) -> Mapping[str | int, torch.Tensor]:
+    def tensor(self, name: str | int) -> torch.Tensor:
+        """Return a tensor of this step.
+
+        The gradient of the read is the last to come. When it has its tensors the step gives all of them back.
+        """
+        tensor = self._computed()[name]
+        if isinstance(name, int):
+            self._given.add(name)
+            if self._given == self.left:
+                self._given, self._tensors = set(), {}
+        return tensor
+
+    def _computed(self) -> Mapping[str | int, torch.Tensor]:
         """Return the tensors of this step, after those of the steps before it, which its input needs."""
         missing: list[Step] = []
         step: Step | None = self
@@ -170,8 +188,8 @@ class Step:
                 "ran again; what requires gradients was changed in between"
             )
         self._tensors = dict(enumerate(kept))
-        self._tensors["x"] = x.detach()
-        self._tensors.update(zip(("h_in", "h_post", "h_res"), (output.detach() for output in outputs), strict=True))
+        named = {"x": x, **outputs._asdict()}
+        self._tensors.update({name: named[name].detach() for name in self.asked})
 
     def _out(self) -> torch.Tensor:
         x, h_post, h_res = (self._tensors[name] for name in ("x", "h_post", "h_res"))
@@ -183,7 +201,7 @@ def _unpack(packed: Any) -> torch.Tensor:
     """Return the tensor itself, or what is computed again in its place."""
     if not isinstance(packed, Note):
         return packed
-    tensor = packed.step.tensors()[packed.name]
+    tensor = packed.step.tensor(packed.name)
     if packed.size is None:
         return tensor
     return tensor.as_strided(packed.size, packed.stride, packed.offset)

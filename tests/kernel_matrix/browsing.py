@@ -268,10 +268,12 @@ def toolchains():
     """Return what probes and sweeps would show."""
     from kernel_matrix.report.toolchains import (
         Cause,
+        Change,
         Family,
         ProbeLine,
         ProbeVerdict,
         SweepView,
+        SweptCase,
         SweptProbe,
         SweptVersion,
         Toolchains,
@@ -283,12 +285,18 @@ def toolchains():
     probe = ProbeLine(id="family/limit", asks="Does it hold what it promises?", means="", met="", truth="", link="",
                       needs=(), verdicts={"triton-3.6": verdict, "tvm-0.27": works})  # fmt: skip
     swept = SweptVersion(version="1.0", pins="", picked="", stopped="", message="", cause="", remedy="",
-                         lock=("numpy==1.0",), counts={"works": 1}, op=None,
+                         lock=("numpy==1.0",), counts={"works": 1}, cases={},
                          probes={"family/limit": SweptProbe(verdict="works", outcome="pass")})  # fmt: skip
-    sweep = SweepView(title="numpy", package="numpy", created="2026-01-01T00:00:00Z", case="", attempts=(swept,),
-                      grid=None, probes=())  # fmt: skip
+    later = [swept.model_copy(update={"version": version, "cases": {"here/case": SweptCase(state="compiled", figures={
+             "registers": registers, "spill_bytes": 0, "shared_bytes": 64})}})
+             for version, registers in (("2.0", 96), ("3.0", 104))]  # fmt: skip
+    change = Change(version="3.0", before="2.0", what="registers", cases={"here/case": ("96", "104")})
+    sweep = SweepView(title="numpy", package="numpy", created="2026-01-01T00:00:00Z", case="", attempts=(swept, *later),
+                      changes=(change,), grid=None, probes=())  # fmt: skip
     family = Family(name="family", toolchains=("triton-3.6", "tvm-0.27"), probes=(probe,))
-    return Toolchains(headline="Of 1 probes in toolchains 1 work.", families=(family,), sweeps=(sweep,))
+    warning = "numpy 3.0 will break 1 of 1 cases of triton-3.6 that were tried, since 3.0"
+    return Toolchains(headline="Of 1 probes in toolchains 1 work.", families=(family,), sweeps=(sweep,),
+                      warnings=(warning,))  # fmt: skip
 
 
 @pytest.fixture(scope="session")

@@ -369,6 +369,11 @@ def test_the_shapes_are_those_of_the_kind_of_device(matrix):
     assert {(case.axes["tokens"], case.axes["hidden"]) for case in of_gpu if "hidden" in case.axes} == {
         *((2048, 1280), (4096, 2560), (8192, 4096), (8192, 7168))
     }
+    place = places_of(matrix, machine)[1]
+    few = {(case.axes["tokens"], case.axes.get("hidden")) for case in cases_at(matrix, place, shapes="decode")}
+    assert few >= {(1, 4096), (128, 7168)}
+    with pytest.raises(UserError, match="There are: decode"):
+        cases_at(matrix, place, shapes="prefill")
     directions = {(case.op, case.direction) for case in of_gpu}
     assert {(op, d) for op, spec in matrix.ops.items() for d in spec.directions} < directions
     assert ("layer", "step") in directions

@@ -38,7 +38,7 @@ WITHOUT_MATRIX = {
 }
 NEEDED = {
     "shell": ["cuda"], "ci bundle": ["--wheels", "wheels"], "ci image": ["--platform", "x"],
-    "ci jobs": ["--plan", "plan.json", "--write", "jobs.json"],
+    "ci flaky": ["history"], "ci jobs": ["--plan", "plan.json", "--write", "jobs.json"],
     "diff": ["before", "now"], "repro": ["a/b/c/d.forward"],
     "compare": ["a/b/c/d.forward", "e/b/c/d.forward"], "toolchains sweep": ["own", "--versions", "1.."],
     "query": ["SELECT 1"], "ci take-junit": ["--platform", "a", "--toolchain", "b", "c.xml"],

@@ -20,6 +20,7 @@ BESIDE = {
     "launches": ("launches", "--help"),
     "bench": ("bench", "--help"),
     "calibrate": ("calibrate", "--help"),
+    "caches": ("caches", "--help"),
     "fuzz": ("fuzz", "--help"),
     "sanitize": ("sanitize", "--help"),
     "probes": ("toolchains", "probe", "--help"),
@@ -128,7 +129,7 @@ def test_the_extras_of_the_harness_name_the_distributions_beside_it():
         assert extras[name] == [f"{own['name']}=={own['version']}"]
         assert f"kernel-matrix=={project['version']}" in own["dependencies"]
     assert extras["all"] == [
-        "kernel-matrix[adopt,ci,containers,launches,probes,bench,calibrate,fuzz,sanitize,serve,send,resources,trends]"
+        "kernel-matrix[adopt,ci,containers,launches,probes,bench,caches,calibrate,fuzz,sanitize,serve,send,resources,trends]"
     ]
     assert set(plugins.EXTRAS.values()) == {*BESIDE}
 

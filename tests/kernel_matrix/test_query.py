@@ -432,12 +432,12 @@ def both(clickhouse, query: str, folder: Path) -> tuple[list[list[object]], list
     return [[comparable(v) for v in row] for row in ours.rows], [[comparable(v) for v in row] for row in other]
 
 
-def test_the_page_has_twelve_queries():
-    assert len(documented()) == 12
+def test_the_page_has_thirteen_queries():
+    assert len(documented()) == 13
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", range(12))
+@pytest.mark.parametrize("number", range(13))
 def test_a_documented_query_has_the_same_answer_in_clickhouse(clickhouse, number):
     query = documented()[number]
     if not number:

@@ -123,6 +123,7 @@ def test_the_core_imports_no_distribution_beside_it():
             *(
                 "adopt",
                 "bench",
+                "caches",
                 "calibrate",
                 "ci",
                 "containers",

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from conftest import Doubles, harness
 
-from kernel_matrix import pipeline
+from kernel_matrix import pipeline, plugins
 from kernel_matrix.matrix.toolchains import checks_of
-from kernel_matrix.report.checks import Check, write
+from kernel_matrix.report.checks import Check, read, write
 from kernel_matrix.run.progress import Lines
 from kernel_matrix.run.settings import Settings
 from kernel_matrix.vendors.machine import detect
@@ -33,6 +33,16 @@ Path(log).write_text("========= COMPUTE-SANITIZER\\n" + ("" if marker.exists() e
 marker.touch()
 at = next(k for k, word in enumerate(sys.argv) if word == {python!r})
 sys.exit(subprocess.run(sys.argv[at:], close_fds=False).returncode)
+"""
+# In its place before any program: it writes a log, and runs the program.
+WRITES_A_LOG = """#!{python}
+import subprocess, sys
+if sys.argv[1:] == ["--version"]:
+    sys.exit(print("Version 2025.3.1.0 (build 36398880)"))
+with open(sys.argv[sys.argv.index("--log-file") + 1], "w") as file:
+    file.write({log!r})
+at = next(k for k, word in enumerate(sys.argv) if word.rpartition("/")[2] == "python")
+sys.exit(subprocess.run(sys.argv[at:]).returncode)
 """
 # A suite may ask whether other processes work while the kernel does. The sanitizer's are none of these.
 ASKS_FOR_CHILDREN = """\
@@ -84,6 +94,57 @@ def test_a_finding_that_the_package_explains_is_shown_and_not_red(here: Doubles,
     assert not found.is_red
     assert "2 clean, 1 explained" in text
     assert "explained: The read is of padding." in text
+
+
+PROGRAM_LOG = f"""========= COMPUTE-SANITIZER
+{FINDING}========= ERROR SUMMARY: 1 error
+"""
+
+
+def launches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: str, *words: str):
+    """Run a program under memcheck, in whose place something writes a log and then runs the program."""
+    program = tmp_path / "bin" / tools.PROGRAM
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(WRITES_A_LOG.format(python=sys.executable, log=log))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+    return harness("launches", "--build", str(tmp_path / "build"), "--sanitize", "memcheck", "--", *words)
+
+
+def test_the_findings_of_any_program_have_kernel_and_line(tmp_path: Path, monkeypatch):
+    done = launches(tmp_path, monkeypatch, PROGRAM_LOG, "python", "-c", "pass")
+    assert done.returncode == 1, done.stderr
+    assert "double_it(const float *, float *, int), double.cu:20" in done.stdout
+    page = (tmp_path / "build" / "launches" / "sanitized.md").read_text()
+    assert "| memcheck | `double_it(const float *, float *, int)` | double.cu:20 | Invalid __global__ read" in page
+    [check] = read(tmp_path / "build" / "launches" / "checks")
+    assert [(one.line, one.case) for one in check.findings] == [("double.cu:20", "python -c pass")]
+    assert check.unfinished == ()
+
+
+def test_a_program_without_findings_is_clean_only_if_it_was_watched_to_its_end(tmp_path: Path, monkeypatch):
+    ended = "========= ERROR SUMMARY: 0 errors"
+    assert launches(tmp_path, monkeypatch, ended, "python", "-c", "pass").returncode == 0
+    fails = launches(tmp_path, monkeypatch, ended, "python", "-c", "exit(3)")
+    assert (fails.returncode, "it ended with status 3" in fails.stdout) == (1, True)
+    unwatched = launches(tmp_path, monkeypatch, "", "python", "-c", "pass")
+    assert (unwatched.returncode, "memcheck watched nothing" in unwatched.stdout) == (1, True)
+
+
+def test_what_a_program_lacks_is_one_sentence(tmp_path: Path, monkeypatch):
+    launch = ("launches", "--build", str(tmp_path), "--sanitize")
+    for words, text in {
+        (): "there is no program",
+        ("no-such-program",): "no-such-program: there is no such command",
+        ("python", "-c", "pass"): "pip install nvidia-cuda-sanitizer-api",
+    }.items():
+        done = harness(*launch, "--", *words)
+        assert (done.returncode, done.stderr.count("\n"), text in done.stderr) == (2, 1, True), done.stderr
+    done = harness(*launch, "memchek", "--", "python", "-c", "pass")
+    assert (done.returncode, "memcheck" in done.stderr) == (2, True)
+    monkeypatch.setattr(plugins, "part", lambda name: None)
+    done = harness(*launch, "--", "python", "-c", "pass")
+    assert (done.returncode, "kernel-matrix[sanitize]" in done.stderr) == (2, True)
 
 
 def test_what_is_lacking_is_one_sentence(here: Doubles, monkeypatch, tmp_path: Path):

@@ -16,7 +16,7 @@ from test_probes import make
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.pipeline import Project, load
-from kernel_matrix.report.toolchains import SweptOp, SweptProbe
+from kernel_matrix.report.toolchains import SweptCase, SweptProbe
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.vendor import Device
 from kernel_matrix_probes.attempts import Attempt, Sweep, keep, read
@@ -218,15 +218,15 @@ def test_a_cell_is_run_in_the_environment_of_each_version(doubles: Doubles):
     machine = Machine((Device("cpu", "test", ("any",)),))
     toolchain = toolchain_of(project.matrix, project.root, "numpy")
     cell = f"here/any/{toolchain}/double.forward"
-    subject = replace(make_subject(project, "numpy", machine, case=cell), say=lambda _: None)
+    subject = replace(make_subject(project, "numpy", machine, cases=[cell]), say=lambda _: None)
     assert subject.companions() == {"ml-dtypes": "0.6.0", "pytest": "9.2.0"}
     attempt = try_version(subject, "2.3.5", {})
     assert attempt.versions["numpy"] == "2.3.5"
-    assert attempt.op is not None, attempt.message
-    assert attempt.op.evidence
-    assert attempt.op.case == cell
+    assert attempt.worst, attempt.message
+    assert attempt.worst.evidence
+    assert {name.rpartition("/")[0] for name in attempt.cases} == {cell}
     with pytest.raises(UserError, match="must be a case or cell of"):
-        make_subject(project, "numpy", machine, case="here/any/other/double.forward")
+        make_subject(project, "numpy", machine, cases=["here/any/other/double.forward"])
 
 
 def attempt_at(version: str, outcome: str, **versions: str) -> Attempt:
@@ -259,7 +259,9 @@ def test_a_version_that_stopped_earlier_is_another_state():
     stopped = Attempt(version="1", stopped="import")
     assert state_of_probe("family/probe")(stopped) == "stopped at import"
     assert state_of_case(stopped) == "stopped at import"
-    assert state_of_case(Attempt(version="1", op=SweptOp(case="c", state="error", stage="lower"))) == "error in lower"
+    cases = {"a": SweptCase(state="pass"), "c": SweptCase(state="error", stage="lower")}
+    assert state_of_case(Attempt(version="1", cases=cases)) == "error in lower"
+    assert state_of_case(Attempt(version="1", cases=cases), "a") == "pass"
     assert differences({"a": "1", "b": "1"}, {"b": "2"}, "b") == {"a": ("1", "-")}
 
 

@@ -23,7 +23,7 @@ from kernel_matrix.vendors.machine import Machine
 from kernel_matrix_probes.toolchain_view import toolchain_view
 
 SWEEP = {
-    "schema_version": 2,
+    "schema_version": 3,
     "package": "numpy",
     "created": "2026-01-01T00:00:00Z",
     "case": None,
@@ -38,7 +38,7 @@ SWEEP = {
             "versions": {"numpy": "1.0"},
             "lock": ["numpy==1.0"],
             "probes": {},
-            "op": None,
+            "cases": {},
         }
     ],
 }

@@ -46,7 +46,7 @@ echo "$0$words" > "$2"
 def programs(tmp_path, monkeypatch):
     """Return a function that puts programs on a ``PATH`` that has nothing else but a shell's."""
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("MHC_CACHE_DIR", raising=False)
+    monkeypatch.setenv("MHC_CACHE_DIR", "")
     for function in (compilers.artifact, compilers._amd_gpus, compilers.identity):
         function.cache_clear()
 

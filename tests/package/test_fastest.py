@@ -45,6 +45,14 @@ def test_cpp_is_chosen_where_it_was_measured_to_be_faster(op, direction, hidden)
     assert kernel.choose(SPECS[op](4, hidden, torch.bfloat16), "sm_90") == "cpp"
 
 
+@pytest.mark.parametrize("op", ["mhc_pre", "mhc_head"])
+@pytest.mark.parametrize(("hidden", "most"), [(4096, 64), (7168, 256)])
+def test_a_read_of_few_tokens_is_triton_s(op, hidden, most):
+    kernel: Any = backends.load("fastest", op)
+    spec = SPECS[op](4, hidden, torch.bfloat16)
+    assert [kernel.choose(spec, "sm_90", tokens) for tokens in (1, most, most + 1)] == ["triton", "triton", "cpp"]
+
+
 @pytest.mark.parametrize(("op", "direction"), CHOSEN)
 @pytest.mark.parametrize(("streams", "hidden", "dtype", "target"), ELSEWHERE.values(), ids=ELSEWHERE)
 def test_triton_is_chosen_elsewhere(op, direction, streams, hidden, dtype, target):

@@ -12,7 +12,7 @@ from torch import nn
 import mhc
 from mhc.backends import load
 from mhc.functional import mhc_post, read_with_x
-from mhc.library import eager
+from mhc.library import eager, execution
 from mhc.ops import mhc_pre
 from spy import HIDDEN, TOKENS, N, mapping, tensor
 
@@ -87,6 +87,60 @@ def test_a_gradient_of_the_gradient_goes_through_what_was_handed_on():
     torch.testing.assert_close(*seconds, rtol=1e-5, atol=1e-5)
 
 
+class _Adding:
+    """The reference's kernel, as one that adds a gradient of x; ``overwritten`` notes whether in its memory."""
+
+    adds_to_first = True
+
+    def __init__(self, kernel):
+        self._kernel, self.overwritten = kernel, []
+
+    def run(self, inputs, out, target=None):
+        self.overwritten.append(inputs.overwritten)
+        added = inputs.added.clone()
+        self._kernel.run(mhc_pre.MhcPreBackwardInputs(*inputs), out)
+        out.x.add_(added)
+
+
+def _keep_as_output(handed, kept):
+    kept.append(handed)
+
+
+_KEEPERS = {
+    "nobody": (lambda handed, kept: None, True),
+    "a hook": (lambda handed, kept: handed.register_hook(lambda grad: kept.append(grad)), False),
+    "a view": (lambda handed, kept: handed.register_hook(lambda grad: kept.append(grad.view(-1))), False),
+    "its memory": (lambda handed, kept: handed.register_hook(lambda grad: kept.append(grad.detach())), False),
+    "a hook of the node": (lambda handed, kept: handed.grad_fn.register_prehook(lambda g: kept.append(g[0])), False),
+    "the caller": (_keep_as_output, False),
+}
+
+
+@pytest.mark.parametrize(("keep", "overwritten"), _KEEPERS.values(), ids=_KEEPERS)
+def test_a_gradient_that_somebody_keeps_is_not_written_over(keep, overwritten, monkeypatch):
+    """One that only autograd has is: the streams take their memory once on the way back."""
+    own, adding = execution.load, _Adding(load("reference", "mhc_pre", "backward"))
+    monkeypatch.setattr(
+        execution,
+        "load",
+        lambda backend, op, way="forward": adding if (op, way) == ("mhc_pre", "backward") else own(backend, op, way),
+    )
+    x, parameters = tensor(TOKENS, N, HIDDEN), [value.requires_grad_() for value in mapping(N * (N + 2), 3)]
+    gradients, kept = [], []
+    for keeping in (lambda handed, kept: None, keep):
+        handed, (h_in, h_post, h_res) = read_with_x(x, *parameters, iterations=3)
+        keeping(handed, kept)
+        out = mhc_post(handed, h_in / 2, h_post, h_res)
+        asked = [x, *parameters, *(value for value in kept if value.requires_grad)]
+        gradients.append(torch.autograd.grad(out.square().sum(), asked))
+    assert adding.overwritten == [True, overwritten]
+    assert all(torch.equal(one, other) for one, other in zip(*(grads[:5] for grads in gradients), strict=True))
+    # What was kept is what the write gave: h_resᵀ times the gradient of the new streams.
+    given = torch.einsum("...ij,...id->...jd", h_res, 2 * out).detach()
+    for value in [*gradients[1][5:], *(value for value in kept if not value.requires_grad)]:
+        torch.testing.assert_close(value.view_as(given), given)
+
+
 @interpreted
 @pytest.mark.filterwarnings("ignore:Conversion of an array with ndim > 0:DeprecationWarning")
 @pytest.mark.parametrize("streams", [1, 4, 5])
@@ -123,6 +177,11 @@ def test_every_variant_of_triton_adds_before_it_rounds(streams):
         without = mhc_pre.empty_grads(unasked)
         variant.run(mhc_pre.MhcPreAddingInputs.of(unasked, added), without)
         assert torch.equal(without.phi, alone.phi), name
+        inside = mhc_pre.MhcPreAddingInputs.of(inputs, added.clone(), overwritten=True)
+        written = mhc_pre.empty_grads(inside)
+        variant.run(inside, written)
+        assert written.x is inside.added
+        assert all(torch.equal(one, other) for one, other in zip(both, written, strict=True)), name
 
 
 @interpreted

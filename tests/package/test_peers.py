@@ -131,6 +131,44 @@ def mhc_pre(x, fn, scale, base, *, norm_eps, post_mult_value, sinkhorn_repeat, s
     h_in, post, comb = Adding.apply(function, x, fn, scale, base)
     return h_in, (post, comb)
 '''
+ENGINE = """
+from doubles import balanced, mixes
+
+
+def mhc_fused_sinkhorn(H_res, n=4, recompute_hist=True, iters=20):
+    return balanced(H_res, iters, 0.0)
+
+
+def mhc_fused_expand_combine(f, bias, H_post, x, H_res, n):
+    return (f.float().unsqueeze(-1) * H_post.unsqueeze(-2) + x.float() @ H_res).bfloat16()
+
+
+def mhc_generate_mix_and_aggregate(x, phi, alpha, beta):
+    flat = x.float().flatten(-2)
+    constants = (1e-6, 0.0, 2.0)
+    pre, post, comb = mixes(flat @ phi.T, flat.square().sum(-1), flat.shape[-1], alpha, beta[0], *constants)
+    return (x.float() @ pre.unsqueeze(-1)).squeeze(-1).bfloat16(), post, balanced(comb, 20, 0.0)
+"""
+FLASHINFER = """
+from doubles import balanced, mixes, written
+
+
+def mhc_post(x, residual, post, comb):
+    return written(x, residual, post.unsqueeze(-1), comb)
+
+
+def mhc_pre_big_fuse(dots, squares, residual, scale, base, k, *, num_splits, sinkhorn_repeat, **constants):
+    if num_splits > 1:
+        assert len(dots) == num_splits
+        dots, squares = dots.sum(0), squares.sum(0)
+    eps, pre_eps, s_eps, post_scale = (
+        constants[name] for name in ("rms_eps", "mhc_pre_eps", "mhc_sinkhorn_eps", "mhc_post_mult_value")
+    )
+    assert s_eps > 0
+    pre, post, comb = mixes(dots, squares, k, scale, base, eps, pre_eps, post_scale)
+    h_in = (pre.unsqueeze(-1) * residual.float()).sum(-2).bfloat16()
+    return post.unsqueeze(-1), balanced(comb, sinkhorn_repeat, s_eps), h_in
+"""
 PROJECTION = """
 def tf32_hc_prenorm_gemm(a, b, d, s, num_splits):
     d.zero_()[0] = a.float() @ b.T
@@ -162,8 +200,12 @@ def bench(monkeypatch, tmp_path):
     both = {"tile_kernels__mhc": KERNELS, "tile_kernels__modeling__mhc__functional": FUNCTIONS}
     installed(tmp_path / "tilekernels-1", "tile_kernels", "1.0.0", **both)
     installed(tmp_path / "deepgemm", "sgl_deep_gemm", "0.1.5", deep_gemm=PROJECTION)
+    engine = {"doubles": KERNELS, "transformer_engine__pytorch__triton__mhc": ENGINE}
+    installed(tmp_path / "transformer-engine", "transformer_engine", "2.20.2", **engine)
+    installed(tmp_path / "flashinfer", "flashinfer_python", "0.7.2", doubles=KERNELS, flashinfer__mhc=FLASHINFER)
     yield importlib.import_module
-    for name in [name for name in sys.modules if name.split(".")[0] in ("tile_kernels", "deep_gemm")]:
+    doubles = ("tile_kernels", "deep_gemm", "transformer_engine", "flashinfer", "doubles")
+    for name in [name for name in sys.modules if name.split(".")[0] in doubles]:
         del sys.modules[name]
 
 
@@ -173,6 +215,10 @@ FUNCTIONS_OF = [
     *(("tilekernels_1", op, direction) for op in ("mhc_post", "sinkhorn", "read") for direction in BOTH),
     ("tilekernels_1", "layer", "step"),
     ("deepgemm", "read", "forward"),
+    *(("engine", op, direction) for op in ("mhc_post", "sinkhorn", "read") for direction in BOTH),
+    ("engine", "layer", "step"),
+    ("flashinfer_mhc", "mhc_post", "forward"),
+    ("flashinfer_mhc", "read", "forward"),
 ]
 
 
@@ -183,6 +229,22 @@ def subject(bench, op, direction, **axes):
 def distances(bench, library, of):
     make = bench(library).MAKERS[of.op, of.direction]
     return bench("calls").CallContender(of, make).distances()
+
+
+@pytest.mark.parametrize("processors", [1, 3])
+def test_a_read_of_flashinfer_has_as_many_parts_as_it_adds_up(bench, monkeypatch, processors):
+    monkeypatch.setattr(bench("deepgemm"), "_processors", lambda _: processors)
+    monkeypatch.setattr(bench("deepgemm"), "_COLUMNS", 64)
+    found = distances(bench, "flashinfer_mhc", subject(bench, "read", "forward"))
+    assert found["h_res"].error.rel_fro < 1e-5
+
+
+def test_a_switch_is_on_while_a_run_is_made(bench):
+    seen, calls = [], bench("calls")
+    made = calls.CallContender(None, lambda subject, place: calls.Call(lambda: seen.append("run"), lambda out: {}))
+    [run] = calls.switched(made, [seen.append]).runs(1)
+    run()
+    assert seen == [True, "run", False]
 
 
 @pytest.mark.parametrize(("library", "op", "direction"), FUNCTIONS_OF)
@@ -204,7 +266,7 @@ def test_sinkhorn_has_the_form_that_is_asked_for(bench, library, direction):
 
 
 def test_every_function_is_tested(bench):
-    names = ("tilekernels", "tilekernels_1", "deepgemm")
+    names = ("tilekernels", "tilekernels_1", "deepgemm", "engine", "flashinfer_mhc")
     assert {(name, *of) for name in names for of in bench(name).MAKERS} == set(FUNCTIONS_OF)
 
 
@@ -225,6 +287,8 @@ def test_both_versions_are_used_in_one_process(bench):
         "version.tilekernels": "2.1.0",
         "version.tilekernels-1": "1.0.0",
         "version.deepgemm": "0.1.5",
+        "version.transformer-engine": "2.20.2",
+        "version.flashinfer": "0.7.2",
     }
 
 

@@ -11,6 +11,7 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
 import mhc
+from mhc import recompute
 from mhc.library import execution
 from spy import Spy
 
@@ -115,6 +116,37 @@ def test_the_input_of_a_wrapped_layer_is_not_kept_either():
         kept[recomputed], out = kept_bytes(lambda r=recomputed, m=layers, s=x: forward(m, s, r))
         kept[recomputed] -= out.nbytes
     assert kept[True] == LAYERS * TOKENS * HIDDEN * 4  # the layers' outputs
+
+
+def test_the_streams_of_a_layer_are_given_back_when_its_backward_is_done():
+    """The backward of a layer has no more steps with tensors than there are layers before it."""
+    layers, x = stack(), streams()
+    steps, own = [], recompute.Step.__init__
+
+    def begin(step, *arguments):
+        own(step, *arguments)
+        steps.append(step)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recompute.Step, "__init__", begin)
+        out = forward(layers, x, recomputed=True)
+    holding = []
+    for layer in layers:
+        layer.alpha.register_hook(lambda _: holding.append(sum(bool(step._tensors) for step in steps)))
+    out.sum().backward()
+    assert holding == [3, 2, 1, 0]
+
+
+def test_the_input_of_a_wrapped_layer_that_keeps_none_is_not_held_again():
+    layers, x = stack(nn.Tanh), streams()
+    held = []
+    out = forward(layers, x, recomputed=True)
+    own = recompute.Step._compute
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recompute.Step, "_compute", lambda step: (own(step), held.append(set(step._tensors))))
+        out.sum().backward()
+    assert len(held) == LAYERS
+    assert all({"x", "h_post", "h_res"} <= names and "h_in" not in names for names in held)
 
 
 def test_memory_is_given_back_after_the_backward():

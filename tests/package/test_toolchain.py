@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import shutil
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -204,8 +206,35 @@ def test_code_is_made_where_the_folder_takes_no_file(monkeypatch, tmp_path):
     assert list((tmp_path / "full").iterdir()) == [], "no part is left"
 
 
-def test_without_a_folder_nothing_is_kept(monkeypatch):
+def test_a_thread_waits_for_what_another_one_makes(monkeypatch, tmp_path):
+    monkeypatch.setenv("MHC_CACHE_DIR", str(tmp_path))
+    make, began = Counting(), threading.Event()
+
+    def slowly():
+        began.set()
+        time.sleep(0.2)
+        return make()
+
+    first = threading.Thread(target=lambda: cache.cached(lambda: ["key"], slowly))
+    first.start()
+    began.wait()
+    assert cache.cached(lambda: ["key"], make)[1] == {"log": "call 1"}
+    first.join()
+    assert make.calls == 1
+
+
+def test_the_folder_is_the_user_s_where_none_is_named(monkeypatch, tmp_path):
     monkeypatch.delenv("MHC_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    cache.cached(lambda: ["key"], Counting())
+    assert len(list((tmp_path / "mhc").iterdir())) == 1
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "expanduser", lambda path: (_ for _ in ()).throw(RuntimeError("no home")))
+    assert cache.cached(lambda: ["key"], Counting())[1] == {"log": "call 1"}
+
+
+def test_without_a_folder_nothing_is_kept(monkeypatch):
+    monkeypatch.setenv("MHC_CACHE_DIR", "")
     make = Counting()
     for _ in range(2):
         cache.cached(lambda: pytest.fail("the key is not needed"), make)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +16,7 @@ from mhc.backends.variants import Variants, with_variants
 from mhc.ops.mhc_head import MhcHeadSpec
 from mhc.ops.mhc_post import MhcPostSpec
 from mhc.ops.mhc_post_pre import MhcPostPreSpec
-from mhc.ops.mhc_pre import MhcPreSpec
+from mhc.ops.mhc_pre import MhcPreInputs, MhcPreSpec, empty_outputs
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,7 @@ def test_a_rule_for_a_number_of_tokens_sees_each_call(tmp_path, kernels):
         """,
         kernels,
     )
-    assert [result(kernel, Inputs(torch.zeros(tokens, 2))) for tokens in (1, 3, 4, 7, 8, 9, 10)] == [
+    assert [result(kernel, Inputs(torch.zeros(tokens, 2, 2))) for tokens in (1, 3, 4, 7, 8, 9, 10)] == [
         2,
         2,
         1,
@@ -191,7 +192,7 @@ def test_a_choice_is_made_once_for_each_kind_of_inputs(tmp_path, kernels, monkey
     asked = kernels["second"].asked
     monkeypatch.setattr(kernel, "choose", lambda *arguments: pytest.fail("the choice was made again"))
     for tokens in (1, 2, 3):
-        assert result(kernel, Inputs(torch.zeros(tokens))) == 2
+        assert result(kernel, Inputs(torch.zeros(tokens, 2, 2))) == 2
     assert kernels["second"].asked == asked
 
 
@@ -300,6 +301,24 @@ def test_what_triton_chooses_for_the_read(target, hidden, streams, variant):
     assert "35 mixes" in overlapped.supports(MhcPreSpec(5, 64, torch.bfloat16, True), "sm_90")
     assert "40000 elements" in overlapped.supports(MhcPreSpec(4, 10000, torch.bfloat16, True), "sm_90")
     assert "bf16" in overlapped.supports(MhcPreSpec(4, 200, torch.float32, True), "sm_90")
+
+
+@pytest.mark.filterwarnings("ignore:Conversion of an array with ndim > 0:DeprecationWarning")
+def test_few_tokens_have_a_launch_less_and_the_same_bits():
+    """A token gives the same whatever else is in its batch, and so in either variant."""
+    pytest.importorskip("triton")
+    for op, spec in (("mhc_pre", MhcPreSpec), ("mhc_head", MhcHeadSpec), ("mhc_post_pre", MhcPostPreSpec)):
+        kernel = backends.load("triton", op)
+        choices = [kernel.choose(spec(4, 7168, torch.bfloat16, True), "sm_90", tokens) for tokens in (1, 256, 257)]
+        assert choices == ["few", "few", "overlapped"], op
+    if os.environ.get("TRITON_INTERPRET") != "1":
+        return
+    x, phi, bias = torch.randn(2, 4, 128), torch.randn(24, 4 * 128), torch.randn(24)
+    inputs = MhcPreInputs(x, phi, torch.ones(3), bias, torch.rand(4, 128))
+    outputs = [empty_outputs(inputs) for _ in range(2)]
+    for name, out in zip(("few", "overlapped"), outputs, strict=True):
+        backends.load("triton", "mhc_pre").variants[name].run(inputs, out)
+    assert all(map(torch.equal, *outputs))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Run kernels of the backend ``cute`` on a CPU: ``python cute_on_cpu.py``, in an environment with CuTe DSL.
 
-Each kernel is compiled to PTX, and that is run by ``ptx_on_cpu``. For every output of every operator a line tells the
+Each kernel is compiled to PTX, and that is run by ``ptx_emulator``. For every output of every operator a line tells the
 largest error against the reference, over the largest number of the output.
 """
 
@@ -9,17 +9,17 @@ from __future__ import annotations
 import functools
 import importlib
 import sys
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-import ptx_on_cpu
 import torch
 
 from mhc.backends import load
 from mhc.backends.cute import compiler, kernel
 from mhc.backends.cute.driver import Launch
+from ptx_emulator import Memory, Program
+
+_THREADS = 128  # of a block: the PTX does not say it
 
 CASES: dict[str, tuple[int, int, int, torch.dtype]] = {
     "expand": (3, 4, 200, torch.bfloat16),
@@ -30,17 +30,26 @@ CASES: dict[str, tuple[int, int, int, torch.dtype]] = {
 
 
 @functools.cache
-def library(program: compiler.Program) -> Any:
+def loaded(program: compiler.Program) -> Program:
     """Return the kernel for this CPU, out of the PTX for a GPU."""
     text, _ = compiler.compiled(program, "sm_90")
-    return ptx_on_cpu.compile_for_cpu(text, Path(tempfile.mkdtemp(prefix="mhc-")))
+    return Program(text)
 
 
 def run(launches: Sequence[Launch], device: torch.device, target: str | None) -> None:
     """Stand in for the launches by the driver."""
     for launch in launches:
-        arguments = [a.data_ptr() if isinstance(a, torch.Tensor) else 0 if a is None else a for a in launch.arguments]
-        ptx_on_cpu.launch(library(launch.program), launch.grid, arguments)
+        program = loaded(launch.program)
+        pairs = zip(program.kernel.parameters, launch.arguments, strict=True)
+        ran = program.launch(launch.grid, _THREADS, [argument(one.name, one.size, value) for one, value in pairs])
+        assert not ran.findings, [str(finding) for finding in ran.findings]
+
+
+def argument(name: str, size: int, value: torch.Tensor | int | None) -> Memory | bytes:
+    """Return an argument as the kernel gets it."""
+    if isinstance(value, torch.Tensor):
+        return Memory(name, value.data_ptr(), value.numel() * value.element_size())
+    return (value or 0).to_bytes(size, "little")
 
 
 def inputs_of(op: str, tokens: int, n: int, hidden: int, dtype: torch.dtype) -> tuple[Any, Any, Any]:

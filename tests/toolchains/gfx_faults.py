@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 from gfx_programs import normal
 
-from gfx_emulator.launch import Memory, Program
+from gfx_emulator import Memory, Program
 from gfx_emulator.triton_driver import FoundError, emulated
 
 TARGETS = ("gfx942", "gfx1100")

@@ -167,8 +167,9 @@ def unknown(target: str) -> dict[str, Any]:
 class Kept:
     """The launches that a program made, to repeat them with other code."""
 
-    def __init__(self) -> None:
-        self.launches: list[tuple[Program, tuple[int, ...], int, list[Any], int]] = []
+    def __init__(self, kind: Any = Program) -> None:
+        self.kind = kind
+        self.launches: list[tuple[Any, tuple[int, ...], int, list[Any], int]] = []
         self.arrays: list[Any] = []
 
     def copied(self, memory: Memory) -> Memory:
@@ -178,19 +179,19 @@ class Kept:
         return Memory.of(memory.name, array)
 
     def __enter__(self) -> Kept:
-        self._launch = Program.launch
+        self._launch = self.kind.launch
         kept = self.launches
 
-        def launch(program: Program, grid: Any, threads: int, arguments: Any, *, shared: int = 0, **rest: Any) -> Any:
+        def launch(program: Any, grid: Any, threads: int, arguments: Any, *, shared: int = 0, **rest: Any) -> Any:
             copies = [self.copied(one) if isinstance(one, Memory) else one for one in arguments]
             kept.append((program, tuple(grid), threads, copies, shared))
             return self._launch(program, grid, threads, arguments, shared=shared, **rest)
 
-        Program.launch = launch  # type: ignore[method-assign]
+        self.kind.launch = launch
         return self
 
     def __exit__(self, *_: object) -> None:
-        Program.launch = self._launch  # type: ignore[method-assign]
+        self.kind.launch = self._launch
 
 
 def mutants(target: str) -> dict[str, Any]:

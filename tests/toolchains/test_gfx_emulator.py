@@ -216,10 +216,10 @@ def test_the_interpreter_is_compiled_anew_where_the_kept_one_is_cut_short_or_non
     monkeypatch.setenv("CXX", str(compiler))
     monkeypatch.setenv(library.CACHE, str(cache))
     for _ in range(2):
-        file = library._file(tmp_path)
+        file = library._file(tmp_path, [library.SOURCES])
     assert (file.parent, (tmp_path / "runs").read_text()) == (cache, "x\n")
     os.truncate(file, 1)
-    assert library._file(tmp_path).read_text() == "so\n"
-    assert library._file(tmp_path) == file, "the new one is kept in the old one's place"
+    assert library._file(tmp_path, [library.SOURCES]).read_text() == "so\n"
+    assert library._file(tmp_path, [library.SOURCES]) == file, "the new one is kept in the old one's place"
     monkeypatch.setenv(library.CACHE, str(compiler / "below a file"))
-    assert library._file(tmp_path).read_text() == "so\n"
+    assert library._file(tmp_path, [library.SOURCES]).read_text() == "so\n"

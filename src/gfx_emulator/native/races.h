@@ -4,8 +4,9 @@
 #include <memory>
 #include <set>
 #include <unordered_map>
+#include <vector>
 
-#include "state.h"
+#include "regions.h"
 
 constexpr u64 kPageBytes = 4096, kMostPages = 1 << 13;  // of 100 KiB each: what lies behind these is not looked at
 

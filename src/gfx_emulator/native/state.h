@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "numbers.h"
+#include "regions.h"
 
 constexpr u32 kLanes = 64;
 constexpr u32 kVectorRegisters = 512;  // 256 of them are accumulators
@@ -39,21 +39,9 @@ struct Record {
   u32 is_sdwa, select[3], unused;  // select: of the two sources and of the destination; 6 is the whole register
 };
 
-struct Region {
-  u64 base, size;  // as the kernel sees it
-  char* memory;
-  u32 writable;
-};
-
 enum FindingKind : u32 {
   kReadOutside = 1, kWriteOutside, kNoWait, kRace, kLdsOutside, kUndefined, kUnknown, kWriteProtected,
   kRaceInMemory, kOverwritten
-};
-
-struct Finding {
-  u32 kind, record;
-  u64 first, second;
-  u32 wave, count;
 };
 
 struct Byte {  // what is known of one byte of LDS

@@ -48,7 +48,7 @@ class Cell:
         """Return the id, such as ``cuda/sm_90/compiler-1.2/op.forward``."""
         return f"{self.platform}/{self.target}/{self.toolchain}/{self.op}.{self.direction}"
 
-    @property
+    @cached_property
     def facts(self) -> dict[str, Scalar]:
         """The parts of the cell that ``where`` can name."""
         names = ("toolchain", "target", "platform", "op", "direction")

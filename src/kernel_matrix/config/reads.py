@@ -180,7 +180,7 @@ _UNREAD = {
     "": ("start", "ci", "expectations", "exclusions", "resources", "bench", "fuzz", "toolchains", "platforms", "ops"),
     "package": ("directions", "baseline", "probes", "rules", "sweeps", "checks", "distributions", "companions"),
     # The lock's content and the versions of an environment are held to the record itself.
-    "toolchain": ("requires", "ops"),
+    "toolchain": ("requires", "ops", "versions"),
     "platform": ("title", "runner", "targets", "machines", "toolchains"),
     "entry": ("targets", "ops", "cases", "quick", "needs"),
 }

@@ -123,7 +123,8 @@ def _state(section: str, index: int, rule: Rule, cases: tuple[Case, ...], versio
     if over_on(rule.until, today):
         reason = f"is over: it held until {last_day(rule.until)}"
         return RuleState(section, index, rule, cases, "over", reason, Edit(section, index))
-    over = {name for name in (case.cell.toolchain for case in cases) if over_with(rule.until, versions.get(name, {}))}
+    toolchains = {case.cell.toolchain for case in cases}
+    over = {name for name in toolchains if over_with(rule.until, versions.get(name, {}))}
     if over:
         ended = {case.id for case in cases if case.cell.toolchain in over}
         reason = f"is over: it held until {rule.until}, and the lock of {', '.join(sorted(over))} has that"

@@ -74,9 +74,9 @@ def write_dashboard(
     document = make_document.document(
         sources,
         earlier=earlier,
-        more_notes=(sample.note,) if sample else (),
         left_out=left_out,
-        toolchains=toolchain_view(project, judged.probes()),
+        toolchains=(view := toolchain_view(project, judged.probes())),
+        more_notes=(*((sample.note,) if sample else ()), *view.warnings),
         checks=checks_of(project),
         run_notes=notes,
     )

@@ -7,13 +7,17 @@ of the build folder, and a package may keep such files in the folder ``package.c
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.files import write_atomically
 
 FOLDER = "checks"  # of the build folder
+_Explanation = TypeVar("_Explanation", bound=BaseModel)
 
 
 class _Model(BaseModel):
@@ -68,16 +72,32 @@ def write(check: Check, build: Path, name: str = "") -> Path:
     return file
 
 
-def read(*folders: Path) -> tuple[Check, ...]:
-    """Return the checks of all files below some folders, the oldest first; a folder need not be there.
+def read(*folders: Path, name: str = "*") -> tuple[Check, ...]:
+    """Return the checks of all files of a name below some folders, the oldest first; a folder need not be there.
 
     Raises:
         UserError: a file has another form.
     """
     checks = []
-    for file in sorted(file for folder in folders for file in folder.rglob("*.json")):
+    for file in sorted(file for folder in folders for file in folder.rglob(f"{name}.json")):
         try:
             checks.append(Check.model_validate_json(file.read_bytes()))
         except (OSError, ValidationError) as error:
             raise UserError(f"{file}: it is no check's file: {' '.join(str(error).split())[:200]}") from None
     return tuple(sorted(checks, key=lambda check: check.when))
+
+
+def explanations(root: Path, probes: str | None, name: str, model: type[_Explanation]) -> tuple[_Explanation, ...]:
+    """Return the findings that somebody has explained, from a file in the folder of the package's probes, if any.
+
+    Raises:
+        UserError: the file cannot be used.
+    """
+    file = root / (probes or "") / name
+    if not probes or not file.exists():
+        return ()
+    try:
+        entries = YAML(typ="safe").load(file.read_text(encoding="utf-8"))
+        return tuple(map(model.model_validate, entries))
+    except (OSError, UnicodeDecodeError, YAMLError, TypeError, ValidationError) as error:
+        raise UserError(f"{file}: {' '.join(str(error).split())}") from None

@@ -60,15 +60,15 @@ class SweptProbe(_Model):
     reason: str = ""
 
 
-class SweptOp(_Model):
-    """The result of a case or cell in one attempt of a sweep."""
+class SweptCase(_Model):
+    """The result of a case in one attempt of a sweep."""
 
-    case: str
     state: str
     evidence: str = ""
-    cases: str = Field(default="", description="How many cases ended in which state.")
     stage: str = ""
     reason: str = ""
+    bits: str = Field(default="", description="A digest of its outputs; empty where nothing ran.")
+    figures: dict[str, float] = Field(default_factory=dict, description="What its code needs, and its noise ratio.")
 
 
 class SweptVersion(_Model):
@@ -84,7 +84,7 @@ class SweptVersion(_Model):
     lock: tuple[str, ...]
     counts: dict[str, int] = Field(description="Probes by verdict.")
     probes: dict[str, SweptProbe]
-    op: SweptOp | None
+    cases: dict[str, SweptCase]
 
 
 class Pair(_Model):
@@ -109,6 +109,15 @@ class Asked(_Model):
     asks: str
 
 
+class Change(_Model):
+    """The first version in which cases differ in one thing, and the version that was tried before it."""
+
+    version: str
+    before: str
+    what: str
+    cases: dict[str, tuple[str, str]] = Field(description="What each case was, and what it is.")
+
+
 class SweepView(_Model):
     """A kept sweep."""
 
@@ -117,6 +126,7 @@ class SweepView(_Model):
     created: str
     case: str
     attempts: tuple[SweptVersion, ...]
+    changes: tuple[Change, ...]
     grid: Grid | None
     probes: tuple[Asked, ...]
 
@@ -126,5 +136,6 @@ class Toolchains(_Model):
 
     headline: str = ""
     changed: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = Field(default=(), description="What newer releases will break, a sentence each.")
     families: tuple[Family, ...] = ()
     sweeps: tuple[SweepView, ...] = ()

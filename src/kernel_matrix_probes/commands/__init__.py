@@ -13,5 +13,7 @@ def add_subject_options(parser: argparse.ArgumentParser, *, needs_package: bool 
     number = None if needs_package else "?"
     parser.add_argument("package", nargs=number, help="the package whose versions are tried")
     parser.add_argument("--probe", action="append", help="only this probe (repeatable); all that apply by default")
-    parser.add_argument("--case", help="run this case or cell in each version, by its id")
+    parser.add_argument(
+        "--case", action="append", help="run this case or cell in each version; * stands for any text (repeatable)"
+    )
     parser.add_argument("--discard", action="store_true", help="delete each environment when it was tried")

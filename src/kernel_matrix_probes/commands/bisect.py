@@ -32,14 +32,14 @@ def main(options: argparse.Namespace) -> int:
         return _bisect_commits(options)
     if not (options.package and options.good and options.bad):
         raise UserError("name a package with --good and --bad versions of it, or --commits GOOD..BAD with --case.")
-    if bool(options.case) == bool(options.probe) or len(options.probe or ()) > 1:
+    if len([*(options.case or ()), *(options.probe or ())]) != 1:
         raise UserError("bisect follows one thing: name either one --probe or one --case.")
     subject = make_subject(
         load_project(options),
         options.package,
         detect(),
         probes=options.probe or (),
-        case=options.case,
+        cases=options.case or (),
         discard=options.discard,
     )
     versions = chosen(f"{options.good}..{options.bad}", published(options.package))
@@ -48,7 +48,7 @@ def main(options: argparse.Namespace) -> int:
     pins = dict(text.split("=", 1) for text in options.pin if "=" in text)
     state = state_of_case if options.case else state_of_probe(options.probe[0])
     point = bisect(versions, lambda version: try_version(subject, str(version), pins), state, options.package)
-    print(f"{options.package} {point.first_bad.version} changed {options.case or options.probe[0]}")
+    print(f"{options.package} {point.first_bad.version} changed {(options.case or options.probe)[0]}")
     print(f"  {point.last_good.version}: {point.old}")
     print(f"  {point.first_bad.version}: {point.new}")
     print(f"  tried {len(point.tried)} of {len(versions)} versions: {', '.join(point.tried)}")
@@ -59,14 +59,14 @@ def main(options: argparse.Namespace) -> int:
 
 def _bisect_commits(options: argparse.Namespace) -> int:
     good, dots, bad = options.commits.partition("..")
-    if not (good and dots and bad and options.case) or options.package or options.probe:
+    if not (good and dots and bad and len(options.case or ()) == 1) or options.package or options.probe:
         raise UserError("--commits GOOD..BAD follows one --case, and no package and no probe.")
-    project = load_project(options)
+    project, [case] = load_project(options), options.case
     build = project.apart("bisect").build
-    state = commits.state_of_case(project, options.case, detect(), options.executor, build)
+    state = commits.state_of_case(project, case, detect(), options.executor, build)
     found = commits.bisect_commits(project.root, build / "tree", good, bad, state)
     several = len(found.commits) > 1
-    print(f"{options.case}: {found.old} -> {found.new} in {'one of these commits' if several else 'this commit'}")
+    print(f"{case}: {found.old} -> {found.new} in {'one of these commits' if several else 'this commit'}")
     for commit in found.commits:
         print(f"  {commits.subject_of(project.root, commit)}")
     print(f"  tried {found.tried} commits")

@@ -10,7 +10,8 @@ decides::
     direction = "forward"             # left out: both
     target = ["sm_90", "sm_100"]      # patterns of fnmatch
     precision = "tf32"                # any field of the specialisation: a value, or a list of values
-    tokens = { least = 64 }           # and the number of tokens: least, most
+    tokens = { least = 64 }           # and the number of tokens, which the first tensor has before its last two
+                                      # dimensions: least, most
     variant = "tensor_cores"
 
 Where no rule holds, or the variant of the rule does not support the inputs, the default runs: it is right everywhere.
@@ -69,7 +70,7 @@ class Variants:
         self._default = next(iter(self.variants))
         self._counts = any(rule.tokens is not None for rule in rules)
         each = variants.values()
-        self.any_leading_dims = not self._counts and all(getattr(one, "any_leading_dims", False) for one in each)
+        self.any_leading_dims = all(getattr(one, "any_leading_dims", False) for one in each)
         self.adds_to_first = all(getattr(one, "adds_to_first", False) for one in each)
         self._of_device: dict[tuple[Any, ...], Variant] = {}
 
@@ -102,7 +103,7 @@ class Variants:
     def of_inputs(self, inputs: Any, target: str | None = None) -> Variant:
         """Return the variant that runs these inputs; the choice is made once for each kind of them."""
         first, spec = inputs[0], inputs.spec
-        tokens = first.shape[0] if self._counts else None
+        tokens = first.shape[:-2].numel() if self._counts else None
         key = (spec, first.device, tokens, target)
         variant = self._of_device.get(key)
         if variant is None:

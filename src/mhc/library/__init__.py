@@ -18,6 +18,8 @@
     ``DTensor``.
 ``execution``
     One run of one kernel.
+``ahead``
+    The other kernels of a layer, compiled while the first one runs.
 """
 
 from mhc.library.call import call, read

@@ -7,12 +7,13 @@ same as through ``torch.ops.mhc``.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from mhc.library import execution
+from mhc.library import ahead, execution
 from mhc.library.operators import MHC_PRE, SINKHORN, Operator
 
 Tensors = tuple[torch.Tensor | None, ...]
@@ -59,6 +60,8 @@ def read(tensors: Tensors, options: Options, sinkhorn_options: Options, backend:
     if torch.is_grad_enabled():
         for tensor in tensors:
             if tensor is not None and tensor.requires_grad:
+                sizes = (*x.shape[-2:], x.dtype, tensors[4] is not None)
+                ahead.compile_layer(backend, x.device, sizes, options, sinkhorn_options)
                 results = _apply_read(options, sinkhorn_options, backend, *tensors)
                 return results if x.requires_grad else (x, *results)
     (h_in, h_post, logits), _ = _forward(MHC_PRE, tensors, options, backend)
@@ -101,6 +104,7 @@ class _Read(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+        alone = len(grads) > 3 and grads[0] is not None and _references(grads) == _ALONE
         options, sinkhorn_options, backend = ctx.call
         saved, needs = ctx.saved_tensors, ctx.needs_input_grad[3:]
         logits, saved = saved[-1], saved[:-1]
@@ -112,7 +116,7 @@ class _Read(torch.autograd.Function):
         [to_logits] = _gradients(SINKHORN, (logits,), (to_h_res,), sinkhorn_options, (True,), backend)
         assert to_logits is not None
         incoming = (to_h_in, to_h_post, to_logits)
-        return (None, None, None, *_gradients(MHC_PRE, saved, incoming, options, needs, backend, handed))
+        return (None, None, None, *_gradients(MHC_PRE, saved, incoming, options, needs, backend, handed, alone))
 
 
 def _materialized(
@@ -126,6 +130,44 @@ def _materialized(
         torch.zeros_like(logits) if to_h_res is None else to_h_res,
     )
 
+
+def _references(grads: tuple[torch.Tensor | None, ...]) -> tuple[int, ...]:
+    """Return how many references the first gradient that a backward got has in Python, in C++, and to its memory."""
+    first = grads[0]
+    assert first is not None
+    memory = torch._C._storage_Use_Count(first.untyped_storage()._cdata)  # views, and what holds it for later
+    return sys.getrefcount(first), first._use_count(), memory
+
+
+class _Probe(torch.autograd.Function):
+    """Return its argument again; the second of two counts the references to the gradient that the first one made."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: torch.Tensor, counts: list[tuple[int, ...]]) -> torch.Tensor:
+        ctx.counts = counts
+        return tensor.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor, None]:
+        ctx.counts.append(_references(grads))
+        return torch.empty_like(grads[0]), None
+
+
+def _references_of_one_alone() -> tuple[int, ...] | None:
+    """Return the references of a gradient that nobody has but autograd and the backward that gets it.
+
+    How many they are depends on the versions of PyTorch and Python. One that cannot tell says None.
+    """
+    counts: list[tuple[int, ...]] = []
+    try:
+        with torch.inference_mode(False), torch.enable_grad():
+            _Probe.apply(_Probe.apply(torch.zeros((), device="cpu", requires_grad=True), counts), counts).backward()
+    except AttributeError:
+        return None
+    return counts[-1]
+
+
+_ALONE = _references_of_one_alone()
 
 # ``Function.apply`` without its own search for what ``takes`` has excluded: it takes as long as the rest.
 _apply = super(torch.autograd.Function, _Eager).apply
@@ -158,11 +200,13 @@ def _gradients(
     needs: tuple[bool, ...],
     backend: str,
     handed: torch.Tensor | None = None,
+    alone: bool = False,
 ) -> Sequence[torch.Tensor | None]:
     """Return the gradients of the forward's tensors in their shapes, None where one is not asked for.
 
     ``saved`` are these tensors and the outputs for the backward, nothing where the operator keeps no inputs. ``handed``
-    is added to the gradient of the first tensor: by the kernel where it can, else behind it.
+    is added to the gradient of the first tensor: by the kernel where it can, else behind it. Where it is ``alone``,
+    the kernel does that in its memory.
     """
     differentiable = torch.is_grad_enabled()  # create_graph: the gradient has a gradient
     shape = grads[0].shape
@@ -184,7 +228,7 @@ def _gradients(
         made = iter(getattr(torch.ops.mhc, f"{operator.name}_backward")(*values, backend))
         out: Sequence[torch.Tensor | None] = [next(made) if needed else None for needed in needs]
     else:
-        out = execution.backward(operator, values, backend, added if inside else None)
+        out = execution.backward(operator, values, backend, added if inside else None, overwritten=alone)
     if not whole:
         lead = shape[:dims]
         out = [

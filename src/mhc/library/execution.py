@@ -31,15 +31,22 @@ def forward(
 
 
 def backward(
-    operator: Operator, values: tuple[Any, ...], backend: str, added: torch.Tensor | None = None
+    operator: Operator,
+    values: tuple[Any, ...],
+    backend: str,
+    added: torch.Tensor | None = None,
+    *,
+    overwritten: bool = False,
 ) -> tuple[torch.Tensor | None, ...]:
     """Return the gradients, None where one is not asked for; ``values`` are those of the backward's schema.
 
-    ``added`` is added to the gradient of the first tensor, by a kernel that can (:func:`adds`).
+    ``added`` is added to the gradient of the first tensor, by a kernel that can (:func:`adds`); where ``overwritten``,
+    in its own memory.
     """
     inputs = operator.backward_inputs(*_ready(values))
     if added is not None:
-        inputs = MhcPreAddingInputs.of(inputs, *_ready((added,)))
+        [packed] = _ready((added,))
+        inputs = MhcPreAddingInputs.of(inputs, packed, overwritten=overwritten or packed is not added)
     out = operator.empty_grads(inputs)
     if inputs[0].numel():
         if any(grad is not None for grad in out):
@@ -80,8 +87,11 @@ def _is_packed(tensor: torch.Tensor) -> bool:
     """
     if not tensor.is_contiguous() or tensor.data_ptr() % ALIGNMENT:
         return False
+    shape = tensor.shape
+    if 1 not in shape and 0 not in shape:
+        return True
     packed = 1
-    for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride()), strict=True):
+    for size, stride in zip(reversed(shape), reversed(tensor.stride()), strict=True):
         if stride != packed:
             return False
         packed *= max(size, 1)

@@ -111,16 +111,18 @@ class MhcPreAddingInputs(MhcPreBackwardInputs):
     """The same, and ``added``: a gradient of x that came from elsewhere, of x's shape and dtype.
 
     It is added to that of x before the sum is rounded to x's dtype. Only a kernel whose attribute ``adds_to_first`` is
-    true gets these inputs.
+    true gets these inputs. Where ``overwritten``, the sum is written into the memory of ``added``: the kernel reads an
+    element of it once, and writes that element after it.
     """
 
     added: torch.Tensor
+    overwritten: bool
 
     @classmethod
-    def of(cls, inputs: MhcPreBackwardInputs, added: torch.Tensor) -> MhcPreAddingInputs:
+    def of(cls, inputs: MhcPreBackwardInputs, added: torch.Tensor, *, overwritten: bool = False) -> MhcPreAddingInputs:
         """Return ``inputs`` with the gradient to add."""
         made = cls(*inputs)
-        made.added = added
+        made.added, made.overwritten = added, overwritten
         return made
 
 
@@ -150,5 +152,7 @@ def empty_outputs(inputs: MhcPreInputs) -> MhcPreOutputs:
 
 
 def empty_grads(inputs: MhcPreBackwardInputs) -> MhcPreGrads:
-    """Return uninitialised gradients, contiguous and on the inputs' device: those that are asked for."""
+    """Return gradients to be written, contiguous and on the inputs' device: those that are asked for."""
+    if isinstance(inputs, MhcPreAddingInputs) and inputs.overwritten:
+        return MhcPreGrads(inputs.added, *empty_needed(inputs[1:5], inputs.needs[1:]))
     return MhcPreGrads(*empty_needed(inputs[:5], inputs.needs))

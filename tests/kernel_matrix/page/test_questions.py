@@ -108,6 +108,21 @@ def test_which_version_is_to_be_pinned(tab):
     assert said.endswith("what 1 of 1 probes ask for holds.")
 
 
+def test_since_which_version_of_a_compiler_something_differs_and_what_will_break(tab):
+    """One click."""
+    page = tab.open()
+    page.click("nav [data-view=toolchains]")
+    page.wait_for_selector("[data-test=differences]")
+    assert page.inner_text("[data-test=warning]").startswith("Early warning: numpy 3.0 will break 1 of 1 cases")
+    changes = page.inner_text("[data-test=differences] ul")
+    assert changes == "3.0 (2.0 before): registers in 1 case, such as here/case: 96 → 104"
+    page.click("[data-test=differences] summary")
+    assert page.inner_text("[data-test=differences] tbody tr").split("\t") == [
+        "here/case", "compiled · 96 · 0 · 64", "compiled · 104 · 0 · 64",
+    ]  # fmt: skip
+    assert page.inner_text("[data-test=differences] tbody b") == "104"
+
+
 def test_what_did_a_sanitizer_find(tab):
     """One click."""
     page = tab.open("#grid?q=cpu-llvm")

@@ -48,6 +48,9 @@ class Bench(Section):
         min_length=1, description="Groups of axes for each kind of device; a list makes the product."
     )
     quick: list[_Axes] = Field(min_length=1, description="The groups of the quick form: a check that all of it works.")
+    more: dict[Name, list[_Axes]] = Field(
+        default_factory=dict, description="Other groups, each list by the name that 'bench --shapes' takes."
+    )
     ops: dict[Name, BenchOp] = Field(
         min_length=1, description="Operators of this file, and what the package's adapter times beside them."
     )

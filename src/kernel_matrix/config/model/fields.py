@@ -31,7 +31,10 @@ def as_list(value: ScalarOrList) -> list[Scalar]:
 
 def has_values(axes: Mapping[str, Scalar], where: Mapping[str, ScalarOrList]) -> bool:
     """Return whether every key of ``where`` is an axis that has one of the values named there."""
-    return all(key in axes and axes[key] in as_list(values) for key, values in where.items())
+    for key, values in where.items():  # noqa: SIM110 (all() takes twice the time, and this is asked of every case)
+        if key not in axes or axes[key] not in as_list(values):
+            return False
+    return True
 
 
 class Section(BaseModel):

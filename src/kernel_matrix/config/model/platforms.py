@@ -25,6 +25,15 @@ class Installer(Section):
     )
 
 
+class Versions(Section):
+    """The versions of one distribution in which a toolchain is tried. No job of the matrix reads them."""
+
+    versions: list[str] = Field(min_length=1, description="Published versions, or ranges such as '3.6.0..3.9.0'.")
+    environment: dict[str, str] = Field(
+        default_factory=dict, description="Environment variables of the tries; {packages} is where packages lie."
+    )
+
+
 class Toolchain(Section):
     """A backend with pinned versions."""
 
@@ -41,6 +50,9 @@ class Toolchain(Section):
     ahead_of_time: bool = Field(default=False, description="Whether it compiles for a GPU that is not there.")
     ops: list[str] | None = Field(
         default=None, description="The operators that its backend has, as 'op' or 'op.direction'; all by default."
+    )
+    versions: dict[str, list[str] | Versions] = Field(
+        default_factory=dict, description="By distribution, the versions that `toolchains sweep` tries its cases in."
     )
 
 

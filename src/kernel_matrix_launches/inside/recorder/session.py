@@ -208,5 +208,5 @@ def _compilers(backend: str) -> dict[str, list[str]]:
 
 def _versions() -> dict[str, str]:
     """Return the versions of all distributions of this environment."""
-    named = ((item.metadata["Name"], item.version) for item in importlib.metadata.distributions())
-    return {name: version for name, version in named if name}
+    named = [(item.metadata["Name"], item.version) for item in importlib.metadata.distributions()]
+    return {name: version for name, version in reversed(named) if name}  # what is found first is what is imported

@@ -759,6 +759,10 @@ export interface FirstDifference {
 export interface Toolchains {
   headline: string;
   changed: string[];
+  /**
+   * What newer releases will break, a sentence each.
+   */
+  warnings: string[];
   families: Family[];
   sweeps: SweepView[];
 }
@@ -814,6 +818,7 @@ export interface SweepView {
   created: string;
   case: string;
   attempts: SweptVersion[];
+  changes: Change[];
   grid: Grid | null;
   probes: Asked[];
 }
@@ -844,7 +849,9 @@ export interface SweptVersion {
   probes: {
     [k: string]: SweptProbe;
   };
-  op: SweptOp | null;
+  cases: {
+    [k: string]: SweptCase;
+  };
 }
 /**
  * The result of a probe in one attempt of a sweep.
@@ -856,18 +863,41 @@ export interface SweptProbe {
   reason: string;
 }
 /**
- * The result of a case or cell in one attempt of a sweep.
+ * The result of a case in one attempt of a sweep.
  */
-export interface SweptOp {
-  case: string;
+export interface SweptCase {
   state: string;
   evidence: string;
-  /**
-   * How many cases ended in which state.
-   */
-  cases: string;
   stage: string;
   reason: string;
+  /**
+   * A digest of its outputs; empty where nothing ran.
+   */
+  bits: string;
+  /**
+   * What its code needs, and its noise ratio.
+   */
+  figures: {
+    [k: string]: number;
+  };
+}
+/**
+ * The first version in which cases differ in one thing, and the version that was tried before it.
+ */
+export interface Change {
+  version: string;
+  before: string;
+  what: string;
+  /**
+   * What each case was, and what it is.
+   */
+  cases: {
+    /**
+     * @minItems 2
+     * @maxItems 2
+     */
+    [k: string]: [unknown, unknown, ...unknown[]];
+  };
 }
 /**
  * Every version beside every version of another package.

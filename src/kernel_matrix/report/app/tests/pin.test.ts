@@ -15,7 +15,7 @@ const attempt = (version: string, stopped = "", pins = "", works = 1): SweptVers
   lock: [],
   counts: { works },
   probes: {},
-  op: null,
+  cases: {},
 });
 const sweep = (attempts: SweptVersion[], grid: SweepView["grid"] = null): SweepView => ({
   title: "triton",
@@ -23,13 +23,14 @@ const sweep = (attempts: SweptVersion[], grid: SweepView["grid"] = null): SweepV
   created: "",
   case: grid ? "" : "rocm/gfx942/triton-3.6/scale.forward",
   attempts,
+  changes: [],
   grid,
   probes: [],
 });
 const grid = { beside: "ffi", columns: [], cells: {} };
 const model = small();
 const pinned = (...sweeps: SweepView[]) =>
-  pins(model, [0, 1, 2, 3, 4, 5], { headline: "", changed: [], families: [], sweeps });
+  pins(model, [0, 1, 2, 3, 4, 5], { headline: "", changed: [], warnings: [], families: [], sweeps });
 
 test("each toolchain is pinned that is good for something", () => {
   assert.deepEqual(
@@ -40,7 +41,8 @@ test("each toolchain is pinned that is good for something", () => {
 
 test("the newest version is pinned that works and that the toolchain stands for", () => {
   const passing = small([{ lane: 2, op: 0, cases: "ppp" }]);
-  const of = (...sweeps: SweepView[]) => pins(passing, [0], { headline: "", changed: [], families: [], sweeps })[0]!;
+  const of = (...sweeps: SweepView[]) =>
+    pins(passing, [0], { headline: "", changed: [], warnings: [], families: [], sweeps })[0]!;
   const attempts = [attempt("3.5.0"), attempt("3.6.0"), attempt("3.6.1"), attempt("3.6.2", "import")];
   assert.equal(of(sweep(attempts)).version, "triton 3.6.1");
   assert.match(of(sweep(attempts)).why[0]!, /newest of 4 attempts that works/);

@@ -14,7 +14,8 @@ def mix(h_post, h_res, row, real, streams, written, into, mask, STREAMS: tl.cons
     total = tl.load(h_post + row, mask=real, other=0.0)[:, None] * written
     for j in tl.static_range(STREAMS):
         weight = tl.load(h_res + row * STREAMS + j, mask=real, other=0.0)
-        total += weight[:, None] * streams[j]
+        # Of a sum of two products the compiler may fuse either, and in tiles of other sizes another one.
+        total = tl.fma(tl.broadcast_to(weight[:, None], total.shape), streams[j], total)
     # The cast rounds to nearest even.
     tl.store(into, total.to(into.dtype.element_ty), mask=mask)
 

@@ -9,6 +9,10 @@ On NVIDIA each launch may begin while the one before it runs. A program of the s
 and for nothing else. The third may begin when all programs of the second are past that wait: so a program of the third
 never waits for one that cannot run, however few run at a time. In the interpreter the programs run one after the
 other, in the order of the launches.
+
+For few tokens (the variant ``few``) there are two launches and no counters: a program of the projection makes its part
+of the weights itself, and :func:`read_kernel` waits for the end of that launch. There a strip is spread over ``SPLIT``
+programs; all sums have the same order as among many tokens, and so the same bits.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-from mhc.backends.triton.mhc_pre.equations import gates, plus, reciprocal_rms, sigmoid
+from mhc.backends.triton.mhc_pre.equations import gates, halves, plus, reciprocal_rms, sigmoid
 
 # Elements between two counters, so that no two of them are in one line of the cache.
 COUNTER: tl.constexpr = tl.constexpr(32)
@@ -45,10 +49,55 @@ def by_bits(value):
     return result
 
 
+@triton.jit
+def weights_tile(
+    weights,
+    phi,
+    gamma,
+    columns,
+    k,
+    WIDTH: tl.constexpr,
+    LINE: tl.constexpr,
+    MIXES: tl.constexpr,
+    PADDED: tl.constexpr,
+    FORM: tl.constexpr,
+):
+    """Return a tile of the weights: what ``weights_kernel`` has stored, or made of phi where ``weights`` is None.
+
+    The three parts of the weights lie beside each other, the smallest first, as the sum over them begins there.
+    """
+    part = (columns // PADDED if FORM == "ieee" else 2 - columns // PADDED)[None, :]
+    mix = (columns % PADDED)[None, :]
+    if weights is not None:
+        tile = tl.load(weights + (part * PADDED + mix) * LINE + k[:, None], mask=part >= 0, other=0.0)
+    else:
+        inside = (part >= 0) & (mix < MIXES) & (k < WIDTH)[:, None]
+        tile = tl.load(phi + mix * WIDTH + k[:, None], mask=inside, other=0.0)
+        if gamma is not None:
+            tile *= tl.load(gamma + k, mask=k < WIDTH, other=0.0)[:, None]
+        if FORM == "bf16x3":
+            high, middle, rest = halves(tile)
+            tile = tl.where(part == 0, high, tl.where(part == 1, middle, rest.to(tl.bfloat16)))
+    return tile
+
+
+@triton.jit
+def prefetch(phi, first, WIDTH: tl.constexpr, MIXES: tl.constexpr, PADDED: tl.constexpr, COLUMNS: tl.constexpr):
+    """Bring ``COLUMNS`` columns of phi to the L2 cache, which is right while another launch still writes them."""
+    LINE: tl.constexpr = 32  # elements of a line of the cache
+    mix = tl.minimum(tl.arange(0, PADDED), MIXES - 1)[:, None]
+    k = tl.minimum(first + LINE * tl.arange(0, COLUMNS // LINE), WIDTH - 1)[None, :]
+    address = (phi + mix * WIDTH + k).to(tl.int64)
+    code: tl.constexpr = "prefetch.global.L2 [$1]; mov.b32 $0, 0;"
+    tl.inline_asm_elementwise(code, "=r,l", [address], dtype=tl.int32, is_pure=False, pack=1)
+
+
 @triton.jit(do_not_specialize=["tokens", "groups"])
 def project_strip_kernel(
     x,
     weights,
+    phi,
+    gamma,
     sums,
     counters,
     tokens,
@@ -68,23 +117,23 @@ def project_strip_kernel(
 ):
     """One program takes each ``groups``-th block of tokens through one strip, of ``STEPS`` tiles of the width.
 
-    ``sums`` is [tokens, STRIPS, PADDED].
+    ``sums`` is [tokens, STRIPS, PADDED]. ``weights`` are None where a program makes them of phi and gamma, and
+    ``counters`` where the next launch waits for the end of this one.
     """
+    strip = tl.program_id(0) % STRIPS
+    first = strip * (STEPS * BLOCK_WIDTH)
     if BESIDE:
+        if weights is None:
+            prefetch(phi, first, WIDTH, MIXES, PADDED, STEPS * BLOCK_WIDTH)
         # The weights, and the zeros in the counters, have to be there for the next launch too.
         gdc_wait()
         gdc_launch_dependents()
-    strip = tl.program_id(0) % STRIPS
-    first = strip * (STEPS * BLOCK_WIDTH)
     mixes = tl.arange(0, PADDED)
-    # The three parts of the weights beside each other, the smallest first, as the sum over them begins there.
     columns = tl.arange(0, PARTS * PADDED)
-    part = columns // PADDED if FORM == "ieee" else 2 - columns // PADDED
     tiles = ()
     for step in tl.static_range(STEPS):
         k = first + step * BLOCK_WIDTH + tl.arange(0, BLOCK_WIDTH)
-        place = weights + (part * PADDED + columns % PADDED)[None, :] * LINE + k[:, None]
-        tiles = tiles + (tl.load(place, mask=(part >= 0)[None, :], other=0.0),)
+        tiles = tiles + (weights_tile(weights, phi, gamma, columns, k, WIDTH, LINE, MIXES, PADDED, FORM),)
     group = tl.program_id(0) // STRIPS
     for block in tl.range(group, tl.cdiv(tokens, BLOCK_TOKENS), groups, num_stages=STAGES):
         rows = (block + tl.zeros([], dtype=tl.int64)) * BLOCK_TOKENS + tl.arange(0, BLOCK_TOKENS)
@@ -101,7 +150,8 @@ def project_strip_kernel(
             total = plus(total, product)
         into = sums + (rows[:, None] * STRIPS + strip) * PADDED + mixes[None, :]
         tl.store(into, total, mask=real[:, None] & (mixes < MIXES)[None, :])
-        publish(counters + block * COUNTER, BESIDE)
+        if counters is not None:
+            publish(counters + block * COUNTER, BESIDE)
 
 
 @triton.jit
@@ -127,10 +177,12 @@ def read_kernel(
     BLOCK_STRIPS: tl.constexpr,
     COUNTED: tl.constexpr,
     BLOCK_HIDDEN: tl.constexpr,
+    SPLIT: tl.constexpr,
+    BESIDE: tl.constexpr,
 ):
-    """One program computes one token; a counter is for ``COUNTED`` of them.
+    """One program computes one token; a counter is for ``COUNTED`` of them, and None where the launch before has none.
 
-    h_post and h_res are None for ``mhc_head``.
+    h_post and h_res are None for ``mhc_head``. ``sums`` is [tokens, STRIPS, SPLIT, PADDED].
     """
     WIDTH: tl.constexpr = STREAMS * HIDDEN
 
@@ -149,15 +201,21 @@ def read_kernel(
         square += v * v
     reciprocal = reciprocal_rms(tl.sum(square, axis=0), WIDTH, NORM_EPS)
 
-    counter = counters + (token // COUNTED) * COUNTER
-    while tl.atomic_add(counter, 0, sem="acquire", scope="gpu") < STRIPS:
-        pass
+    if counters is not None:
+        counter = counters + (token // COUNTED) * COUNTER
+        while tl.atomic_add(counter, 0, sem="acquire", scope="gpu") < STRIPS:
+            pass
+    elif BESIDE:
+        gdc_launch_dependents()  # what comes next waits for the end of this launch by itself
+        gdc_wait()
     mixes = tl.arange(0, PADDED)
     strips = tl.arange(0, BLOCK_STRIPS)
     some = (strips < STRIPS)[:, None] & (mixes < MIXES)[None, :]
-    place = sums + row * (STRIPS * PADDED) + strips[:, None] * PADDED + mixes[None, :]
-    total = tl.sum(tl.load(place, mask=some, other=0.0), axis=0)
-    projection = total * reciprocal
+    place = sums + row * (STRIPS * SPLIT * PADDED) + strips[:, None] * (SPLIT * PADDED) + mixes[None, :]
+    total = tl.load(place, mask=some, other=0.0)
+    for part in tl.static_range(1, SPLIT):
+        total += tl.load(place + part * PADDED, mask=some, other=0.0)
+    projection = tl.sum(total, axis=0) * reciprocal
     logit = gates(alpha, mixes, STREAMS, MIXES) * projection
     logit += tl.load(bias + mixes, mask=mixes < MIXES, other=0.0)
     weight = sigmoid(logit)

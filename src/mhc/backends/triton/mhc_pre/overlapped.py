@@ -1,9 +1,12 @@
-"""The variant ``overlapped`` of ``mhc_pre`` and ``mhc_head``: x in bf16, read for h_in while it is in the cache."""
+"""The variants ``overlapped`` and ``few`` of ``mhc_pre`` and ``mhc_head``: x in bf16, read for h_in from the cache.
+
+``few`` is for few tokens: two launches in place of three, twice as many programs, and the same bits.
+"""
 
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import triton
@@ -61,12 +64,11 @@ def _config(spec: Spec, target: GPUTarget | None) -> _Tiles:
         compiler = options(4) | {"launch_pdl": True}
     strips = cdiv(spec.width, steps * tile)
     weights = weights_config(form, spec, target, strips * steps * tile)
-    shared = {"MIXES": spec.mixes, "PADDED": GROUP, "STRIPS": strips}
+    shared = {"MIXES": spec.mixes, "PADDED": GROUP, "STRIPS": strips, "BESIDE": target is not None}
     project = {
         "WIDTH": spec.width,
         "LINE": weights.constants["LINE"],
         "FORM": form,
-        "BESIDE": target is not None,
         "STEPS": steps,
         "PARTS": 1 if target is None else 4,  # a power of two: three, and zeros
         "BLOCK_TOKENS": tokens,
@@ -82,39 +84,79 @@ def _config(spec: Spec, target: GPUTarget | None) -> _Tiles:
         "BLOCK_STRIPS": triton.next_power_of_2(strips),
         "COUNTED": tokens,
         "BLOCK_HIDDEN": block,
+        "SPLIT": 1,
     }
     groups = 2 if target is None else max(1, _PROGRAMS // strips)
     return _Tiles(groups, weights, Config({**shared, **project}, compiler), Config({**shared, **read}, compiler))
 
 
+@functools.cache
+def _few_config(spec: Spec, target: GPUTarget | None) -> _Tiles:
+    """Decide the tiles of ``few``: a program has one tile of a strip, and of tokens one block or few."""
+    tiles = _config(spec, target)
+    project = dict(tiles.project.constants)
+    split = project["STEPS"]
+    project |= {"STEPS": 1, "STRIPS": split * project["STRIPS"], "STAGES": 1}
+    read = tiles.read.constants | {"SPLIT": split}
+    return tiles._replace(project=Config(project, tiles.project.options), read=Config(read, tiles.read.options))
+
+
 def _launches(inputs: MhcPreInputs | MhcHeadInputs, out: MhcPreOutputs | MhcHeadOutputs, tiles: _Tiles) -> list[Launch]:
-    tokens = inputs.x.shape[:-2].numel()
-    strips, rows = tiles.project.constants["STRIPS"], tiles.project.constants["BLOCK_TOKENS"]
-    blocks = cdiv(tokens, rows)
-    h_in, *mixed = out if isinstance(out, MhcPreOutputs) else (out.out, None, None, out.m, out.r)
+    x, tokens = inputs.x, inputs.x.shape[:-2].numel()
+    strips, blocks = tiles.project.constants["STRIPS"], cdiv(tokens, tiles.project.constants["BLOCK_TOKENS"])
     count = blocks * COUNTER.value
-    room, sums, counted = scratch(inputs.x, weights_elements(tiles.weights), tokens * strips * GROUP, count)
+    room, sums, counted = scratch(x, weights_elements(tiles.weights), tokens * strips * GROUP, count)
     counters = counted.view(torch.int32)
     weights, first = weights_launch(inputs, tiles.weights, room, counters)
     groups = min(blocks, tiles.groups)
-    project = (inputs.x, weights, sums, counters, tokens, groups)
-    read = (inputs.x, sums, counters, inputs.alpha, inputs.bias, h_in, *mixed)
+    project = (x, weights, None, None, sums, counters, tokens, groups)
     return [
         first,
         Launch(project_strip_kernel, tiles.project, (strips * groups,), project),
-        Launch(read_kernel, tiles.read, (tokens,), read),
+        _read(inputs, out, tiles, sums, counters),
     ]
+
+
+def _read(inputs: Any, out: Any, tiles: _Tiles, sums: torch.Tensor, counters: torch.Tensor | None) -> Launch:
+    """Return the launch that adds the sums up and reads x again."""
+    h_in, *mixed = (out.out, None, None, out.m, out.r) if isinstance(out, MhcHeadOutputs) else out
+    arguments = (inputs.x, sums, counters, inputs.alpha, inputs.bias, h_in, *mixed)
+    return Launch(read_kernel, tiles.read, (inputs.x.shape[:-2].numel(),), arguments)
+
+
+def _few_launches(
+    inputs: MhcPreInputs | MhcHeadInputs, out: MhcPreOutputs | MhcHeadOutputs, tiles: _Tiles
+) -> list[Launch]:
+    x, tokens = inputs.x, inputs.x.shape[:-2].numel()
+    strips, groups = tiles.project.constants["STRIPS"], cdiv(tokens, tiles.project.constants["BLOCK_TOKENS"])
+    [sums] = scratch(x, tokens * strips * GROUP)
+    project = (x, None, inputs.phi, inputs.gamma, sums, None, tokens, groups)
+    launch = Launch(project_strip_kernel, tiles.project, (strips * groups,), project)
+    return [launch, _read(inputs, out, tiles, sums, None)]
 
 
 def _sources(spec: Spec, tiles: _Tiles) -> list[Source]:
     x, wide = POINTERS[spec.dtype], "*fp32"
     weights = "*bf16" if tiles.project.constants["FORM"] == "bf16x3" else wide
-    coefficients = (wide, wide) if isinstance(spec, MhcPreSpec) else (None, None)
+    project = (x, weights, None, None, wide, "*i32", "i32", "i32")
     return [
         weights_source(spec, tiles.weights, counted=True),
-        Source(project_strip_kernel, tiles.project, (x, weights, wide, "*i32", "i32", "i32")),
-        Source(read_kernel, tiles.read, (x, wide, "*i32", wide, wide, x, *coefficients, wide, wide)),
+        Source(project_strip_kernel, tiles.project, project),
+        _read_source(spec, tiles, "*i32"),
     ]
 
 
+def _read_source(spec: Spec, tiles: _Tiles, counters: str | None) -> Source:
+    x, wide = POINTERS[spec.dtype], "*fp32"
+    coefficients = (wide, wide) if isinstance(spec, MhcPreSpec) else (None, None)
+    return Source(read_kernel, tiles.read, (x, wide, counters, wide, wide, x, *coefficients, wide, wide))
+
+
+def _few_sources(spec: Spec, tiles: _Tiles) -> list[Source]:
+    x, wide = POINTERS[spec.dtype], "*fp32"
+    project = (x, None, wide, wide if spec.gamma else None, wide, None, "i32", "i32")
+    return [Source(project_strip_kernel, tiles.project, project), _read_source(spec, tiles, None)]
+
+
 FORWARD = Kernel(project_strip_kernel, _config, _launches, _sources, _limit, most_interpreted=_MOST_INTERPRETED)
+FEW = Kernel(project_strip_kernel, _few_config, _few_launches, _few_sources, _limit, most_interpreted=_MOST_INTERPRETED)

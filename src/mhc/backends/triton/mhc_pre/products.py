@@ -316,6 +316,3 @@ def backward(form: str) -> Kernel:
     configure = functools.cache(functools.partial(_backward_config, form))
     limit = functools.partial(_limit, form)
     return Kernel(grad_phi_kernel, configure, _backward_launches, _backward_sources, limit, adds_to_first=True)
-
-
-WEIGHTS_POINTERS = _WEIGHTS  # ``mhc_post_pre`` takes the weights too

@@ -104,6 +104,7 @@ def _backward_config(spec: Spec, target: GPUTarget | None) -> _Tiles:
         "ROWS": rows,
         "BLOCK_HIDDEN": max(vector, min(columns, triton.next_power_of_2(spec.hidden))),
         "VECTOR": vector,
+        "MASKED": target is not None and target.backend == "cuda",
     }
     return _Tiles(gradients.configure(spec, target, "ieee"), Config(constants, compiler))
 

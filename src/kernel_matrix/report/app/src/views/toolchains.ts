@@ -1,7 +1,7 @@
 /** The toolchains: what probes ask of them, and every version that a sweep has tried. */
 
 import type { Context, View } from "../context";
-import type { Family, Pair, ProbeLine, SweepView, SweptVersion, Toolchains } from "../data";
+import type { Change, Family, Pair, ProbeLine, SweepView, SweptCase, SweptVersion, Toolchains } from "../data";
 import { h, inSteps, table, type Child } from "../dom";
 import { later } from "../later";
 import { load } from "../load";
@@ -71,6 +71,9 @@ function shown(context: Context, view: Toolchains): HTMLElement {
     families.length === 0 && h("p", null, "No probe is in this search."),
     families.map(familyTable),
     h("h2", null, "Versions"),
+    view.warnings.map((text) =>
+      h("p", { class: "note", "data-test": "warning" }, h("b", null, "Early warning: "), text),
+    ),
     sweeps.length === 0 && h("p", null, "No sweep is in this search."),
     sweeps.map(sweepPart),
     pinPart(context, view),
@@ -159,7 +162,7 @@ function sweepPart(sweep: SweepView): HTMLElement {
       "p",
       { class: "dim" },
       `One environment per ${sweep.grid ? "pair" : "version"}, made from the published wheels`,
-      sweep.case !== "" && ["; the operator is ", h("code", null, sweep.case)],
+      sweep.case !== "" && ["; the cases are ", h("code", null, sweep.case)],
       `. ${sweep.created.slice(0, 10)}.`,
     ),
     sweep.grid
@@ -176,7 +179,7 @@ function sweepPart(sweep: SweepView): HTMLElement {
             attempts(),
           ),
         ]
-      : [attempts(), questions(sweep)],
+      : [attempts(), questions(sweep), differences(sweep)],
   );
 }
 
@@ -265,7 +268,7 @@ function attemptsTable(sweep: SweepView, attempts: readonly SweptVersion[]): HTM
             .map(([name, count]) => `${count} ${name}`)
             .join(", ") || "·",
       },
-      { title: "operator", cell: (one) => (one.op ? pill(one.op.state) : "·") },
+      { title: "cases", cell: (one) => states(one) },
       {
         title: "where it stopped",
         wide: true,
@@ -276,6 +279,96 @@ function attemptsTable(sweep: SweepView, attempts: readonly SweptVersion[]): HTM
       },
     ],
     attempts,
+  );
+}
+
+/** Return how many cases of an attempt are in which state. */
+function states(one: SweptVersion): Child {
+  const counts = new Map<string, number>();
+  for (const { state } of Object.values(one.cases)) counts.set(state, (counts.get(state) ?? 0) + 1);
+  if (counts.size === 0) return "·";
+  return [...counts].flatMap(([state, count]): Child[] => [pill(state), count > 1 ? ` ${count} ` : " "]);
+}
+
+const WORDS: Record<string, string> = {
+  bits: "other bits",
+  spill_bytes: "bytes of spills",
+  spilled_registers: "spilled registers",
+  shared_bytes: "bytes of shared memory",
+  stack_bytes: "bytes of stack",
+  bytes: "bytes of code",
+};
+
+/** Return from which version on something differs, and the cases with what their code needs in each version. */
+function differences(sweep: SweepView): HTMLElement | null {
+  const tried = sweep.attempts.filter((one) => one.pins === "" && Object.keys(one.cases).length > 0);
+  if (tried.length < 2) return null;
+  const names = [...new Set(tried.flatMap((one) => Object.keys(one.cases)))].sort();
+  return h(
+    "div",
+    { "data-test": "differences" },
+    h("h4", null, "From which version on something differs"),
+    sweep.changes.length === 0 && h("p", null, "Nothing differs."),
+    h("ul", null, sweep.changes.map(changed)),
+    h(
+      "details",
+      null,
+      h("summary", null, `${plural(names.length, "case")}, side by side`),
+      inSteps(
+        names,
+        60,
+        (part) =>
+          table<string>(
+            `cases by version of ${sweep.package}`,
+            [
+              { title: "case", header: true, wide: true, cell: (name) => h("code", null, name) },
+              ...tried.map((one, place) => ({
+                title: one.version,
+                cell: (name: string): Child => needs(one.cases[name], tried[place - 1]?.cases[name]),
+              })),
+            ],
+            part,
+          ),
+        "cases",
+      ),
+      h(
+        "p",
+        { class: "dim" },
+        "State, registers, spills (bytes on NVIDIA, registers on AMD) and bytes of shared memory, or LDS; bold where one differs from the version before.",
+      ),
+    ),
+  );
+}
+
+function changed(change: Change): HTMLElement {
+  const cases = Object.entries(change.cases);
+  const [name, [before, now]] = cases[0]!;
+  const word = WORDS[change.what] ?? change.what;
+  return h(
+    "li",
+    null,
+    h("b", null, change.version),
+    ` (${change.before} before): ${word} in ${plural(cases.length, "case")}, such as `,
+    h("code", null, name),
+    change.what !== "bits" && `: ${before} → ${now}`,
+  );
+}
+
+function needs(one: SweptCase | undefined, before: SweptCase | undefined): Child {
+  if (!one) return "·";
+  const texts = (of: SweptCase): string[] => {
+    const { registers, spill_bytes: bytes, spilled_registers: spilled, shared_bytes: shared, noise } = of.figures;
+    const code = registers === undefined ? [] : [`${registers}`, `${bytes ?? spilled ?? "?"}`, `${shared ?? "?"}`];
+    return [of.state, ...code, ...(noise === undefined ? [] : [`noise ${noise}`])];
+  };
+  const earlier = before ? texts(before) : [];
+  return h(
+    "span",
+    { title: beginning(one.reason, 300) },
+    texts(one).flatMap((text, place): Child[] => [
+      place > 0 && " · ",
+      before && earlier[place] !== text ? h("b", null, text) : text,
+    ]),
   );
 }
 

@@ -1,0 +1,10 @@
+// All parts as one: a single call of the compiler is enough, and no linker has to keep what registers itself.
+#include "async_ops.cc"
+#include "control_ops.cc"
+#include "conversion_ops.cc"
+#include "float_ops.cc"
+#include "integer_ops.cc"
+#include "lane_ops.cc"
+#include "launch.cc"
+#include "matrix_ops.cc"
+#include "memory_ops.cc"

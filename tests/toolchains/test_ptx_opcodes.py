@@ -1,0 +1,478 @@
+"""Each opcode of PTX gives what NumPy computes in wider numbers, for random and special values."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from in_environment import ROOT
+
+from ptx_emulator import EmulatorError, Memory, Program, UnknownInstructionError
+from ptx_emulator.launch import library
+
+COUNT = 1024
+_RANDOM = np.random.default_rng(1)
+_SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -3e-39, 3.4e38, 1.0, -1.5, 65504.0, 2.0**-24, 0.5, 1e-30]
+_NUMPY = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16}
+_HEAD = ".version 8.5\n.target sm_90\n.address_size 64\n"
+_REGISTERS = {16: "%h", 32: "%r", 64: "%d"}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def cache():
+    """Keep the compiled interpreter with that of the matrix."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GFX_EMULATOR_CACHE", str(ROOT / "build" / "cache" / "mhc" / "gfx_emulator"))
+        library()
+        yield
+
+
+@pytest.fixture(autouse=True)
+def special_values():
+    """Let NumPy compute with infinities and NaN."""
+    with np.errstate(all="ignore"):
+        yield
+
+
+def type_of(kind: str) -> Any:
+    names = {"b": "u", "s": "i"}
+    return _NUMPY.get(kind) or np.dtype(f"{names.get(kind[0], kind[0])}{int(kind[1:]) // 8}")
+
+
+def values(kind: str) -> Any:
+    """Return random and special values of a type: all pairs of the special ones are in two arrays of them."""
+    dtype = np.dtype(type_of(kind))
+    bits = _RANDOM.integers(0, 256, COUNT * dtype.itemsize, np.uint8).view(dtype)
+    if kind in _NUMPY:
+        bits[::2] = (_RANDOM.standard_normal(COUNT // 2) * 4).astype(dtype)
+        return bits, np.array(_SPECIAL).astype(dtype)
+    info = np.iinfo(dtype)
+    return bits, np.array([0, 1, 2, 7, 31, 32, 63, info.max, info.min, info.max - 1], dtype)
+
+
+def operands(kinds: list[str]) -> list[Any]:
+    drawn = [values(kind) for kind in kinds]
+    size = len(drawn[0][1])
+    for place, (bits, special) in enumerate(drawn):
+        pairs = np.resize(np.tile(special, 4) if place % 2 else np.repeat(special, size)[: size * size], size * size)
+        bits[: min(size * size, 256)] = np.resize(pairs, 256)[: min(size * size, 256)]
+    return [bits for bits, _ in drawn]
+
+
+def run(line: str, result: str, kinds: list[str], arrays: list[Any]) -> Any:
+    """Run one instruction, whose operands are {0}, {1}, … and whose result is {to}, in each thread."""
+    sizes = [int(kind.strip("bfsu")) for kind in (result, *kinds)]
+    names = [f"{_REGISTERS[max(size, 16)]}{place + 1}" for place, size in enumerate(sizes)]
+    text = [f"{_HEAD}.visible .entry k(", ",\n".join(f".param .u64 p{n}" for n in range(len(sizes))), ")\n{"]
+    text += [".reg .b16 %h<9>; .reg .b32 %r<9>; .reg .b64 %d<9>; .reg .pred %p<4>; .reg .b64 %a<12>; .reg .b32 %t<5>;"]
+    text += ["mov.u32 %t1, %tid.x; mov.u32 %t2, %ctaid.x; mad.lo.s32 %t3, %t2, 128, %t1;"]
+    for place, size in enumerate(sizes):
+        text += [f"ld.param.u64 %a{place}, [p{place}]; mad.wide.u32 %a{place}, %t3, {size // 8}, %a{place};"]
+        text += [f"ld.global.b{size} {names[place]}, [%a{place}];"] if place else []
+    text += [f"{line.format(*names[1:], to=names[0])};", f"st.global.b{sizes[0]} [%a0], {names[0]};", "ret;\n}"]
+    out = np.zeros(COUNT, type_of(result))
+    memory = [Memory.of(f"m{place}", array) for place, array in enumerate([out, *arrays])]
+    ran = Program("\n".join(text)).launch((COUNT // 128,), 128, memory)
+    assert not ran.findings, [str(one) for one in ran.findings]
+    return out
+
+
+def same(result: Any, right: Any) -> Any:
+    """Return where two arrays have the same bits, or both NaN."""
+    bits = np.dtype(f"u{result.dtype.itemsize}")
+    equal = result.view(bits) == right.view(bits)
+    if result.dtype.kind in "fV" or result.dtype == ml_dtypes.bfloat16:
+        equal |= np.isnan(result.astype(np.float64)) & np.isnan(right.astype(np.float64))
+    return equal
+
+
+def wide(*arrays: Any) -> list[Any]:
+    return [array.astype(object) if array.dtype.kind in "iu" else array.astype(np.longdouble) for array in arrays]
+
+
+def wrapped(value: Any, kind: str) -> Any:
+    """Return whole numbers of any size as those of a type."""
+    dtype = np.dtype(type_of(kind))
+    mask = (1 << 8 * dtype.itemsize) - 1
+    return np.array([int(one) & mask for one in value], np.dtype(f"u{dtype.itemsize}")).view(dtype)
+
+
+def quotient(a: int, b: int) -> int:
+    return -1 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+_WHOLE: dict[str, Callable[..., int]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul.lo": lambda a, b: a * b,
+    "mad.lo": lambda a, b, c: a * b + c,
+    "min": min,
+    "max": max,
+    "div": quotient,
+    "rem": lambda a, b: a if b == 0 else a - quotient(a, b) * b,
+}
+
+
+@pytest.mark.parametrize("kind", ["s16", "u16", "s32", "u32", "s64", "u64"])
+def test_integers(kind):
+    bits = int(kind[1:])
+    for name, meaning in _WHOLE.items():
+        count = meaning.__code__.co_argcount if hasattr(meaning, "__code__") else 2
+        arrays = operands([kind] * count)
+        line = f"{name}.{kind} {{to}}, " + ", ".join(f"{{{n}}}" for n in range(count))
+        right = wrapped([meaning(*map(int, row)) for row in zip(*arrays, strict=True)], kind)
+        assert same(run(line, kind, [kind] * count, arrays), right).all(), name
+    a, b = operands([kind] * 2)
+    high = wrapped([int(x) * int(y) >> bits for x, y in zip(a, b, strict=True)], kind)
+    assert same(run(f"mul.hi.{kind} {{to}}, {{0}}, {{1}}", kind, [kind] * 2, [a, b]), high).all()
+    by = _RANDOM.integers(0, 80, COUNT, np.uint32)
+    right = wrapped([int(x) >> min(int(n), 200) for x, n in zip(a, by, strict=True)], kind)
+    assert same(run(f"shr.{kind} {{to}}, {{0}}, {{1}}", kind, [kind, "u32"], [a, by]), right).all()
+    if bits < 64:
+        longer = f"{kind[0]}{2 * bits}"
+        right = wrapped([int(x) * int(y) for x, y in zip(a, b, strict=True)], longer)
+        assert same(run(f"mul.wide.{kind} {{to}}, {{0}}, {{1}}", longer, [kind] * 2, [a, b]), right).all()
+
+
+def test_bits():
+    a, b, c, d = operands(["b32"] * 4)
+    rows = list(zip(*(map(int, one) for one in (a, b, c, d)), strict=True))
+    table: dict[str, Callable[[int, int, int, int], int]] = {
+        "and.b32 {to}, {0}, {1}": lambda a, b, c, d: a & b,
+        "xor.b32 {to}, {0}, {1}": lambda a, b, c, d: a ^ b,
+        "not.b32 {to}, {0}": lambda a, b, c, d: ~a,
+        "shl.b32 {to}, {0}, {1}": lambda a, b, c, d: a << b if b < 32 else 0,
+        "popc.b32 {to}, {0}": lambda a, b, c, d: a.bit_count(),
+        "clz.b32 {to}, {0}": lambda a, b, c, d: 32 - a.bit_length(),
+        "brev.b32 {to}, {0}": lambda a, b, c, d: int(f"{a:032b}"[::-1], 2),
+        "bfe.u32 {to}, {0}, 5, 9": lambda a, b, c, d: a >> 5 & 511,
+        "bfe.s32 {to}, {0}, 27, 9": lambda a, b, c, d: (a ^ 1 << 31) - (1 << 31) >> 27,
+        "bfi.b32 {to}, {0}, {1}, 4, 8": lambda a, b, c, d: b & ~0xFF0 | (a & 255) << 4,
+        "shf.l.wrap.b32 {to}, {0}, {1}, {2}": lambda a, b, c, d: (b << 32 | a) << (c & 31) >> 32,
+        "shf.r.clamp.b32 {to}, {0}, {1}, {2}": lambda a, b, c, d: (b << 32 | a) >> min(c, 32),
+        "lop3.b32 {to}, {0}, {1}, {2}, 0x96": lambda a, b, c, d: a ^ b ^ c,
+        "lop3.b32 {to}, {0}, {1}, {2}, 0xca": lambda a, b, c, d: a & b | ~a & c,
+        "prmt.b32 {to}, {0}, {1}, 0x7531": lambda a, b, c, d: (
+            a >> 8 & 255 | (a >> 24) << 8 | (b >> 8 & 255) << 16 | b >> 24 << 24
+        ),
+        "prmt.b32 {to}, {0}, {1}, 0x8888": lambda a, b, c, d: 0xFFFFFFFF if a & 0x80 else 0,
+    }
+    for line, meaning in table.items():
+        count = 1 + max(n for n in range(4) if f"{{{n}}}" in line)
+        right = wrapped([meaning(*row) for row in rows], "b32")
+        assert same(run(line, "b32", ["b32"] * count, [a, b, c, d][:count]), right).all(), line
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64", "f16", "bf16"])
+def test_sums_and_products_are_rounded_once(kind):
+    a, b = operands([kind] * 2)
+    x, y = (one.astype(np.float64 if kind != "f64" else np.longdouble) for one in (a, b))
+    for name, exact in (("add", x + y), ("sub", x - y), ("mul", x * y)):
+        right = rounded(exact, kind)
+        if kind == "f64":
+            right = {"add": a + b, "sub": a - b, "mul": a * b}[name]
+        got = run(f"{name}.rn.{kind} {{to}}, {{0}}, {{1}}", kind, [kind] * 2, [a, b])
+        assert same(got, right).all(), name
+
+
+def rounded(exact: Any, kind: str) -> Any:
+    return exact.astype(np.float32).astype(_NUMPY[kind]) if kind == "bf16" else exact.astype(_NUMPY[kind])
+
+
+def surplus(name: str, result: Fraction, a: Fraction, b: Fraction, c: Fraction) -> Fraction:
+    """Return a number with the sign of the difference between a result and the exact one."""
+    if name == "sqrt":
+        return result * result - a if result > 0 else result - a
+    if name in ("div", "rcp"):
+        above, below = (a, b) if name == "div" else (Fraction(1), a)
+        return (result * below - above) * (1 if below > 0 else -1)
+    return result - (a * b + (c if name == "fma" else 0))
+
+
+def is_rounded(name: str, mode: str, result: Any, row: list[Fraction]) -> bool:
+    """Return whether no number lies between the result and the exact one in the direction that the mode asks for."""
+    down, here, up = (
+        Fraction(float(one))
+        for one in (np.nextafter(result, np.float32(-3e38)), result, np.nextafter(result, np.float32(3e38)))
+    )
+    if mode == "rn":
+        return surplus(name, (down + here) / 2, *row) <= 0 <= surplus(name, (here + up) / 2, *row)
+    if mode == "rz":
+        mode = "rm" if surplus(name, Fraction(0), *row) <= 0 else "rp"
+    if mode == "rm":
+        return surplus(name, here, *row) <= 0 < surplus(name, up, *row)
+    return surplus(name, down, *row) < 0 <= surplus(name, here, *row)
+
+
+@pytest.mark.parametrize("name", ["fma", "mul", "div", "rcp", "sqrt"])
+def test_sums_quotients_and_roots_are_rounded_in_each_direction(name):
+    count = {"fma": 3, "mul": 2, "div": 2}.get(name, 1)
+    arrays = operands(["f32"] * 3)
+    for mode in ("rn", "rz", "rm", "rp"):
+        line = f"{name}.{mode}.f32 {{to}}, " + ", ".join(f"{{{n}}}" for n in range(count))
+        got, checked = run(line, "f32", ["f32"] * count, arrays[:count]), 0
+        for result, *row in zip(got, *arrays, strict=True):
+            is_root = name == "sqrt" and not row[0] > 0
+            if np.isfinite([result, *row]).all() and abs(result) < 3e38 and row[name == "div"] != 0 and not is_root:
+                assert is_rounded(name, mode, result, [Fraction(float(one)) for one in row]), (mode, result, row)
+                checked += 1
+        assert checked > COUNT // 4
+
+
+def test_approximations_are_the_nearest_numbers():
+    [a] = operands(["f32"])
+    x = a.astype(np.longdouble)
+    table = {"ex2": np.exp2(x), "lg2": np.log2(x), "rsqrt": 1 / np.sqrt(x)}
+    flushed = np.where(np.abs(a) < 2.0**-126, np.copysign(np.float32(0), a), a).astype(np.longdouble)
+    for name, exact in table.items():
+        got = run(f"{name}.approx.f32 {{to}}, {{0}}", "f32", ["f32"], [a])
+        right = exact.astype(np.float32)
+        near = np.abs(got - right) <= np.spacing(np.abs(right))
+        assert (near | same(got, right)).all(), name
+    got = run("ex2.approx.ftz.f32 {to}, {0}", "f32", ["f32"], [a])
+    right = np.exp2(flushed).astype(np.float32)
+    right[np.abs(right) < 2.0**-126] = 0
+    assert (same(got, right) | (np.abs(got - right) <= np.spacing(np.abs(right)))).all()
+
+
+def test_the_larger_and_the_smaller_number_and_comparisons_know_nan():
+    a, b = operands(["f32"] * 2)
+    zeros = (a == 0) & (b == 0)
+    for name, plain, strict in (("max", np.fmax, np.maximum), ("min", np.fmin, np.minimum)):
+        got = run(f"{name}.f32 {{to}}, {{0}}, {{1}}", "f32", ["f32"] * 2, [a, b])
+        assert (same(got, plain(a, b)) | zeros).all()
+        got = run(f"{name}.NaN.f32 {{to}}, {{0}}, {{1}}", "f32", ["f32"] * 2, [a, b])
+        assert (same(got, strict(a, b)) | zeros).all()
+    unordered = np.isnan(a) | np.isnan(b)
+    for name, right in {
+        "eq": a == b,
+        "ne": (a != b) & ~unordered,
+        "lt": a < b,
+        "ge": a >= b,
+        "neu": a != b,
+        "ltu": (a < b) | unordered,
+        "num": ~unordered,
+        "nan": unordered,
+    }.items():
+        line = f"setp.{name}.f32 %p1, {{0}}, {{1}}; selp.u32 {{to}}, 1, 0, %p1"
+        assert (run(line, "u32", ["f32"] * 2, [a, b]) == right).all(), name
+        line = f"setp.{name}.or.f32 %p1|%p2, {{0}}, {{1}}, !%p3; selp.u32 {{to}}, 1, 0, %p2"
+        line = f"setp.eq.u32 %p3, 0, 0; {line}"
+        assert (run(line, "u32", ["f32"] * 2, [a, b]) == ~right).all(), name
+
+
+def test_conversions_round_and_saturate():
+    f32, f16, bf16, f64 = (operands([kind])[0] for kind in ("f32", "f16", "bf16", "f64"))
+    i32, i64 = operands(["s32"])[0], operands(["s64"])[0]
+    exact = [
+        ("cvt.rn.f16.f32", "f16", "f32", f32, f32.astype(np.float16)),
+        ("cvt.rn.bf16.f32", "bf16", "f32", f32, f32.astype(ml_dtypes.bfloat16)),
+        ("cvt.f32.f16", "f32", "f16", f16, f16.astype(np.float32)),
+        ("cvt.f32.bf16", "f32", "bf16", bf16, bf16.astype(np.float32)),
+        ("cvt.rn.f32.f64", "f32", "f64", f64, f64.astype(np.float32)),
+        ("cvt.f64.f32", "f64", "f32", f32, f32.astype(np.float64)),
+        ("cvt.rn.f32.s32", "f32", "s32", i32, i32.astype(np.float32)),
+        ("cvt.rn.f32.s64", "f32", "s64", i64, i64.astype(np.float32)),
+        ("cvt.rn.f64.s64", "f64", "s64", i64, i64.astype(np.float64)),
+        ("cvt.s64.s32", "s64", "s32", i32, i32.astype(np.int64)),
+        ("cvt.u16.u32", "u16", "u32", i32.view(np.uint32), i32.astype(np.uint16)),
+        ("cvt.rni.f32.f32", "f32", "f32", f32, np.rint(f32)),
+        ("cvt.rmi.f32.f32", "f32", "f32", f32, np.floor(f32)),
+        ("cvt.rn.f16.s32", "f16", "s32", i32, i32.astype(np.float64).astype(np.float16)),
+        ("cvt.sat.f32.f32", "f32", "f32", f32, np.where(np.isnan(f32), 0, np.clip(f32, 0, 1)).astype(np.float32)),
+    ]
+    for name, to, source, array, right in exact:
+        got = run(f"{name} {{to}}, {{0}}", to, [source], [array])
+        assert (same(got, right) | ((got == 0) & (right == 0) & (name == "cvt.sat.f32.f32"))).all(), name
+    whole = np.where(np.isnan(f32), 0, np.clip(np.trunc(f32.astype(np.float64)), -(2.0**31), 2.0**31 - 1))
+    assert (run("cvt.rzi.s32.f32 {to}, {0}", "s32", ["f32"], [f32]) == whole.astype(np.int32)).all()
+    small = np.clip(i32, -128, 127).astype(np.int16)
+    assert (run("cvt.sat.s8.s32 {to}, {0}", "s16", ["s32"], [i32]) == small).all()
+    pairs = run("cvt.rn.bf16x2.f32 {to}, {0}, {1}", "u32", ["f32"] * 2, [f32, f32[::-1].copy()])
+    halves = pairs.view(ml_dtypes.bfloat16).reshape(-1, 2)
+    assert same(halves[:, 1].copy(), f32.astype(ml_dtypes.bfloat16)).all()
+    assert same(halves[:, 0].copy(), f32[::-1].astype(ml_dtypes.bfloat16)).all()
+    got = run("cvt.rna.tf32.f32 {to}, {0}", "b32", ["f32"], [f32])
+    finite = np.isfinite(f32) & (np.abs(f32) < 3e38)
+    assert ((got[finite] & 0x1FFF) == 0).all()
+    assert (np.abs(got.view(np.float32) - f32)[finite] <= np.maximum(np.abs(f32[finite]) * 2.0**-11, 1e-41)).all()
+    for kind, dtype in (("e4m3", ml_dtypes.float8_e4m3fn), ("e5m2", ml_dtypes.float8_e5m2)):
+        most = 448 if kind == "e4m3" else 57344
+        got = run(f"cvt.rn.satfinite.{kind}x2.f32 {{to}}, {{0}}, {{0}}", "u16", ["f32"], [f32])
+        right = np.where(np.isnan(f32), f32, np.clip(f32, -most, most)).astype(dtype).astype(np.float32)
+        back = (got & 255).astype(np.uint8).view(dtype).astype(np.float32)
+        assert same(back, right).all(), kind
+
+
+def test_pairs_of_halves():
+    a, b, c = (operands(["f16"])[0] for _ in range(3))
+    words = [np.repeat(one, 2).view(np.uint32) for one in (a, b, c)]
+    right = (a.astype(np.longdouble) * b + c).astype(np.float16)
+    got = run("fma.rn.f16x2 {to}, {0}, {1}, {2}", "u32", ["u32"] * 3, words).view(np.float16).reshape(-1, 2)
+    for half in range(2):
+        assert same(got[:, half].copy(), right).all()
+
+
+def test_a_statement_behind_a_line_is_not_lost_and_names_of_a_scope_are_its_own():
+    text = f"""{_HEAD}.file 1 "/a/k.py"
+.visible .entry k(.param .u64 p0)
+{{ .reg .b64 %rd<2>; .reg .b32 %r<3>;
+  .loc 1 12 3 // k.py:12
+  ld.param.u64 %rd1, [p0];
+  mov.u32 %r1, 7;
+  {{ .reg .b32 %r1; mov.u32 %r1, 8; add.s32 %r2, %r1, 1; }}
+  .loc 1 14 3
+  add.s32 %r1, %r1, %r2; $L_a: .loc 1 15 3
+  st.global.u32 [%rd1+4], %r1; ret;
+}}"""
+    out = np.zeros(2, np.uint32)
+    program = Program(text)
+    assert not program.launch((1,), 1, [Memory.of("out", out)]).findings
+    assert out.tolist() == [0, 16]
+    assert [one.line for one in program.instructions if one.opcode in ("mov.u32", "st.global.u32")] == [
+        *["k.py:12"] * 2,
+        "k.py:15",
+    ]
+
+
+def test_lanes_that_part_meet_again():
+    """A loop runs as often as each lane's number says; behind it all lanes vote together."""
+    text = f"""{_HEAD}.visible .entry k(.param .u64 p0)
+{{ .reg .b64 %rd<3>; .reg .b32 %r<6>; .reg .pred %p<3>;
+  ld.param.u64 %rd1, [p0]; mov.u32 %r1, %tid.x; mov.u32 %r2, 0; mov.u32 %r3, 0;
+$loop:
+  setp.ge.u32 %p1, %r3, %r1; @%p1 bra $behind;
+  add.u32 %r2, %r2, %r3; add.u32 %r3, %r3, 1; bra $loop;
+$behind:
+  setp.gt.u32 %p2, %r2, 100; vote.sync.ballot.b32 %r4, %p2, -1;
+  mad.wide.u32 %rd2, %r1, 8, %rd1; st.global.v2.u32 [%rd2], {{%r2, %r4}}; ret;
+}}"""
+    out = np.zeros((32, 2), np.uint32)
+    assert not Program(text).launch((1,), 32, [Memory.of("out", out)]).findings
+    sums = [n * (n - 1) // 2 for n in range(32)]
+    assert out[:, 0].tolist() == sums
+    assert set(out[:, 1].tolist()) == {sum(1 << n for n, value in enumerate(sums) if value > 100)}
+
+
+def test_shuffles_follow_the_text_of_the_isa():
+    lines = {
+        "shfl.sync.bfly.b32 {to}, {0}, 4, 0x1f, -1": lambda n: n ^ 4,
+        "shfl.sync.up.b32 {to}, {0}, 3, 0, -1": lambda n: n - 3 if n >= 3 else n,
+        "shfl.sync.down.b32 {to}, {0}, 3, 0x1f, -1": lambda n: n + 3 if n < 29 else n,
+        "shfl.sync.idx.b32 {to}, {0}, 5, 0x181f, -1": lambda n: n // 8 * 8 + 5,
+    }
+    numbers = np.arange(COUNT, dtype=np.uint32)
+    for line, meaning in lines.items():
+        right = [n // 32 * 32 + meaning(n % 32) for n in range(COUNT)]
+        assert run(line, "u32", ["u32"], [numbers]).tolist() == right, line
+    got = run("redux.sync.max.s32 {to}, {0}, -1", "s32", ["s32"], [(-numbers).view(np.int32)])
+    assert got.tolist() == [-(n // 32 * 32) for n in range(COUNT)]
+
+
+def test_an_mbarrier_orders_a_copy_in_bulk_and_its_reader():
+    """The copy's bytes may be read behind the wait alone; the parity of a phase that has not ended keeps a warp."""
+    text = f"""{_HEAD}.shared .align 16 .b8 buffer[512]; .shared .align 8 .b64 bar;
+.visible .entry k(.param .u64 p0, .param .u64 p1)
+{{ .reg .b64 %rd<4>; .reg .b32 %r<6>; .reg .pred %p<3>;
+  ld.param.u64 %rd1, [p0]; ld.param.u64 %rd2, [p1]; mov.u32 %r1, %tid.x; mov.u32 %r2, bar; mov.u32 %r3, buffer;
+  setp.eq.u32 %p1, %r1, 0;
+  @%p1 mbarrier.init.shared::cta.b64 [%r2], 1;
+  bar.sync 0;
+  @!%p1 bra $wait;
+  mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 512;
+  cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r3], [%rd2], 512, [%r2];
+$wait:
+  mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0;
+  @!%p2 bra $wait;
+  mad.lo.u32 %r4, %r1, 4, %r3; ld.shared.u32 %r5, [%r4];
+  mad.wide.u32 %rd3, %r1, 4, %rd1; st.global.u32 [%rd3], %r5; ret;
+}}"""
+    given, out = np.arange(128, dtype=np.uint32), np.zeros(128, np.uint32)
+    memory = [Memory.of("out", out), Memory.of("in", given, writable=False)]
+    program = Program(text)
+    assert not program.launch((1,), 128, memory).findings
+    assert out.tolist() == given.tolist()
+    wait = next(one.number for one in program.instructions if one.opcode.startswith("mbarrier.try_wait"))
+    assert "no wait" in {one.kind for one in program.without(wait).without(wait + 1).launch((1,), 128, memory).findings}
+
+
+def test_what_is_wrong_is_told_in_a_sentence():
+    with pytest.raises(UnknownInstructionError, match=r"tcgen05\.alloc"):
+        Program(f"{_HEAD}.visible .entry k()\n{{ tcgen05.alloc.cta_group::1.sync.aligned.b32 [%r1], 32; ret; }}")
+    with pytest.raises(EmulatorError, match="it is not PTX"):
+        Program("hello")
+    with pytest.raises(EmulatorError, match="no semicolon ends"):
+        Program(f"{_HEAD}.visible .entry k()\n{{ ret }}")
+    with pytest.raises(EmulatorError, match="k has 1 arguments, and 0 are given"):
+        Program(f"{_HEAD}.visible .entry k(.param .u32 a)\n{{ ret; }}").launch((1,), 1, [])
+    with pytest.raises(EmulatorError, match="the argument a has 4 bytes, not 8"):
+        Program(f"{_HEAD}.visible .entry k(.param .u32 a)\n{{ ret; }}").launch((1,), 1, [struct.pack("<q", 1)])
+
+
+def places(size: int, bits: int) -> tuple[Callable[..., tuple[int, int]], Callable[..., tuple[int, int]]]:
+    """Return where the ISA's text puts element i of a lane in A and in B, for m16n8k(size) of so many bits.
+
+    It names groupID = lane / 4 and threadID = lane % 4, and gives rows and columns for i.
+    """
+    group = 32 // bits  # elements of a register
+
+    def left(lane: int, i: int) -> tuple[int, int]:
+        row = lane // 4 + (8 if i // group % 2 else 0)
+        return row, lane % 4 * group + i % group + (size // 2 if i >= 2 * group else 0)
+
+    def right(lane: int, i: int) -> tuple[int, int]:
+        return lane % 4 * group + i % group + (size // 2 if i >= group else 0), lane // 4
+
+    return left, right
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "total"),
+    [
+        ("bf16", 16, "f32"),
+        ("f16", 8, "f32"),
+        ("f16", 16, "f16"),
+        ("s8", 32, "s32"),
+        ("u8", 16, "s32"),
+        ("e4m3", 32, "f32"),
+    ],
+)
+def test_products_of_matrices_have_the_layouts_of_the_isa(kind, size, total):
+    dtype = {"s8": np.int8, "u8": np.uint8, "e4m3": ml_dtypes.float8_e4m3fn}.get(kind) or _NUMPY[kind]
+    low = 0 if kind == "u8" else -8
+    a, b = (_RANDOM.integers(low, 8, shape).astype(dtype) for shape in ((16, size), (size, 8)))
+    c = _RANDOM.integers(-8, 8, (16, 8)).astype({"s32": np.int32}.get(total) or _NUMPY[total])
+    bits = 8 * np.dtype(dtype).itemsize
+    of_left, of_right = places(size, bits)
+    counts = 16 * size * bits // 1024, 8 * size * bits // 1024, 2 if total == "f16" else 4
+    left = np.array([[a[of_left(lane, i)] for i in range(16 * size // 32)] for lane in range(32)], dtype)
+    right = np.array([[b[of_right(lane, i)] for i in range(8 * size // 32)] for lane in range(32)], dtype)
+
+    def spread(matrix: Any) -> Any:
+        rows = [[(lane // 4 + 8 * (i // 2), lane % 4 * 2 + i % 2) for i in range(4)] for lane in range(32)]
+        return np.array([[matrix[place] for place in row] for row in rows], matrix.dtype)
+
+    words = [np.ascontiguousarray(one).view(np.uint32).reshape(32, -1) for one in (left, right, spread(c))]
+    assert tuple(one.shape[1] for one in words) == counts
+    names = [[f"%{letter}{n}" for n in range(count)] for letter, count in zip("abc", counts, strict=True)]
+    loads = [
+        f"ld.global.b32 {name}, [%q{place}+{4 * n}];" for place, row in enumerate(names) for n, name in enumerate(row)
+    ]
+    vectors = ["{" + ", ".join(row) + "}" for row in names]
+    text = [f"{_HEAD}.visible .entry k(.param .u64 p0, .param .u64 p1, .param .u64 p2, .param .u64 p3)\n{{"]
+    text += [".reg .b32 %a<4>, %b<4>, %c<4>, %t; .reg .b64 %q<4>; mov.u32 %t, %tid.x;"]
+    for place, row in enumerate([*names, names[2]]):
+        text += [f"ld.param.u64 %q{place}, [p{place}]; mad.wide.u32 %q{place}, %t, {4 * len(row)}, %q{place};"]
+    text += [*loads, f"mma.sync.aligned.m16n8k{size}.row.col.{total}.{kind}.{kind}.{total}"]
+    text += [f"{vectors[2]}, {vectors[0]}, {vectors[1]}, {vectors[2]};"]
+    text += [f"st.global.b32 [%q3+{4 * n}], {name};" for n, name in enumerate(names[2])]
+    out = np.zeros((32, counts[2]), np.uint32)
+    memory = [Memory.of(f"m{place}", array) for place, array in enumerate([*words, out])]
+    assert not Program("\n".join([*text, "ret;\n}"])).launch((1,), 32, memory).findings
+    exact = a.astype(np.float64) @ b.astype(np.float64) + c.astype(np.float64)
+    assert (out == spread(exact.astype(c.dtype)).view(np.uint32).reshape(32, -1)).all()
