@@ -23,7 +23,7 @@ class Tried:
     """One lane with one kind of cache: what is different in each case; or why it was not tried."""
 
     lane: LaneRuns
-    differences: dict[str, str] = field(default_factory=dict)  # by the case's id; empty text: nothing is different
+    differences: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by the case's id; none: the same bits
     unfinished: dict[str, str] = field(default_factory=dict)
     why_not: str = ""
 
@@ -37,7 +37,7 @@ def tried(lane: LaneRuns, kinds: Collection[str]) -> dict[str, Tried]:
     sound = {case: result for case, result in of_first.items() if result.ended and not result.red}
     cold = _compared(lane, KINDS[COLD].run(lane), sound)
     cold.unfinished |= {case: result.words for case, result in of_first.items() if case not in sound}
-    steady = {case: sound[case] for case, text in cold.differences.items() if not text}
+    steady = {case: sound[case] for case, texts in cold.differences.items() if not texts}
     found = {COLD: cold}
     for name in kinds:
         if name != COLD:
@@ -57,7 +57,7 @@ def _tried(lane: LaneRuns, name: str, steady: Mapping[str, Result]) -> Tried:
 
 
 def _compared(lane: LaneRuns, runs: Sequence[Ran], expected: Mapping[str, Result]) -> Tried:
-    """Return the first difference of each case in some runs."""
+    """Return what is different in each case in some runs, each difference once."""
     found = Tried(lane)
     for case, result in expected.items():
         if lost := [other.words for other in (ran.results[case] for ran in runs) if not other.ended]:
@@ -65,7 +65,7 @@ def _compared(lane: LaneRuns, runs: Sequence[Ran], expected: Mapping[str, Result
             continue
         of_runs = ((ran.began, result.difference(ran.results[case])) for ran in runs)
         texts = (f"{began}: {text}" if began else text for began, text in of_runs if text)
-        found.differences[case] = next(texts, "")
+        found.differences[case] = tuple(dict.fromkeys(texts))
     return found
 
 
@@ -75,9 +75,9 @@ def check_of(
     """Return what came of one kind of cache, in all lanes."""
     cells, findings = list[CheckedCell](), list[Finding]()
     for one in all_tried:
-        own = [_finding(name, case, text, known) for case, text in one.differences.items() if text]
+        own = [_finding(name, case, text, known) for case, texts in one.differences.items() for text in texts]
         findings += own
-        cells += _cells(one, {finding.case: finding.explained for finding in own})
+        cells += _cells(one, {finding.case for finding in own}, {one.case for one in own if not one.explained})
     not_tried = [f"{one.lane.name}: {one.why_not}" for one in all_tried if one.why_not]
     return Check(
         name=f"cache {name}",
@@ -98,17 +98,17 @@ def _finding(name: str, case: str, text: str, known: Sequence[Explanation]) -> F
     return Finding(case=case, text=text[:_CHARACTERS], explained=reason)
 
 
-def _cells(one: Tried, explained: Mapping[str, str]) -> list[CheckedCell]:
+def _cells(one: Tried, different: Collection[str], not_explained: Collection[str]) -> list[CheckedCell]:
     cells = []
     for cell in dict.fromkeys(_cell_of(case) for case in (*one.differences, *one.unfinished)):
         cases = [case for case in one.differences if _cell_of(case) == cell]
-        found = [explained[case] for case in cases if case in explained]
+        found = sum(case in not_explained for case in cases)
         cells.append(
             CheckedCell(
                 cell=cell,
                 tried=len(cases),
-                found=sum(not reason for reason in found),
-                explained=sum(bool(reason) for reason in found),
+                found=found,
+                explained=sum(case in different for case in cases) - found,
                 unfinished=sum(_cell_of(case) == cell for case in one.unfinished),
             )
         )

@@ -117,12 +117,12 @@ class FakeLane:
 
 def test_what_cannot_be_compared_is_not_tried(tmp_path: Path):
     nothing = tried(FakeLane(tmp_path, "aa"), ["warm"])
-    assert (nothing["cold"].differences, nothing["cold"].why_not) == ({"here/any/fake/op.forward/one": ""}, "")
+    assert (nothing["cold"].differences, nothing["cold"].why_not) == ({"here/any/fake/op.forward/one": ()}, "")
     assert (nothing["warm"].differences, nothing["warm"].why_not) == ({}, "it keeps no file in A_CACHE")
     lost = tried(FakeLane(tmp_path, "aa?", "file"), ["warm"])["warm"]
     assert (lost.differences, lost.unfinished) == ({}, {"here/any/fake/op.forward/one": "?"})
     unsteady = tried(FakeLane(tmp_path, "abcd", "file"), ["warm"])
-    assert unsteady["cold"].differences == {"here/any/fake/op.forward/one": "other bits of y"}
+    assert unsteady["cold"].differences == {"here/any/fake/op.forward/one": ("other bits of y",)}
     assert unsteady["warm"].why_not == "no case gives the same bits twice with an empty cache"
 
 
