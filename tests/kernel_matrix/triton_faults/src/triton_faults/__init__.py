@@ -79,6 +79,24 @@ def descriptor(x, out, spare, n, block: tl.constexpr):
     tl.store(out + i, 2 * described.load([tl.program_id(0) * block]), mask=i < n)
 
 
+@triton.jit
+def branch(x, out, spare, n, block: tl.constexpr):
+    i = tl.program_id(0) * block + tl.arange(0, block)
+    if tl.program_id(0) < 1:  # it is sound: tilelens looks at the branch with every program
+        tl.store(spare + n - 1 + tl.program_id(0), 0)
+    tl.store(out + i, 2 * tl.load(x + i, mask=i < n, other=0.0), mask=i < n)
+
+
+@triton.jit
+def branch_past(x, out, spare, n, block: tl.constexpr):
+    i = tl.program_id(0) * block + tl.arange(0, block)
+    if tl.program_id(0) < 1:
+        tl.store(spare, 0)
+    else:  # tilelens looks at the branch of the first program only
+        tl.store(spare, tl.load(spare + n))
+    tl.store(out + i, 2 * tl.load(x + i, mask=i < n, other=0.0), mask=i < n)
+
+
 def double(kernel: str, x: torch.Tensor) -> torch.Tensor:
     """Return 2x by the kernel of that name."""
     n, out = x.numel(), torch.empty_like(x)
