@@ -28,6 +28,7 @@ _MATRIX_OPCODES_OF_GFX90A = {
     0x66: "v_mfma_f32_32x32x8_bf16",
     0x67: "v_mfma_f32_16x16x16_bf16",
 }
+_MAD_OF_GFX90A, _FMA = 0xD1C10000, 0xD1CB0000  # v_mad_f32, which gfx942 has no more, and v_fma_f32 of the same form
 _CACHE_OPCODES_OF_GFX90A = (0b111000 << 8 | 0x3E, 0b111000 << 8 | 0x3F)  # buffer_wbinvl1, and with _vol
 
 
@@ -86,6 +87,9 @@ def _decoded(data: bytes, family: str, target: str, address: int) -> Instruction
     word = int.from_bytes(data[:4], "little")
     if target == "gfx90a" and (word >> 26 << 8 | word >> 18 & 127) in _CACHE_OPCODES_OF_GFX90A:
         return Instruction(address, 8, "MUBUF", "buffer_inv", word, {}, frozenset(), None)
+    is_mad = target == "gfx90a" and word & 0xFFFF0000 == _MAD_OF_GFX90A
+    if is_mad:
+        data = (word & 0xFFFF | _FMA).to_bytes(4, "little") + data[4:]
     try:
         found = _decoder()(data, family)
     except ValueError as error:
@@ -96,7 +100,7 @@ def _decoded(data: bytes, family: str, target: str, address: int) -> Instruction
         address,
         found.size(),
         encoding,
-        _name(found, encoding, raw, target),
+        "v_mad_f32" if is_mad else _name(found, encoding, raw, target),
         raw,
         fields,
         frozenset(place for place in range(3) if found.canonical_op_bits[f"s{place}"] == 64),

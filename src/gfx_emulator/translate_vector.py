@@ -125,8 +125,6 @@ def _set_modifiers(one: Instruction, name: str, record: Record) -> None:
     record.negate, record.absolute = one.get("neg"), one.get("abs")
     record.scale, record.half = one.get("omod"), one.get("opsel")
     record.clamp = 0 if name.startswith("v_cmp") else one.get("clmp")
-    if name.startswith("v_cndmask") and name != "v_cndmask_b32":
-        raise UnknownInstructionError(one.name)
 
 
 def _set_packed(one: Instruction, name: str, family: str, record: Record) -> None:

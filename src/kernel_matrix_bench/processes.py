@@ -21,7 +21,8 @@ from kernel_matrix_bench.cases import BenchCase, Place, bench_of, rivals_of
 _PACKAGES = (Path(kernel_matrix.__file__).parent, Path(__file__).parent)
 # Started as a module: as a script, its folder would be the first on the import path.
 _PROGRAM = ("-m", "kernel_matrix_bench.inside.program")
-_THREADS = ("OMP_NUM_THREADS",)  # from the shell: the results say how many threads there were
+# From the shell: the number of threads, which the results say, and the folder of rivals for the package's adapter.
+_SHELL = ("OMP_NUM_THREADS", "BENCH_PEERS")
 _PARTS = ("__init__.py", "job/*.py", "inside/*.py")
 
 
@@ -159,7 +160,7 @@ def _environment(project: Project, asked: Asked, interpreter: Interpreter, harne
         "PYTHONPYCACHEPREFIX": f"{cache}/bytecode",
         "PYTHONDONTWRITEBYTECODE": "",
         "PYTHONFAULTHANDLER": "1",
-        **{name: os.environ[name] for name in _THREADS if name in os.environ},
+        **{name: os.environ[name] for name in _SHELL if name in os.environ},
         **{name: value.replace("{cache}", cache) for name, value in package.environment.items()},
         **{name: value for variables in own for name, value in variables.items()},
     }

@@ -35,7 +35,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--emulate",
         default="",
         metavar="TARGETS",
-        help="run the kernels on an emulator of these AMD GPUs (gfx942,gfx1100), and compare the numbers",
+        help="run the kernels on an emulator of these GPUs (gfx942,gfx1100,sm_90), and compare the numbers",
     )
     parser.add_argument(
         "--sanitize",
@@ -81,7 +81,7 @@ def main(options: argparse.Namespace) -> int:
         commands=_files(options.compile_commands),
         emulate=emulate,
     )
-    told, folder = [*emulate[:1], *options.told], (options.build / "launches").resolve()
+    told, folder = [*reversed(emulate), *options.told], (options.build / "launches").resolve()
     if options.versions:
         return _in_versions(options, targets, told, chosen, folder)
     done = study(options.words, targets, told, chosen, folder, options.package, print)

@@ -1,11 +1,11 @@
-"""Compare what the emulator of AMD's GPUs wrote with the float64 golden, as a test of a suite compares its outputs."""
+"""Compare what an emulator of GPUs wrote with the float64 golden, as a test of a suite compares its outputs."""
 
 from __future__ import annotations
 
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,7 +21,7 @@ from kernel_matrix.job.suite_compare import Comparer
 from kernel_matrix_launches.invocation import Invocation
 from kernel_matrix_launches.recording import Compiled, Numbers, Recording
 
-TARGETS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
+TARGETS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "sm_80", "sm_86", "sm_89", "sm_90")
 _DECODER = "tinygrad==0.14.0"
 _FLOATS: Mapping[str, Any] = {
     "float64": np.float64,
@@ -31,17 +31,26 @@ _FLOATS: Mapping[str, Any] = {
 }
 
 
-def emulator_for(call: Invocation) -> Path:
-    """Return the folder of the emulator, which the Python of a program can use.
+def emulator_for(call: Invocation, targets: Sequence[str]) -> Path:
+    """Return the folder of the emulator, which the Python of a program can use. That of PTX stands beside it.
 
     Raises:
         UserError: the emulator, a compiler or the decoder of instructions is not there; it says how to install it.
     """
-    spec = find_spec("gfx_emulator")
-    if spec is None or spec.origin is None:
-        raise UserError("--emulate: the emulator is not installed. In the clone: pip install ./src/gfx_emulator")
+    names = ["gfx_emulator", *(["ptx_emulator"] if any(target.startswith("sm_") for target in targets) else [])]
+    specs = [find_spec(name) for name in names]
+    missing = [name for name, spec in zip(names, specs, strict=True) if spec is None or spec.origin is None]
+    if missing:
+        folders = " ".join(f"./src/{name}" for name in missing)
+        raise UserError(f"--emulate: the emulator is not installed. In the clone: pip install {folders}")
     if shutil.which("g++") is None:
         raise UserError("--emulate: no C++ compiler is on PATH to build the emulator with: sudo apt-get install g++")
+    if any(target.startswith("gfx") for target in targets):
+        _refuse_without_decoder(call)
+    return Path(str(specs[0].origin)).parent if specs[0] else Path()
+
+
+def _refuse_without_decoder(call: Invocation) -> None:
     name, _, version = _DECODER.partition("==")
     ask = f"import importlib.metadata as m; assert m.version({name!r}) == {version!r}"
     if subprocess.run([call.python, "-c", ask], capture_output=True, check=False).returncode:
@@ -49,7 +58,6 @@ def emulator_for(call: Invocation) -> Path:
             f"--emulate: the Python of the program lacks {_DECODER}, whose tables decode AMD's instructions: "
             f"{call.python} -m pip install {_DECODER}"
         )
-    return Path(spec.origin).parent
 
 
 def compared(recording: Recording, folder: Path) -> Recording:

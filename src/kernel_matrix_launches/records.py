@@ -66,7 +66,7 @@ def _job_facts(job: Job, recording: Recording, folder: Path, started: str, progr
 def _device(recording: Recording) -> dict[str, str]:
     """Return what ran the launches: the emulator, for the targets that it emulated, or nothing."""
     targets = dict.fromkeys(one.target for one in recording.compiled if one.without is not None)
-    name = "AMD GPU, emulated" if targets else "none"
+    name = f"{recording.vendor.title} GPU, emulated" if targets else "none"
     vendor = recording.vendor.name if targets else ""
     return {"device": name, "device.vendor": vendor, "device.targets": " ".join(targets)}
 

@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -198,23 +198,38 @@ def action(folder: Path) -> Played:
     return play(root, "push", payload={"ref": "refs/heads/main"}, actions=[f"owner/kernel-matrix@v1={harness}"])
 
 
+def play_all(plays: Mapping[str, Callable[[], Played]]) -> dict[str, Played]:
+    """Play several at a time: a run waits for its jobs, and for a machine that does not come."""
+    with ThreadPoolExecutor(3) as pool:
+        started = {name: pool.submit(run) for name, run in plays.items()}
+        return {name: run.result() for name, run in started.items()}
+
+
 @pytest.fixture(scope="module")
 def played(tmp_path_factory) -> dict[str, Played]:
-    """Play all events, several at a time: a run waits for its jobs, and for a machine that does not come."""
+    """Play the events that every change is to pass."""
     folder, somewhere = tmp_path_factory.mktemp("act"), "a" * 40
     plays = {
         "action": lambda: action(folder / "action"),
         "push": lambda: push(folder / "push"),
         "fork": lambda: pull_request(folder / "fork", "somebody", "$(touch x)", f"matrix: {TARGET}"),
-        "branch": lambda: pull_request(folder / "branch", "owner"),
-        "night": lambda: night(folder / "night"),
         "short": lambda: by_hand(folder / "short", "0123456789ab", ACT_REVIEWERS="1"),
         "nobody": lambda: by_hand(folder / "nobody", somewhere, ACT_REVIEWERS="0"),
         "no environment": lambda: by_hand(folder / "none", somewhere),
     }
-    with ThreadPoolExecutor(3) as pool:
-        started = {name: pool.submit(run) for name, run in plays.items()}
-        return {name: run.result() for name, run in started.items()}
+    return play_all(plays)
+
+
+@pytest.fixture(scope="module")
+def played_at_night(tmp_path_factory) -> dict[str, Played]:
+    """Play the events whose jobs are those of other events, on other machines or in a worse case."""
+    folder = tmp_path_factory.mktemp("act")
+    return play_all(
+        {
+            "branch": lambda: pull_request(folder / "branch", "owner"),
+            "night": lambda: night(folder / "night"),
+        }
+    )
 
 
 def test_a_push_runs_every_row_on_its_machine_and_publishes(played):
@@ -234,8 +249,9 @@ def test_a_machine_that_does_not_come_holds_nothing_up_and_is_named(played):
     assert f"no machine with the labels self-hosted, linux, room, {TARGET} took it" in run.cell("room")["reason"]
 
 
-def test_a_row_whose_machine_dies_is_missing_and_makes_the_report_red(played):
-    run = played["night"]
+@pytest.mark.nightly
+def test_a_row_whose_machine_dies_is_missing_and_makes_the_report_red(played_at_night):
+    run = played_at_night["night"]
     rows = {f"here.{name}": "failure" for name in ("good", "wrong", "raises")}
     assert run.results == {"plan": "success", "image": "success", **rows, "report": "failure"}, run.said
     assert not run.kept("image-here").exists(), "without an engine there is none, and that holds no row back"
@@ -244,8 +260,9 @@ def test_a_row_whose_machine_dies_is_missing_and_makes_the_report_red(played):
     assert run.status == 1
 
 
-def test_a_branch_of_the_repository_reaches_the_own_machines(played):
-    run = played["branch"]
+@pytest.mark.nightly
+def test_a_branch_of_the_repository_reaches_the_own_machines(played_at_night):
+    run = played_at_night["branch"]
     assert run.results == {"plan": "success", "here.good": "success", IN_ROOM: "success", "report": "success"}, run.said
     assert run.cell("room")["state"] == "pass"
     assert "src/doubles/__init__.py was changed" in run.said

@@ -22,7 +22,7 @@ AGENT = ROOT / "tests" / "ci" / "buildkite"
 AGENTS = {"hosted": {"queue": HOSTED}, "room": {"queue": TARGET, "linux": "true", "room": "true"}}
 IN_ROOM = f"room.good.{TARGET}"
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 
 @dataclass

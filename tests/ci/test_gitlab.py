@@ -26,7 +26,7 @@ PROGRAM = os.environ.get("KERNEL_MATRIX_GITLAB", "")
 IN_ROOM = f"room.good.{TARGET}"
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.nightly,
     pytest.mark.skipif(
         not PROGRAM, reason="gitlab-ci-local is not here; this installs it: ci/nox -s tests -- tests/ci/test_gitlab.py"
     ),

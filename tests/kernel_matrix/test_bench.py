@@ -7,6 +7,7 @@ import math
 import signal
 import threading
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -32,6 +33,7 @@ from kernel_matrix_bench.inside.judging import Rules, judge
 from kernel_matrix_bench.inside.measure import Amount, bandwidth, measure
 from kernel_matrix_bench.inside.protocol import AbsentError, Distance, Yardstick
 from kernel_matrix_bench.inside.summary import copies_needed, summary
+from kernel_matrix_bench.processes import Asked, _environment
 from kernel_matrix_bench.run import Wish, _groups, bench
 
 RULES = Rules(factor=4, rounded=1.5, ulps=4, cap=1e-2, rival=1e-3)
@@ -377,6 +379,14 @@ def test_the_shapes_are_those_of_the_kind_of_device(matrix):
     directions = {(case.op, case.direction) for case in of_gpu}
     assert {(op, d) for op, spec in matrix.ops.items() for d in spec.directions} < directions
     assert ("layer", "step") in directions
+
+
+def test_the_process_knows_where_the_rivals_are(doubles, monkeypatch):
+    project = pipeline.load(doubles.root / "matrix.yaml")
+    asked = Asked(places_of(project.matrix, Machine((CPU,)))[0], (), (), ())
+    monkeypatch.setenv("BENCH_PEERS", "/peers")
+    environment = _environment(project, asked, SimpleNamespace(seen=str), Path("harness"))
+    assert environment["BENCH_PEERS"] == "/peers"
 
 
 def test_nothing_to_time_is_an_error(doubles):

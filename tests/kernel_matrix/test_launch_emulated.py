@@ -1,4 +1,4 @@
-"""Kernels that a program launches run on emulated AMD GPUs, and are compared with a float64 golden."""
+"""Kernels that a program launches run on emulated GPUs, and are compared with a float64 golden."""
 
 from __future__ import annotations
 
@@ -25,21 +25,18 @@ PROGRAM = ROOT / "tests" / "kernel_matrix" / "launched" / "launched_emulated.py"
 TARGETS = ("gfx942", "gfx1100")
 
 
-@pytest.fixture(scope="module")
-def done(tmp_path_factory):
+def launched(build, targets, *words):
     """Run the command on the small program; what was compiled is kept for the next time."""
     (ROOT / "build" / "envs").mkdir(parents=True, exist_ok=True)
     request = Request(ROOT, ROOT / "build", load(ROOT / "matrix.yaml"), Job("rocm", "triton-3.6", ()), None, print)
     python = venv.prepare(request).python
-    build = tmp_path_factory.mktemp("emulated")
     kept = ROOT / "build" / "cache" / "emulated"
     kept.mkdir(parents=True, exist_ok=True)
     (build / "cache").symlink_to(kept)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(ROOT / "src"))  # the session of nox adds another NumPy than the program's
-        run = harness(
-            "launches", "--build", str(build), "--emulate", ",".join(TARGETS), "--", str(python), str(PROGRAM)
-        )
+        words = ("--emulate", ",".join(targets), "--", str(python), str(PROGRAM), *words)
+        run = harness("launches", "--build", str(build), *words)
     return SimpleNamespace(
         status=run.returncode,
         output=run.stdout + run.stderr,
@@ -49,6 +46,27 @@ def done(tmp_path_factory):
             for record in records_in(build / "launches" / "results")
         },
     )
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """Run all kernels on two targets of AMD."""
+    return launched(tmp_path_factory.mktemp("emulated"), TARGETS)
+
+
+@pytest.mark.environments
+def test_kernels_for_nvidia_run_as_ptx_and_what_is_wrong_with_them_is_found(tmp_path):
+    done = launched(tmp_path, ["sm_90"], "few")
+    for kernel, elements in (("softmax", 700), ("product", 64 * 64)):
+        record = done.records[kernel, "sm_90"]
+        assert (record.outcome, record.action) == ("pass", "emulate"), record.message
+        assert record.metrics["o.elements"] == elements
+        assert record.metrics["canary.caught"] == record.metrics["canary.injected"] > 0
+        assert record.metrics["artifact.registers"] > 0
+    wrong = done.records["without_mask", "sm_90"]
+    assert (wrong.outcome, wrong.stage) == ("error", "launch")
+    assert re.search(r"ld\.global\S+ reads 4 bytes that begin 0 bytes behind the end of x \(400 bytes\)", wrong.message)
+    assert "emulated on sm_90: 3 launches ran, 2 were compared, 1 have findings" in done.output
 
 
 @pytest.mark.environments
@@ -162,10 +180,13 @@ def test_numbers_are_rounded_once_to_bf16():
 def test_what_the_emulator_needs_is_said_in_a_sentence(monkeypatch, tmp_path):
     monkeypatch.setattr(emulated, "_DECODER", "no-such-decoder==1")
     with pytest.raises(UserError, match=r"lacks no-such-decoder==1, .* -m pip install no-such-decoder==1$"):
-        emulated.emulator_for(Invocation(sys.executable, (), ("calls.py",)))
+        emulated.emulator_for(Invocation(sys.executable, (), ("calls.py",)), TARGETS)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match=r"no C\+\+ compiler is on PATH .* sudo apt-get install g\+\+$"):
-        emulated.emulator_for(Invocation(sys.executable, (), ("calls.py",)))
+        emulated.emulator_for(Invocation(sys.executable, (), ("calls.py",)), TARGETS)
+    monkeypatch.setattr(emulated, "find_spec", {}.get)
+    with pytest.raises(UserError, match=r"pip install \./src/gfx_emulator \./src/ptx_emulator$"):
+        emulated.emulator_for(Invocation(sys.executable, (), ("calls.py",)), ["sm_90"])
     done = harness("launches", "--emulate", "gfx943", "--", "python", "-c", "")
     assert done.returncode == 2
     assert "--emulate gfx943: there is no such target of the emulator. Did you mean 'gfx942'?" in done.stderr

@@ -412,3 +412,67 @@ def test_what_is_wrong_is_told_in_a_sentence():
         Program(f"{_HEAD}.visible .entry k(.param .u32 a)\n{{ ret; }}").launch((1,), 1, [])
     with pytest.raises(EmulatorError, match="the argument a has 4 bytes, not 8"):
         Program(f"{_HEAD}.visible .entry k(.param .u32 a)\n{{ ret; }}").launch((1,), 1, [struct.pack("<q", 1)])
+
+
+def places(size: int, bits: int) -> tuple[Callable[..., tuple[int, int]], Callable[..., tuple[int, int]]]:
+    """Return where the ISA's text puts element i of a lane in A and in B, for m16n8k(size) of so many bits.
+
+    It names groupID = lane / 4 and threadID = lane % 4, and gives rows and columns for i.
+    """
+    group = 32 // bits  # elements of a register
+
+    def left(lane: int, i: int) -> tuple[int, int]:
+        row = lane // 4 + (8 if i // group % 2 else 0)
+        return row, lane % 4 * group + i % group + (size // 2 if i >= 2 * group else 0)
+
+    def right(lane: int, i: int) -> tuple[int, int]:
+        return lane % 4 * group + i % group + (size // 2 if i >= group else 0), lane // 4
+
+    return left, right
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "total"),
+    [
+        ("bf16", 16, "f32"),
+        ("f16", 8, "f32"),
+        ("f16", 16, "f16"),
+        ("s8", 32, "s32"),
+        ("u8", 16, "s32"),
+        ("e4m3", 32, "f32"),
+    ],
+)
+def test_products_of_matrices_have_the_layouts_of_the_isa(kind, size, total):
+    dtype = {"s8": np.int8, "u8": np.uint8, "e4m3": ml_dtypes.float8_e4m3fn}.get(kind) or _NUMPY[kind]
+    low = 0 if kind == "u8" else -8
+    a, b = (_RANDOM.integers(low, 8, shape).astype(dtype) for shape in ((16, size), (size, 8)))
+    c = _RANDOM.integers(-8, 8, (16, 8)).astype({"s32": np.int32}.get(total) or _NUMPY[total])
+    bits = 8 * np.dtype(dtype).itemsize
+    of_left, of_right = places(size, bits)
+    counts = 16 * size * bits // 1024, 8 * size * bits // 1024, 2 if total == "f16" else 4
+    left = np.array([[a[of_left(lane, i)] for i in range(16 * size // 32)] for lane in range(32)], dtype)
+    right = np.array([[b[of_right(lane, i)] for i in range(8 * size // 32)] for lane in range(32)], dtype)
+
+    def spread(matrix: Any) -> Any:
+        rows = [[(lane // 4 + 8 * (i // 2), lane % 4 * 2 + i % 2) for i in range(4)] for lane in range(32)]
+        return np.array([[matrix[place] for place in row] for row in rows], matrix.dtype)
+
+    words = [np.ascontiguousarray(one).view(np.uint32).reshape(32, -1) for one in (left, right, spread(c))]
+    assert tuple(one.shape[1] for one in words) == counts
+    names = [[f"%{letter}{n}" for n in range(count)] for letter, count in zip("abc", counts, strict=True)]
+    loads = [
+        f"ld.global.b32 {name}, [%q{place}+{4 * n}];" for place, row in enumerate(names) for n, name in enumerate(row)
+    ]
+    vectors = ["{" + ", ".join(row) + "}" for row in names]
+    text = [f"{_HEAD}.visible .entry k(.param .u64 p0, .param .u64 p1, .param .u64 p2, .param .u64 p3)\n{{"]
+    text += [".reg .b32 %a<4>, %b<4>, %c<4>, %t; .reg .b64 %q<4>; mov.u32 %t, %tid.x;"]
+    for place, row in enumerate([*names, names[2]]):
+        text += [f"ld.param.u64 %q{place}, [p{place}]; mad.wide.u32 %q{place}, %t, {4 * len(row)}, %q{place};"]
+    text += [*loads, f"mma.sync.aligned.m16n8k{size}.row.col.{total}.{kind}.{kind}.{total}"]
+    text += [f"{vectors[2]}, {vectors[0]}, {vectors[1]}, {vectors[2]};"]
+    text += [f"st.global.b32 [%q3+{4 * n}], {name};" for n, name in enumerate(names[2])]
+    out = np.zeros((32, counts[2]), np.uint32)
+    memory = [Memory.of(f"m{place}", array) for place, array in enumerate([*words, out])]
+    assert not Program("\n".join([*text, "ret;\n}"])).launch((1,), 32, memory).findings
+    exact = a.astype(np.float64) @ b.astype(np.float64) + c.astype(np.float64)
+    assert (out == spread(exact.astype(c.dtype)).view(np.uint32).reshape(32, -1)).all()

@@ -1,4 +1,6 @@
 // Arithmetic and logic on integers of 16, 32 and 64 bits on lanes.
+#include <algorithm>
+
 #include "vector_loops.h"
 
 namespace {
@@ -27,6 +29,14 @@ VECTOR(v_max_i32, kNone, 2, static_cast<i32>(a) > static_cast<i32>(b) ? a : b)
 VECTOR(v_min_i32, kNone, 2, static_cast<i32>(a) < static_cast<i32>(b) ? a : b)
 VECTOR(v_max_u32, kNone, 2, a > b ? a : b)
 VECTOR(v_min_u32, kNone, 2, a < b ? a : b)
+VECTOR(v_max3_i32, kNone, 3, static_cast<u32>(std::max({static_cast<i32>(a), static_cast<i32>(b), static_cast<i32>(c)})))
+VECTOR(v_min3_i32, kNone, 3, static_cast<u32>(std::min({static_cast<i32>(a), static_cast<i32>(b), static_cast<i32>(c)})))
+VECTOR(v_max3_u32, kNone, 3, std::max({a, b, c}))
+VECTOR(v_min3_u32, kNone, 3, std::min({a, b, c}))
+VECTOR(v_med3_i32, kNone, 3,
+       static_cast<u32>(std::max(std::min(static_cast<i32>(a), static_cast<i32>(b)),
+                                 std::min(std::max(static_cast<i32>(a), static_cast<i32>(b)), static_cast<i32>(c)))))
+VECTOR(v_med3_u32, kNone, 3, std::max(std::min(a, b), std::min(std::max(a, b), c)))
 VECTOR(v_mul_lo_u32, kNone, 2, a * b)
 VECTOR(v_mul_hi_u32, kNone, 2, static_cast<u32>(static_cast<u64>(a) * b >> 32))
 VECTOR(v_mul_hi_i32, kNone, 2, static_cast<u32>(static_cast<i64>(static_cast<i32>(a)) * static_cast<i32>(b) >> 32))

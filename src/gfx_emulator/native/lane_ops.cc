@@ -16,6 +16,18 @@ HANDLER(v_cndmask_b32) {
   put_result(w, i, result.value, (a.defined & ~second) | (b.defined & second));
 }
 
+HANDLER(v_cndmask_b16) {
+  Lanes room[2], result;
+  w.mask = w.exec;
+  const Read a = source<kHalf>(w, i, 0, room[0].value), b = source<kHalf>(w, i, 1, room[1].value);
+  const u64 second = source_mask(w, i, 2);
+  for (u32 lane = 0; lane < kLanes; lane++) {
+    result.value[lane] = second >> lane & 1 ? b.value[lane] : a.value[lane];
+  }
+  put_half(w, i, result.value);
+  put_result(w, i, result.value, (a.defined & ~second) | (b.defined & second));
+}
+
 static u32 lane_of(const Wave& w, u32 value) { return value & (w.lanes - 1); }
 
 HANDLER(v_readlane_b32) {

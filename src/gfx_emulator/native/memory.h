@@ -113,9 +113,9 @@ static inline char* place_of(Wave& w, const Record& i, u32 lane, u32 size, bool 
 }
 
 // Wait for a register that a load fills. Loads of one kind fill it in their order, so only one of the other kind may still
-// be on its way; but a load of a half keeps the other half, and so needs all.
+// be on its way. But a load of a half keeps the other half, and on CDNA reads it for that.
 static inline void await_filled(Wave& w, const Record& i, u32 number, u64* filled_by, const Counter& counter) {
-  if (i.parameter[kPart] != 0) return await_vector(w, i, number);
+  if (i.parameter[kPart] != 0 && w.family == kCdna) return await_vector(w, i, number);
   if (filled_by[number] <= counter.done) return;
   report(w, i, kNoWait, number);
   filled_by[number] = 0;

@@ -37,6 +37,10 @@ SCALAR_COMPARISON(s_cmp_nge_f32, !(a >= b))
 SCALAR_COMPARISON(s_cmp_o_f32, a == a && b == b)
 SCALAR_COMPARISON(s_cmp_u_f32, a != a || b != b)
 
+HANDLER(s_trunc_f32) { result32(w, i, bits(truncf(number(w, i, 0)))); }
+HANDLER(s_floor_f32) { result32(w, i, bits(floorf(number(w, i, 0)))); }
+HANDLER(s_ceil_f32) { result32(w, i, bits(ceilf(number(w, i, 0)))); }
+HANDLER(s_rndne_f32) { result32(w, i, bits(rintf(number(w, i, 0)))); }
 HANDLER(s_cvt_f32_i32) { result32(w, i, bits(static_cast<float>(static_cast<i32>(source32(w, i, 0))))); }
 HANDLER(s_cvt_f32_u32) { result32(w, i, bits(static_cast<float>(source32(w, i, 0)))); }
 HANDLER(s_cvt_i32_f32) { result32(w, i, static_cast<u32>(to_i32(number(w, i, 0)))); }

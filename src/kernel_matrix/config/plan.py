@@ -213,9 +213,12 @@ def ops_of(matrix: Matrix, entry: PlatformToolchain) -> Iterator[tuple[str, Dire
 
 
 def _action(vendor: str, entry: PlatformToolchain) -> Action:
-    """Return what a machine with a device of the vendor does with the cases of a platform toolchain."""
+    """Return what a machine with a device of the vendor does with the cases of a platform toolchain.
+
+    What runs on no device may still run in an emulator in its place.
+    """
     if not entry.runs:
-        return "compile"
+        return "emulate" if entry.emulator else "compile"
     return "emulate" if entry.emulated or vendor_named(vendor).emulates else "run"
 
 

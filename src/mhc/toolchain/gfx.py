@@ -25,7 +25,7 @@ def module(artifact: Artifact) -> Module:
     Raises:
         NoDeviceError: the artifact is source, because this machine has no compiler for it.
     """
-    if artifact.kind != "hsaco":
+    if not artifact.is_machine_code:
         raise NoDeviceError(f"hipcc is missing: {artifact.target} is emulated from machine code, and this is source")
     with stage("compile"), ready():
         from gfx_emulator.module import Module

@@ -1,8 +1,9 @@
-"""Run launches on the emulator of AMD's GPUs beside the program, and compute what they are compared with.
+"""Run launches on an emulator of GPUs beside the program, and compute what they are compared with.
 
 Each launch that is chosen is copied three and more times by ``fork``: a process for each target compiles it and runs
-the machine code on its copy of the tensors, and two others compute the golden. The program itself goes on with the
-numbers of the interpreter. All of them write what has changed in memory into files, which the harness compares.
+the machine code (for NVIDIA the PTX) on its copy of the tensors, and two others compute the golden. The program itself
+goes on with the numbers of the interpreter. All of them write what has changed in memory into files, which the harness
+compares.
 """
 
 from __future__ import annotations
@@ -30,17 +31,28 @@ def load_emulator(folder: Path, target: Target) -> None:
 
     The environment of the program need not have it.
     """
-    if "gfx_emulator" not in sys.modules:
-        init = folder / "__init__.py"
-        spec = importlib.util.spec_from_file_location("gfx_emulator", init, submodule_search_locations=[str(folder)])
-        if spec is None or spec.loader is None:
-            raise ImportError(f"{folder} is no package")
-        sys.modules["gfx_emulator"] = module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    from gfx_emulator import decoding, library, triton_driver  # noqa: F401  it is imported for the processes
+    _import("gfx_emulator", folder)
+    if target.backend == "cuda":
+        _import("ptx_emulator", folder.with_name("ptx_emulator"))
+        from ptx_emulator import launch
+
+        launch.library()
+        return
+    from gfx_emulator import decoding, library, triton_driver  # noqa: F401  the same
 
     library.library()
     decoding.decode(bytes(4), target.name)
+
+
+def _import(name: str, folder: Path) -> None:
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(
+            name, folder / "__init__.py", submodule_search_locations=[str(folder)]
+        )
+        if spec is None or spec.loader is None:
+            raise ImportError(f"{folder} is no package")
+        sys.modules[name] = module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
 
 
 @dataclass
@@ -89,20 +101,31 @@ def _run(call: Call, target: Target, source: Any, kernel: Any) -> list[str]:
     """Run the machine code on the tensors, and return the findings."""
     import torch
 
-    from gfx_emulator import Program
     from gfx_emulator.errors import FoundError
-    from gfx_emulator.triton_driver import Launcher
 
-    program = Program(kernel.asm["hsaco"], target.name, kernel.metadata.name)
+    program, launcher = _loaded(target, source, kernel)
     x, y, z = [*map(int, call.grid), 1, 1][:3]
     with torch._C.DisableTorchFunction():
         try:
-            Launcher(source.ast, kernel.metadata)(
-                x, y, z, None, program, None, None, None, None, *map(_bare, call.bound.values())
-            )
+            launcher(x, y, z, None, program, None, None, None, None, *map(_bare, call.bound.values()))
         except FoundError as error:
             return [str(finding) for finding in error.findings]
     return []
+
+
+def _loaded(target: Target, source: Any, kernel: Any) -> tuple[Any, Any]:
+    """Return the program that the emulator runs, and its launcher."""
+    name = kernel.metadata.name
+    if target.backend == "cuda":
+        import ptx_emulator
+        from ptx_emulator import triton_driver as of_ptx
+
+        return ptx_emulator.Program(kernel.asm["ptx"], name), of_ptx.Launcher(source.ast, kernel.metadata)
+    import gfx_emulator
+    from gfx_emulator import triton_driver
+
+    program = gfx_emulator.Program(kernel.asm["hsaco"], target.name, name)
+    return program, triton_driver.Launcher(source.ast, kernel.metadata)
 
 
 def _bare(value: Any) -> Any:

@@ -24,7 +24,7 @@ from .memory import Memory, Region, regions_of, tensors_in
 
 _NUMPY_DTYPE = interpreter._get_np_dtype
 _PATCH_LANGUAGE = interpreter._patch_lang
-_WITH_TF32 = ("gfx942",)
+_WITH_TF32 = ("gfx942", "sm_80", "sm_86", "sm_89", "sm_90")
 _TF32_CUT = 2.0**42  # of the 53 bits of a number in float64 11 are left
 _ERF = np.vectorize(math.erf, otypes=[np.float64])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import tempfile
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -64,15 +65,24 @@ def run(source: Source, launches: Sequence[Launch], device: torch.device, target
     present = target_of(device)
     if target not in (None, present):
         raise ValueError(f"cpp: target is {target}, and the inputs are on {present}; for others there is compile()")
-    with torch.cuda.device(device):
-        _driver().enter(torch.cuda.current_device())
-        module = _module(source, present, device.index)
-        stream = ctypes.c_void_p(torch.cuda.current_stream(device).cuda_stream)
-        with stage("launch"):
-            for launch in launches:
-                module.launch(launch, stream)
+    if torch.cuda.current_device() == device.index:
+        _run_on_gpu(source, launches, device, present)
+    else:
+        with torch.cuda.device(device):
+            _run_on_gpu(source, launches, device, present)
 
 
+def _run_on_gpu(source: Source, launches: Sequence[Launch], device: torch.device, target: str) -> None:
+    """Run the launches on the current stream of ``device``, which is the current one."""
+    _driver().enter(device.index)
+    module = _module(source, target, device.index)
+    stream = ctypes.c_void_p(torch._C._cuda_getCurrentRawStream(device.index))
+    with stage("launch"):
+        for launch in launches:
+            module.launch(launch, stream)
+
+
+@functools.cache
 def target_of(device: torch.device) -> str:
     """Return the target that a GPU is."""
     if torch.version.hip:
@@ -132,6 +142,7 @@ class _Driver:
             names = ("cuModuleLoadData", "cuModuleGetFunction", "cuLaunchKernel")
         self._load, self._get, self._launch = (getattr(self._library, name) for name in names)
         self._contexts: dict[int, ctypes.c_void_p] = {}
+        self._thread = threading.local()
 
     def enter(self, device: int) -> None:
         """Make the context of a device, which PyTorch uses too, current in this thread if the thread has none.
@@ -139,8 +150,9 @@ class _Driver:
         Autograd runs the backward in a thread of its own, and PyTorch makes a context current there only when it needs
         one itself.
         """
-        if torch.version.hip:  # HIP has no such context
+        if torch.version.hip or hasattr(self._thread, "entered"):  # HIP has no such context
             return
+        self._thread.entered = True
         current = ctypes.c_void_p()
         self._check(self._library.cuCtxGetCurrent(ctypes.byref(current)), "tell the current context")
         if current.value is None:

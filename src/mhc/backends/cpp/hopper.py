@@ -70,9 +70,14 @@ def refusal(spec: Any, target: str | None) -> str | None:
 
 def config_of(grid: tuple[int, int, int], shape: Shape, stream: ctypes.c_void_p) -> ctypes.Structure:
     """Return the argument of ``cuLaunchKernelEx``."""
+    attributes = _attributes(shape)
+    return _Config(grid, (shape.threads, 1, 1), shape.shared_bytes, stream, attributes, len(attributes))
+
+
+@functools.cache
+def _attributes(shape: Shape) -> Any:
     values = {_CLUSTER: (shape.cluster, 1, 1)} | ({_EARLY: (1,)} if shape.early else {})
-    attributes = (_Attribute * len(values))(*((name, 0, value) for name, value in values.items()))
-    return _Config(grid, (shape.threads, 1, 1), shape.shared_bytes, stream, attributes, len(values))
+    return (_Attribute * len(values))(*((name, 0, value) for name, value in values.items()))
 
 
 def allow(library: Any, function: ctypes.c_void_p, shape: Shape) -> int:
@@ -90,6 +95,7 @@ def launches_early(device: torch.device) -> bool:
     return device.type == "cuda" and not torch.version.hip and torch.cuda.get_device_capability(device) >= (9, 0)
 
 
+@functools.cache
 def clusters_of(device: torch.device) -> int:
     """Return how many clusters of 16 blocks a GPU runs at the same time, if each block needs a multiprocessor."""
     return max(1, torch.cuda.get_device_properties(device).multi_processor_count // _MULTIPROCESSORS_OF_A_PART)

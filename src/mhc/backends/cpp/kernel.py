@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -30,6 +31,7 @@ class Kernel:
         self._operator = operator
         self._kernels = kernels
         self._launches = launches
+        self._source = functools.cache(self._made_source)
 
     def supports(self, spec: Any, target: str | None, tokens: int | None = None) -> str | None:
         """Return why the kernel does not take the specialisation, or None: the number of streams is the only limit."""
@@ -55,7 +57,7 @@ class Kernel:
         """
         return artifact(self._source(spec, target), target, self._kernels)
 
-    def _source(self, spec: Any, target: str | None) -> Source:
+    def _made_source(self, spec: Any, target: str | None) -> Source:
         refuse(self.supports(spec, target))
         return Source(self._operator, spec.streams, getattr(spec, "dtype", torch.float32))
 

@@ -18,7 +18,7 @@ import torch
 from mhc.backends import Artifact, stage
 from mhc.backends.tilelang import compilers
 from mhc.backends.tilelang.compat import Lowered, load, lower
-from mhc.toolchain import webgpu
+from mhc.toolchain import gfx, webgpu
 from mhc.toolchain.cpus import Cpu, foreign
 from mhc.toolchain.emulator import Emulated
 
@@ -158,17 +158,20 @@ def run_per_token(
 
 
 def run_on_gpu(program: Program, spec: Any, target: str, operands: Operands, written: Iterable[str]) -> None:
-    """Run one kernel on torch's current stream, or on copies of the tensors on a WebGPU device."""
+    """Run one kernel on torch's current stream, on copies of the tensors on a WebGPU device, or on an emulated GPU."""
     if kind_of(target) == "webgpu":
         _run_on_webgpu(program, spec, target, operands)
         return
-    kernel = _gpu_kernel(program, spec, target)
-    tensors = operands.values()
-    with stage("launch"), _device_of(next(iter(tensors))):
+    first = next(iter(operands.values()))
+    is_emulated = first.device.type == "cpu" and gfx.emulates(target)
+    kernel = (_emulated_kernel if is_emulated else _gpu_kernel)(program, spec, target)
+    with stage("launch"), _device_of(first):
         # A tensor that begins inside another one's storage may begin at any address: work on a copy of it then.
-        aligned = [tensor if tensor.data_ptr() % ALIGNMENT == 0 else tensor.clone() for tensor in tensors]
-        kernel(*aligned)
-        for name, copy in zip(operands, aligned, strict=True):
+        aligned = {
+            name: tensor if tensor.data_ptr() % ALIGNMENT == 0 else tensor.clone() for name, tensor in operands.items()
+        }
+        kernel(aligned)
+        for name, copy in aligned.items():
             if name in written and copy is not operands[name]:
                 operands[name].copy_(copy)
 
@@ -232,10 +235,26 @@ def _gpu_form(form: Callable[[Any], Any], spec: Any) -> Any:
 
 
 @cache
-def _gpu_kernel(program: Program, spec: Any, target: str) -> Callable[..., None]:
+def _gpu_kernel(program: Program, spec: Any, target: str) -> Callable[[Operands], None]:
     lowered(program, spec, target)  # so that an error of this stage is marked as one
     with stage("compile"):
-        return load(program.prim_func(spec, target), _tilelang_target(target))
+        kernel = load(program.prim_func(spec, target), _tilelang_target(target))
+    return lambda operands: kernel(*operands.values())
+
+
+@cache
+def _emulated_kernel(program: Program, spec: Any, target: str) -> Callable[[Operands], None]:
+    """Return what launches the machine code for an AMD GPU in the emulator."""
+    text, module = lowered(program, spec, target), gfx.module(artifact((program,), spec, target))
+
+    def launch(operands: Operands) -> None:
+        sizes = {name: operands[tensor].shape[dimension] for name, (tensor, dimension) in program.sizes.items()}
+        given = [ctypes.c_int32(sizes[name]) if name in sizes else operands[name] for name in text.parameters]
+        shared, threads = text.resources.get("shared_bytes", 0), text.resources["threads"]
+        with gfx.ready():
+            module.launch(text.symbol, text.grid(sizes), threads, given, shared)
+
+    return launch
 
 
 def _device_of(tensor: torch.Tensor) -> AbstractContextManager[Any]:

@@ -93,8 +93,13 @@ def compile_ahead(
         signature = {name: type_ or "constexpr" for name, type_ in arguments.items()}
         signature |= dict.fromkeys(constants, "constexpr")
         constants = constants | {name: None for name, type_ in arguments.items() if type_ is None}
-        pointers = [(i,) for i, argument in enumerate(kernel.arg_names) if signature[argument].startswith("*")]
-        source = ASTSource(kernel, signature, constants, dict.fromkeys(pointers, attribute))
+        # As a launch has them, constants that are strings too: the entry in the cache is then that of the launch.
+        attributes = {
+            (place,): attribute if signature[name].startswith("*") else []
+            for place, name in enumerate(kernel.arg_names)
+            if signature[name].startswith("*") or isinstance(constants.get(name), str)
+        }
+        source = ASTSource(kernel, signature, constants, attributes)
     with stage("compile"):
         compiled = triton.compile(source, target=target, options=options)
         shared, limit = compiled.metadata.shared, _SHARED_LIMITS[name]

@@ -19,6 +19,29 @@ from tvm.target import codegen as llvm
 from mhc.backends.tvm.runtimes import RUNTIMES
 from mhc.toolchain import intel, webgpu
 
+_BARRIER = """
+define void @mhc_barrier() #0 {
+  fence syncscope("workgroup") release
+  call void @llvm.amdgcn.s.barrier()
+  fence syncscope("workgroup") acquire
+  ret void
+}
+
+declare void @llvm.amdgcn.s.barrier()
+
+attributes #0 = { convergent nounwind alwaysinline }
+"""
+
+
+# TVM writes a bare barrier, which orders no memory: GPUs from gfx90a on pass it while the wave's writes to the LDS are
+# on their way, and LLVM may move accesses over it.
+tvm.tirx.register_intrin_lowering(
+    "tirx.tvm_storage_sync",
+    target="rocm",
+    f=lambda call: tvm.tirx.call_extern("void", "mhc_barrier") if call.args[0].value == "shared" else call,
+    level=99,
+)
+
 
 @functools.cache
 def target_of(name: str) -> Target:
@@ -89,8 +112,16 @@ def amdgpu_object(module: tvm.IRModule, arch: str) -> tuple[bytes, dict[str, int
         objects.append(bytes(unlinked))
         return unlinked
 
-    # TVM asks for ROCm's libraries and linker even for a kernel that calls no library.
-    with _instead("tvm_callback_rocm_bitcode_path", lambda *_: []), _instead("tvm_callback_rocm_link", link):
+    with (
+        tempfile.NamedTemporaryFile("w", prefix="mhc-", suffix=".ll") as barrier,
+        # TVM asks for ROCm's libraries and linker even for a kernel that calls no library.
+        _instead("tvm_callback_rocm_bitcode_path", lambda *_: [barrier.name]),
+        _instead("tvm_callback_rocm_link", link),
+        # It would write to shared memory that two buffers use in turn through a pointer to global memory.
+        tvm.transform.PassContext(config={"tirx.disable_storage_rewrite": True}),
+    ):
+        barrier.write(_BARRIER)
+        barrier.flush()
         tvm.compile(module, target=target_of(arch))
     (data,) = objects
     for name in (variable.name_hint for variable in module.functions):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -54,6 +55,7 @@ class Columns:
         self._kernels = kernels
         self._launch = launch
         self._threads = threads
+        self._source = functools.cache(self._made_source)
 
     def supports(self, spec: Any, target: str | None, tokens: int | None = None) -> str | None:
         """Return why the variant does not run the specialisation on ``target``, or None where it does."""
@@ -72,8 +74,7 @@ class Columns:
         if any(tensor.data_ptr() % _ALIGNMENT for tensor in tensors):
             self._plain.run(inputs, out, target)
         else:
-            refuse(self.supports(inputs.spec, "sm_90"))
-            run(_source(inputs.spec), [self._launch(inputs, out)], inputs.x.device, target)
+            run(self._source(inputs.spec, "sm_90"), [self._launch(inputs, out)], inputs.x.device, target)
 
     def compile(self, spec: Any, target: str) -> Artifact:
         """Compile for ``sm_90``.
@@ -81,8 +82,12 @@ class Columns:
         Raises:
             NotSupportedError: the specialisation is not of this variant.
         """
+        return artifact(self._source(spec, target), target, self._kernels, self._threads(spec.hidden))
+
+    def _made_source(self, spec: MhcPostSpec, target: str) -> Source:
         refuse(self.supports(spec, target))
-        return artifact(_source(spec), target, self._kernels, self._threads(spec.hidden))
+        constants = (("HIDDEN", spec.hidden),)
+        return Source("mhc_post", spec.streams, spec.dtype, "columns", constants, (("sm_90", "sm_90a"),))
 
 
 def forward(plain: Kernel) -> Columns:
@@ -93,10 +98,6 @@ def forward(plain: Kernel) -> Columns:
 def backward(plain: Kernel) -> Columns:
     """Return the variant of the backward."""
     return Columns(plain, _BACKWARD, _backward, _threads)
-
-
-def _source(spec: MhcPostSpec) -> Source:
-    return Source("mhc_post", spec.streams, spec.dtype, "columns", (("HIDDEN", spec.hidden),), (("sm_90", "sm_90a"),))
 
 
 def _forward(inputs: MhcPostInputs, out: MhcPostOutputs) -> Launch:
@@ -112,6 +113,7 @@ def _backward(inputs: MhcPostBackwardInputs, out: MhcPostGrads) -> Launch:
     return Launch(_BACKWARD[None in addresses], (torch.Size(tokens).numel(), 1, 1), (_Backward(*addresses),), shape)
 
 
+@functools.cache
 def _threads(hidden: int) -> int:
     """Return the threads of a block of the backward, as columns.cu has them."""
     pieces = hidden // _PIECE

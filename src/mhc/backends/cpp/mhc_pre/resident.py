@@ -95,6 +95,7 @@ class Resident:
 
     def __init__(self, plain: Kernel) -> None:
         self._plain = plain
+        self._cut_of = functools.cache(self._made_cut)
 
     def supports(self, spec: Any, target: str | None, tokens: int | None = None) -> str | None:
         """Return why the variant does not run the specialisation on ``target``, or None where it does."""
@@ -129,13 +130,14 @@ class Resident:
             cut = self._cut_of(spec, target)
         return artifact(_source(spec, cut), target, (_NAME,), _GROUP * cut.groups)
 
-    def _cut_of(self, spec: _Spec, target: str) -> _Cut:
+    def _made_cut(self, spec: _Spec, target: str) -> _Cut:
         refuse(self.supports(spec, target))
         cut = _cut(spec.hidden, spec.mixes)
         assert cut is not None  # or `supports` would have had a reason
         return cut
 
 
+@functools.cache
 def _source(spec: _Spec, cut: _Cut) -> Source:
     sizes = {"MIXES": spec.mixes, "TOKENS": cut.tokens, "COLUMNS": cut.columns, "WIDE": cut.wide}
     sizes |= {"SLOTS": cut.slots, "AWAY": -1 if cut.away is None else cut.away}
