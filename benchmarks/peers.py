@@ -72,7 +72,8 @@ def module(name: str, path: str) -> ModuleType:
     """
     present = version(name)
     package, folders = path.partition(".")[0], _folders(name)
-    if folders:
+    imported = getattr(sys.modules.get(package), "__path__", None) or [""]
+    if folders and not next(iter(imported)).startswith(f"{folders[0]}/"):  # another version's
         for other in [other for other in sys.modules if f"{other}.".startswith(f"{package}.")]:
             del sys.modules[other]
     sys.path[:0] = folders

@@ -36,12 +36,13 @@ class Finding:
     wave: int
     count: int
     line: str = ""
+    unit: str = "wave"
 
     def __str__(self) -> str:
         """Return the finding as one sentence."""
         often = f", {self.count} times" if self.count > 1 else ""
         where = f"{self.kernel}+{self.address:#x}{f' ({self.line})' if self.line else ''}"
-        return f"{where}: {self.instruction} {self.what} (wave {self.wave}{often})"
+        return f"{where}: {self.instruction} {self.what} ({self.unit} {self.wave}{often})"
 
 
 def access(verb: str) -> Callable[[int, int, Sequence[Place]], str]:

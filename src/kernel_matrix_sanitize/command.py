@@ -1,4 +1,4 @@
-"""Run the quick cases on an NVIDIA GPU under compute-sanitizer, and say what it finds. The matrix keeps its results."""
+"""Run the quick cases under a sanitizer, on an NVIDIA GPU or in Triton's interpreter, and say what it finds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ _SHOWN, _CASES = 12, 10  # lines of a finding, and cases without an end
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options: which tools, which cases, and where they run."""
-    parser.add_argument("--tool", action="append", choices=tuple(tools.TOOLS), help="only this tool (repeatable)")
+    parser.add_argument("--tool", action="append", choices=tuple(tools.TOOLS), help="only this tool (repeatable); "
+                        "by default those of NVIDIA's compute-sanitizer")  # fmt: skip
     add_matrix_options(parser)
     add_selection_options(parser)
     add_run_options(parser)
@@ -33,10 +34,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Run each tool, print what it found, and write it. 1: something is not explained, or came to no end."""
     project, machine = load_project(options), detect()
-    tools.program()
-    jobs = jobs_to_watch(project, machine, selection_of(options))
     red = False
-    for tool in options.tool or tools.TOOLS:
+    for tool in options.tool or tools.OF_NVIDIA:
+        if tool in tools.OF_NVIDIA:
+            tools.program()
+        jobs = jobs_to_watch(project, machine, selection_of(options), tool)
         folder = project.apart("sanitize", tool).build
         settings = Settings(project.root, folder, options.executor, max(1, options.jobs), options.resume)
         with Console(jobs) as console:

@@ -32,10 +32,10 @@ def sanitized(words: Sequence[str], names: Sequence[str], folder: Path, say: Cal
             f"{words[0]}: there is no such command." if words else "there is no program: write it after --."
         )
     for name in names:
-        if name not in tools.TOOLS:
-            raise unknown("--sanitize", "tool", name, tools.TOOLS)
+        if name not in tools.OF_NVIDIA:
+            raise unknown("--sanitize", "tool", name, tools.OF_NVIDIA)
     path, found = tools.program(), list[Check]()
-    for name in names or tools.TOOLS:
+    for name in names or tools.OF_NVIDIA:
         found.append(_watched(words, name, path, folder / "sanitized"))
         say("\n".join(_lines(found[-1])))
         checks.write(found[-1], folder)
@@ -68,13 +68,13 @@ def _watched(words: Sequence[str], name: str, path: str, folder: Path) -> Check:
         when=time.strftime("%Y-%m-%dT%H:%M:%SZ", began),
         note=f"Program: {program}.",
         cells=(),
-        findings=tuple(_finding(program, one) for one in tools.findings_in(name, text)),
+        findings=tuple(_finding(program, name, one) for one in tools.findings_in(name, text)),
         unfinished=tuple(faults),
     )
 
 
-def _finding(program: str, text: str) -> Finding:
-    place = tools.place(text)
+def _finding(program: str, name: str, text: str) -> Finding:
+    place = tools.place(name, text)
     return Finding(case=program, kernel=place.kernel, line=place.line, text=text[:_CHARACTERS])
 
 

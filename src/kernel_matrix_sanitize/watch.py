@@ -22,23 +22,30 @@ from kernel_matrix_sanitize.explained import Explanation, explanations
 
 _SLOWER = 20  # how much longer a case and a job may take
 _CHARACTERS = 2000  # of a finding's text that are kept
+_INTERPRETER = "TRITON_INTERPRET"  # the variable with which Triton runs in Python
 _FACTS = ("commit", "device", "driver")
 
 
-def jobs_to_watch(project: Project, machine: Machine, selection: Selection) -> list[Job]:
-    """Return the jobs of the selection with the cases that run on an NVIDIA GPU of this machine, none timed.
+def jobs_to_watch(project: Project, machine: Machine, selection: Selection, tool: str) -> list[Job]:
+    """Return the jobs of the selection with the cases that a tool can watch on this machine, none timed.
 
     Raises:
         UserError: there is none.
     """
     jobs = []
+    interpreted = tool == tools.TILELENS
     for job in pipeline.select(project, selection).jobs:
+        platform = project.matrix.platforms[job.platform]
         decisions = {case.id: decide(project.matrix, case, machine) for case in job.cases if not case.timed}
-        running = tuple(case for case in job.cases if case.id in decisions and decisions[case.id].action == "run")
-        if running and project.matrix.platforms[job.platform].device == "nvidia":
+        actions = ("run", "emulate") if interpreted else ("run",)
+        running = tuple(case for case in job.cases if case.id in decisions and decisions[case.id].action in actions)
+        in_interpreter = platform.by_toolchain[job.toolchain].environment.get(_INTERPRETER) == "1"
+        fits = in_interpreter if interpreted else platform.device == "nvidia"
+        if running and fits:
             jobs.append(replace(job, cases=running))
     if not jobs:
-        raise UserError("nothing to watch: no case of what was asked for runs on an NVIDIA GPU of this machine.")
+        where = "in Triton's interpreter" if interpreted else "on an NVIDIA GPU of this machine"
+        raise UserError(f"nothing to watch: no case of what was asked for runs {where}.")
     return jobs
 
 
@@ -46,7 +53,8 @@ def watch(
     project: Project, jobs: Sequence[Job], tool: str, machine: Machine, settings: Settings, progress: Progress
 ) -> Check:
     """Run the jobs under a tool. The results stay in the folder of ``settings``, away from those of the matrix."""
-    path, known = tools.program(), explanations(project)
+    of_nvidia, known = tool in tools.OF_NVIDIA, explanations(project)
+    path = tools.program() if of_nvidia else tools.libraries(project.build)
     own = _project(project, path, tool)
     planned = replace(pipeline.plan(own, "quick"), jobs=tuple(jobs))
     files = schedule.run(own.matrix, jobs, machine, settings, progress)
@@ -56,7 +64,9 @@ def watch(
     of_cells = [_cell(name, of_cell, tool, known) for name, of_cell in _by_cell(verdicts).items()]
     return Check(
         name=tool,
-        program=f"{tools.PROGRAM} {tools.version(path)}, driver {said['driver'] or 'unknown'}",
+        program=f"{tools.PROGRAM} {tools.version(path)}, driver {said['driver'] or 'unknown'}"
+        if of_nvidia
+        else tools.PINS[0].replace("==", " "),
         sees=tools.TOOLS[tool].sees,
         machine=said["device"],
         commit=said["commit"],
@@ -94,7 +104,7 @@ def _cell(
         detail = verdict.record.detail if verdict.record else ""
         if found := tools.findings(tool, detail):
             findings += [_finding(verdict.case.id, text, tool, known) for text in found]
-        elif verdict.evidence != "ran" or verdict.state in RED:
+        elif verdict.evidence != tools.TOOLS[tool].evidence or verdict.state in RED:
             unfinished.append(f"{verdict.case.id}: {verdict.state}: {verdict.reason.splitlines()[0]}")
     with_findings = {one.case for one in findings}
     open_ones = {one.case for one in findings if not one.explained}
@@ -109,6 +119,6 @@ def _cell(
 
 
 def _finding(case: str, text: str, tool: str, known: Sequence[Explanation]) -> Finding:
-    place, first_line = tools.place(text), text.splitlines()[0].strip("= ")
+    place, first_line = tools.place(tool, text), text.splitlines()[0].strip("= ")
     reason = next((one.reason for one in known if one.holds(tool, place.kernel, first_line)), "")
     return Finding(case=case, kernel=place.kernel, line=place.line, text=text[:_CHARACTERS], explained=reason)

@@ -177,7 +177,7 @@ class Program:
         kind, describe = described(self._registers.name)[one.kind]
         what = describe(one.first, one.second, places)
         opcode, line = instruction.opcode, instruction.line
-        return Finding(kind, self.kernel.name, opcode, instruction.number, what, one.wave, one.count, line)
+        return Finding(kind, self.kernel.name, opcode, instruction.number, what, one.wave, one.count, line, "warp")
 
 
 def _chosen(kernels: Mapping[str, Kernel], name: str | None) -> Kernel:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from kernel_matrix_sanitize.command import lines
 from kernel_matrix_sanitize.watch import watch
 
 FOUND = Path(__file__).with_name("gpu_faults") / "found"
+IN_INTERPRETER = Path(__file__).with_name("triton_faults") / "found" / "tilelens.json"
 # In the place of compute-sanitizer: it finds something in the first process that it starts, and nothing in later ones.
 STAND_IN = """#!{python}
 import os, subprocess, sys
@@ -157,6 +160,10 @@ def test_what_is_lacking_is_one_sentence(here: Doubles, monkeypatch, tmp_path: P
     done = harness("sanitize", "--matrix", str(here.root / "matrix.yaml"))
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "no case of what was asked for runs on an NVIDIA GPU of this machine" in done.stderr
+    done = harness("sanitize", "--tool", "tilelens", "--matrix", str(here.root / "matrix.yaml"))
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "no case of what was asked for runs in Triton's interpreter" in done.stderr
+    assert not (here.root / "build" / "tilelens").exists(), "nothing was fetched for that"
     here.edit("suite: suite,", "suite: suite, probes: .,")
     (here.root / "sanitize.yaml").write_text("- tool: memcheck\n")
     with pytest.raises(Exception, match=r"sanitize.yaml: .*kernel"):
@@ -188,3 +195,93 @@ def test_on_an_h100_each_tool_found_its_faults_and_no_others():
         kept = Check.model_validate_json((FOUND / f"{tool}.json").read_text())
         assert {cell.cell.split("/")[2] for cell in kept.cells if cell.found} == toolchains, tool
         assert len(kept.cells) == 7
+
+
+def test_tilelens_found_its_faults_and_no_others():
+    """The kept run of the kernels in ``triton_faults``, each of which has one fault or none."""
+    kept = Check.model_validate_json(IN_INTERPRETER.read_text())
+    found = {finding.case.rpartition("/")[2]: finding for finding in kept.findings}
+    faults = {"read-past", "read-before", "write-past", "loop-past", "view-past", "index-past"}
+    assert set(found) == {*faults, "branch"}, "the last one is sound: a limit of the tool"
+    [unfinished] = kept.unfinished
+    assert "/descriptor: error: Cannot look at descriptor: " in unfinished
+    source = (IN_INTERPRETER.parents[1] / "src" / "triton_faults" / "__init__.py").read_text().splitlines()
+    finding = found["write-past"]
+    assert (finding.kernel, source[int(finding.line.rpartition(":")[2]) - 1].split("(")[0]) == (
+        "write_past",
+        "    tl.store",
+    )
+
+
+# In place of Triton's interpreter and of tilelens: `past` reads past the end, and `odd` cannot be looked at.
+LIBRARIES = {
+    "triton/runtime/interpreter.py": """
+class InterpretedFunction:
+    def __init__(self, fn): self.fn = fn
+    def run(self, *args, **options): print("launched", self.fn.__name__)
+""",
+    "tilelens/clients/__init__.py": """
+class Sanitizer:
+    def __init__(self, abort_on_error): self.records = []
+""",
+    "tilelens/clients/sanitizer/__init__.py": "",
+    "tilelens/clients/sanitizer/sanitizer.py": "_fn_symbolic_cache_set = {'looked at before'}",
+    "tilelens/core/client.py": """
+class ClientManager:
+    def loop_iter_wrapper(self, make, args, options, site, kind): return ["a symbol"]
+""",
+    "tilelens/core/trace.py": """
+from types import SimpleNamespace
+from tilelens.clients.sanitizer import sanitizer
+from tilelens.core.client import ClientManager
+class Load: pass
+class Tensor:
+    shape, dtype = (250,), "torch.float32"
+    def data_ptr(self): return 1000
+    def stride(self): return (1,)
+    def element_size(self): return 4
+class TritonTrace:
+    def __init__(self, function, client): self.function, self.client = function, client
+    def run(self, *args, **options):
+        assert not sanitizer._fn_symbolic_cache_set
+        for kind in ("tl_range", "tl_static_range"):
+            print(kind, *ClientManager().loop_iter_wrapper(None, (2,), {}, None, kind))
+        self.function.run()
+        if self.function.fn.__name__ == "odd": raise TypeError("no such\\nthing")
+        if self.function.fn.__name__ == "past":
+            frame = SimpleNamespace(filename="kernel.py", lineno=7)
+            self.client.records.append(SimpleNamespace(tensor=Tensor(), op_type=Load, tensor_name="x",
+                                                       violation_address=2000, user_code_tracebacks=[frame]))
+""",
+}
+SCRIPT = """
+import sys
+from triton.runtime.interpreter import InterpretedFunction
+def odd(): pass
+def past(): pass
+assert __name__ == "__main__" and sys.argv[1:] == ["--kernel", "3"]
+InterpretedFunction(odd).run()
+try: InterpretedFunction(past).run()
+except RuntimeError as error: print(error)
+"""
+
+
+def test_a_launch_is_looked_at_before_it_runs_and_does_not_run_with_a_finding(tmp_path: Path):
+    for name, text in {**LIBRARIES, "script/start.py": SCRIPT}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    watcher = json.loads(tools.watcher(str(tmp_path), "tilelens"))
+    command = [word.replace("{log}", str(tmp_path / "log")) for word in watcher["command"]]
+    start = [sys.executable, str(tmp_path / "script" / "start.py"), "--kernel", "3"]
+    done = subprocess.run([*command, *start], capture_output=True, text=True, check=False)
+    looked = ["tl_range a symbol", "tl_static_range 0 1"]
+    assert done.stdout.splitlines() == [
+        *looked, "launched odd", "launched odd", *looked, "launched past",
+        "past would touch memory outside of its tensors"], done.stderr  # fmt: skip
+    log = (tmp_path / "log").read_text()
+    assert re.search(watcher["finding"], log, re.MULTILINE).start() == 0
+    assert log.splitlines()[0] == "========= Cannot look at odd: TypeError: no such thing"
+    [finding] = tools.findings("tilelens", log)
+    assert finding.splitlines()[0] == "========= Out of bounds: load of x"
+    assert tools.place("tilelens", finding) == tools.Place("past", "kernel.py:7")
+    assert finding.endswith("4 bytes behind its last element; its shape is (250,), float32")

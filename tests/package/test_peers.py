@@ -169,6 +169,11 @@ def mhc_pre_big_fuse(dots, squares, residual, scale, base, k, *, num_splits, sin
     h_in = (pre.unsqueeze(-1) * residual.float()).sum(-2).bfloat16()
     return post.unsqueeze(-1), balanced(comb, sinkhorn_repeat, s_eps), h_in
 """
+SWITCH = """
+def set_pdl(on):
+    global pdl
+    pdl = on
+"""
 PROJECTION = """
 def tf32_hc_prenorm_gemm(a, b, d, s, num_splits):
     d.zero_()[0] = a.float() @ b.T
@@ -196,7 +201,7 @@ def bench(monkeypatch, tmp_path):
         monkeypatch.delitem(sys.modules, path.stem, raising=False)
     monkeypatch.setitem(sys.modules, "tilelang.utils.target", sys)  # that of TileLang is not needed
     monkeypatch.setenv("BENCH_PEERS", str(tmp_path))
-    installed(tmp_path / "tilekernels", "tile_kernels", "2.1.0", tile_kernels__mhc=KERNELS)
+    installed(tmp_path / "tilekernels", "tile_kernels", "2.1.0", tile_kernels__mhc=KERNELS, tile_kernels__config=SWITCH)
     both = {"tile_kernels__mhc": KERNELS, "tile_kernels__modeling__mhc__functional": FUNCTIONS}
     installed(tmp_path / "tilekernels-1", "tile_kernels", "1.0.0", **both)
     installed(tmp_path / "deepgemm", "sgl_deep_gemm", "0.1.5", deep_gemm=PROJECTION)
@@ -237,6 +242,14 @@ def test_a_read_of_flashinfer_has_as_many_parts_as_it_adds_up(bench, monkeypatch
     monkeypatch.setattr(bench("deepgemm"), "_COLUMNS", 64)
     found = distances(bench, "flashinfer_mhc", subject(bench, "read", "forward"))
     assert found["h_res"].error.rel_fro < 1e-5
+
+
+def test_the_modules_of_one_version_belong_together(bench):
+    """Else a switch would be that of a copy which no kernel asks."""
+    kernels, switch = bench("tilekernels").kernels(), bench("tilekernels").set_pdl()
+    switch(True)
+    assert sys.modules["tile_kernels.mhc"] is kernels
+    assert sys.modules["tile_kernels.config"].pdl
 
 
 def test_a_switch_is_on_while_a_run_is_made(bench):

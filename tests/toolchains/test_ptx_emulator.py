@@ -68,7 +68,7 @@ def test_a_read_behind_a_tensor_is_found_with_its_tensor_and_its_line(results):
     line = next(n for n, text in enumerate(source, 1) if "tl.load(x + i) +" in text)
     for (_, text), name in zip(found, "xy", strict=True):
         assert re.match(rf"add_without_mask\+0x\w+ \(gfx_programs\.py:{line}\): ld\.global\.v4\.b32 reads 16 ", text)
-        assert f"begin 0 bytes behind the end of {name} (4000 bytes)" in text
+        assert f"begin 0 bytes behind the end of {name} (4000 bytes) (warp 3" in text
 
 
 def test_an_instruction_that_is_not_known_is_named(results):

@@ -48,7 +48,7 @@ def plain_files(path: Path) -> Iterator[Path]:
             yield file
 
 
-def download(name: str, pattern: str, into: str) -> str:
+def download(name: str, pattern: str, into: str, merge: str) -> str:
     """Fetch one artifact, or those of the pattern, and return a line about it. A pattern may name none."""
     if name:
         if not (STORE / name).is_dir():
@@ -58,7 +58,8 @@ def download(name: str, pattern: str, into: str) -> str:
     kept = sorted(path for path in STORE.iterdir() if path.is_dir() and fnmatch.fnmatchcase(path.name, pattern))
     for artifact in kept:
         # The action makes no folder if there is only one artifact.
-        shutil.copytree(artifact, Path(into, artifact.name) if len(kept) > 1 else into, dirs_exist_ok=True)
+        own = len(kept) > 1 and merge != "true"
+        shutil.copytree(artifact, Path(into, artifact.name) if own else into, dirs_exist_ok=True)
     return f"fetched {[artifact.name for artifact in kept]}"
 
 
