@@ -46,7 +46,7 @@ MUTANTS = ROOT / "tests" / "package" / "mutants"
 PAGES = (
     *("README.md", "CONTRIBUTING.md"),
     *("docs/containers.md", "docs/history.md", "docs/limits.md", "docs/runners.md", "docs/sanitizers.md"),
-    "docs/versions.md",
+    *("docs/versions.md", "docs/caches.md"),
 )
 
 # A probe's verdicts by version, the oldest version first.

@@ -69,9 +69,10 @@ def machine_of(facts: Mapping[str, str]) -> str:
 
 
 def enter(connection: Connection, build: Path) -> None:
-    """Add what running again has told to the reasons of red cases, at the end of the first line.
+    """Add what running again has told to the reasons of red cases, at the beginning: a comment cuts a long one.
 
-    It counts for results of its commit and machine that are not newer than it.
+    The audit knows some reasons of missing cases by their beginning, so there it stands at the end.
+    Only results of the same commit and machine that are not newer get it.
     """
     said: dict[str, list[tuple[Check, str]]] = {}
     for check in checks.read(build / checks.FOLDER, name=f"{NAME}*"):
@@ -83,16 +84,14 @@ def enter(connection: Connection, build: Path) -> None:
     from kernel_matrix.store.records import Jobs
 
     question = """
-        SELECT planned, reason, "case", job FROM verdicts JOIN cases USING (record)
+        SELECT planned, reason, state, "case", job FROM verdicts JOIN cases USING (record)
         WHERE list_contains($1, "case") AND list_contains($2, state)
     """
     jobs = Jobs(connection)
-    for planned, reason, case, job in rows(connection, question, [[*said], [*RED]]):
+    for planned, reason, state, case, job in rows(connection, question, [[*said], [*RED]]):
         for text in (text for check, text in said[case] if _is_about(check, jobs[job])):
-            first, line, rest = reason.partition("\n")
-            connection.execute(
-                "UPDATE verdicts SET reason = ? WHERE planned = ?", [f"{first} [{text}]{line}{rest}", planned]
-            )
+            new = f"{reason} [{text}]" if state == "missing" else f"[{text}] {reason}"
+            connection.execute("UPDATE verdicts SET reason = ? WHERE planned = ?", [new, planned])
 
 
 def _is_about(check: Check, facts: Mapping[str, str]) -> bool:

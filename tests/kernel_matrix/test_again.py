@@ -86,7 +86,7 @@ def test_a_red_case_gets_its_word_with_counts_and_stays_red(changed: Doubles, tm
     assert run(changed, "report", str(changed.root / "build" / "results")).returncode == 1, "it is as red as before"
     summary = (changed.root / "build" / "site" / "summary.md").read_text()
     [cell] = [part for part in summary.split("\n## ") if "/wrong/double.forward: fail" in part.partition("\n")[0]]
-    assert found[1] in cell, "the word stands at the cell"
+    assert f"\n[{found[1]}] " in cell, "the word stands at the cell, where no comment cuts it"
     [check] = read(changed.root / "build" / "checks")
     assert (check.cells[0].tried, check.is_red) == (4, True)
 

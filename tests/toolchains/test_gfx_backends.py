@@ -1,0 +1,33 @@
+"""Kernels of other backends than Triton on the emulator: right ones are right, and what is changed in them is found."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from in_environment import ROOT, python_of, run
+
+pytestmark = pytest.mark.environments
+
+PROGRAM = Path(__file__).with_name("gfx_backends.py")
+FOUND = {
+    "right": "",
+    "fewer_blocks": "other numbers",
+    "more_blocks": "read outside; write outside",
+    "fewer_threads": "other numbers",
+    "shorter": "read outside; write outside",
+    "exchanged": "read outside",
+}
+
+
+def test_faults_in_launches_and_in_the_machine_code_of_tvm_are_found():
+    variables = {"GFX_EMULATOR_CACHE": str(ROOT / "build" / "cache" / "mhc" / "gfx_emulator"), "MHC_CACHE_DIR": ""}
+    output = run(python_of("rocm", "tvm-0.27"), PROGRAM, **variables)
+    targets = [json.loads(line) for line in output.splitlines() if line.startswith('["')]
+    assert [target for target, _, _ in targets] == ["gfx942", "gfx1100"]
+    for target, launches, left_out in targets:
+        assert launches == FOUND, target
+        assert set(left_out["barrier"]) == {"race"}, target
+        assert left_out["wait"]["no wait"] >= 0.8 * sum(left_out["wait"].values()) > 10, target
+        assert "nothing" not in left_out["load"], target
