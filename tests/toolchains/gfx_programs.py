@@ -86,8 +86,6 @@ def softmaxes(target: str) -> dict[str, Any]:
 def products(target: str) -> dict[str, Any]:
     errors = {}
     for dtype in (torch.bfloat16, torch.float16, torch.float32):
-        if target == "gfx950" and dtype != torch.float32:
-            continue  # its loads of the LDS that transpose are not known
         a, b = normal(32, 64, dtype=dtype), normal(64, 32, dtype=dtype)
         out = torch.full((32, 32), float("nan"))
         dot[(1,)](a, b, out, 64, M=32, N=32, B=32, num_warps=4)
@@ -155,11 +153,9 @@ def outside(target: str) -> dict[str, Any]:
 
 
 def unknown(target: str) -> dict[str, Any]:
-    if target != "gfx950":
-        return {}
-    a = normal(32, 32, dtype=torch.bfloat16)
+    code = "s_setreg_imm32_b32 hwreg(HW_REG_MODE), 0\nv_mov_b32 $0, 0"
     try:
-        dot[(1,)](a, a, torch.zeros(32, 32), 32, M=32, N=32, B=32)
+        by_hand[1,](*torch.zeros(2, 64, dtype=torch.int32), code)
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}"}
     return {}

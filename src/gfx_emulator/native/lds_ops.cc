@@ -73,6 +73,28 @@ HANDLER(lds_read) {
   for (u32 k = 0; k < count; k++) define(w, i, i.destination + k, w.exec, good[k]);
 }
 
+// The lanes of a row read four lines of 16 numbers, 4 of them a lane. Each lane gets a column.
+HANDLER(lds_read_transposed) {
+  lds_read(w, i);
+  Lanes read[2];
+  Known known[2];
+  for (u32 k = 0; k < 2; k++) {
+    memcpy(read[k].value, w.vector[i.destination + k], sizeof read[k].value);
+    known[k] = w.defined[i.destination + k];
+  }
+  for (u32 lane = 0; lane < w.lanes; lane++) {
+    if (!(w.exec >> lane & 1)) continue;
+    const u32 word = lane % 4 / 2, part = lane % 2;
+    for (u32 line = 0; line < 4; line++) {
+      const u32 from = (lane & ~15u) + 4 * line + lane % 16 / 4, shift = 16 * (line % 2), to = i.destination + line / 2;
+      u32& value = w.vector[to][lane];
+      value = (value & ~(0xffffu << shift)) | (read[word].value[from] >> 16 * part & 0xffff) << shift;
+      u64& half = w.defined[to].half[line % 2];
+      half = (half & ~(1ull << lane)) | (known[word].half[part] >> from & 1) << lane;
+    }
+  }
+}
+
 // A byte that an instruction wrote, as it was before.
 struct Touched {
   u64 at;
