@@ -23,6 +23,8 @@ TARGETS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
 _LONGEST = 16  # bytes of an instruction
 _SUFFIX = re.compile(r"_(e32|e64|vop3)$")
 _MATRIX_OPCODES_OF_GFX90A = {
+    0x54: "v_mfma_i32_32x32x8_i8",
+    0x55: "v_mfma_i32_16x16x16_i8",
     0x63: "v_mfma_f32_32x32x4_2b_bf16",
     0x64: "v_mfma_f32_16x16x4_4b_bf16",
     0x66: "v_mfma_f32_32x32x8_bf16",

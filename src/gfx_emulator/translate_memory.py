@@ -124,7 +124,7 @@ def _atomic(one: Instruction, record: Record, what: str, family: str) -> Record:
     return record
 
 
-_LDS = re.compile(r"ds_(read|write)(2st64|2)?_([a-z]\d+)(_d16(?:_hi)?|_tr_b16)?")
+_LDS = re.compile(r"ds_(read|write)(2st64|2)?_([a-z]\d+)(_d16(?:_hi)?|_tr_b(?:8|16))?")
 _LDS_NAMES = (
     ("_load_", "_read_"),
     ("_store_", "_write_"),
@@ -155,12 +155,14 @@ def lds_access(one: Instruction, family: str) -> Record:
     first, second = one.get("offset0"), one.get("offset1")
     if match := _LDS.fullmatch(name):
         size, count, sign = _SIZES[match[3]]
-        is_transposed = match[4] == "_tr_b16"
+        is_transposed = bool(match[4]) and match[4].startswith("_tr_")
         part = 0 if not match[4] or is_transposed else 2 if match[4].endswith("hi") else 1
         factor = (64 if match[2] == "2st64" else 1) * 4 * count if match[2] else 1
         record.handler = f"lds_{match[1]}{'_transposed' if is_transposed else ''}"
         record.parameters[:] = (size, count, sign, part, 2 if match[2] else 1, factor)
         record.immediate, record.target = (first, second) if match[2] else (first | second << 8, 0)
+        if is_transposed:
+            record.target = 1 if match[4] == "_tr_b8" else 2
         return record
     if name not in _EXCHANGES:
         raise UnknownInstructionError(one.name)

@@ -19,9 +19,9 @@ _PRODUCTS_OF_PAIRS = ("v_dot2_bf16_bf16", "v_dot2_f16_f16")
 _SATURATED = ("v_add_u32", "v_sub_u32", "v_subrev_u32")
 _KEEPS_HALF = 5  # the parameter: whether the other half of the destination stays as it is
 _ALSO_EXEC = 0  # of a comparison: whether it writes EXEC beside its destination
-_MATRIX_TYPES = {"f32": 0, "f16": 1, "bf16": 2, "xf32": 3}
-_MFMA = re.compile(r"v_mfma_f32_(\d+)x\d+x(\d+)_?(xf32|f32|f16|bf16)(_1k)?")
-_WMMA = re.compile(r"v_wmma_f32_16x16x16_(f16|bf16)")
+_MATRIX_TYPES = {"f32": 0, "f16": 1, "bf16": 2, "xf32": 3, "i8": 4, "iu8": 5}
+_MFMA = re.compile(r"v_mfma_(?:f32|i32(?=.*i8))_(\d+)x\d+x(\d+)_?(xf32|f32|f16|bf16|i8)(_1k)?")
+_WMMA = re.compile(r"v_wmma_(?:f32_16x16x16_(f16|bf16)|i32_16x16x16_(iu8))")
 _FLOAT = re.compile(r"f(16|32|64)$")
 
 
@@ -139,9 +139,9 @@ def _set_packed(one: Instruction, name: str, family: str, record: Record) -> Non
             record.destination += _ACCUMULATORS
     if "wmma" in name:
         match = _WMMA.fullmatch(name)
-        if match is None or record.negate or record.negate_high or record.clamp:
+        if match is None or (record.negate and not match[2]) or record.negate_high or record.clamp:
             raise UnknownInstructionError(f"{one.name} of this form")
-        record.parameters[2] = _MATRIX_TYPES[match[1]]
+        record.parameters[2] = _MATRIX_TYPES[match[1] or match[2]]
         record.handler = f"wmma_{family}"
 
 

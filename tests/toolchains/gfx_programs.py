@@ -40,12 +40,12 @@ def softmax(x, o, n, B: tl.constexpr):
 
 
 @triton.jit
-def dot(a, b, c, K, M: tl.constexpr, N: tl.constexpr, B: tl.constexpr):
+def dot(a, b, c, K, M: tl.constexpr, N: tl.constexpr, B: tl.constexpr, SUM: tl.constexpr = tl.float32):
     i, j, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, B)
-    acc = tl.zeros((M, N), tl.float32)
+    acc = tl.zeros((M, N), SUM)
     for s in range(0, K, B):
         left = tl.load(a + i[:, None] * K + s + k[None, :])
-        acc = tl.dot(left, tl.load(b + (s + k[:, None]) * N + j[None, :]), acc)
+        acc = tl.dot(left, tl.load(b + (s + k[:, None]) * N + j[None, :]), acc, out_dtype=SUM)
     tl.store(c + i[:, None] * N + j[None, :], acc)
 
 
@@ -90,6 +90,11 @@ def products(target: str) -> dict[str, Any]:
         out = torch.full((32, 32), float("nan"))
         dot[(1,)](a, b, out, 64, M=32, N=32, B=32, num_warps=4)
         errors[str(dtype)[6:]] = relative(out, a.double() @ b.double())
+    draw = torch.Generator().manual_seed(1)
+    a, b = (torch.randint(-128, 128, shape, generator=draw, dtype=torch.int8) for shape in ((32, 64), (64, 32)))
+    out = torch.full((32, 32), 7, dtype=torch.int32)
+    dot[(1,)](a, b, out, 64, M=32, N=32, B=32, SUM=tl.int32, num_warps=4)
+    errors["int8"] = relative(out, a.int() @ b.int())
     return {"errors": errors}
 
 

@@ -73,26 +73,27 @@ HANDLER(lds_read) {
   for (u32 k = 0; k < count; k++) define(w, i, i.destination + k, w.exec, good[k]);
 }
 
-// The lanes of a row read four lines of 16 numbers, 4 of them a lane. Each lane gets a column.
+// The lanes of a row read lines of 16 numbers, 8 bytes a lane, and each lane gets a column. A number has `target` bytes.
 HANDLER(lds_read_transposed) {
   lds_read(w, i);
+  const u32 size = i.target;
   Lanes read[2];
-  Known known[2];
+  Known known[2], made[2];
   for (u32 k = 0; k < 2; k++) {
     memcpy(read[k].value, w.vector[i.destination + k], sizeof read[k].value);
-    known[k] = w.defined[i.destination + k];
+    known[k] = w.defined[i.destination + k], made[k] = ~0ull;
   }
   for (u32 lane = 0; lane < w.lanes; lane++) {
-    if (!(w.exec >> lane & 1)) continue;
-    const u32 word = lane % 4 / 2, part = lane % 2;
-    for (u32 line = 0; line < 4; line++) {
-      const u32 from = (lane & ~15u) + 4 * line + lane % 16 / 4, shift = 16 * (line % 2), to = i.destination + line / 2;
-      u32& value = w.vector[to][lane];
-      value = (value & ~(0xffffu << shift)) | (read[word].value[from] >> 16 * part & 0xffff) << shift;
-      u64& half = w.defined[to].half[line % 2];
-      half = (half & ~(1ull << lane)) | (known[word].half[part] >> from & 1) << lane;
+    u32 column[2] = {};
+    for (u32 byte = 0; byte < 8; byte++) {
+      const u32 line = byte / size, place = lane % 16 * size + byte % size;
+      const u32 from = (lane & ~15u) + 2 * size * line + place / 8, at = place % 8;
+      column[byte / 4] |= (read[at / 4].value[from] >> 8 * (at % 4) & 255) << 8 * (byte % 4);
+      if (!(known[at / 4].half[at / 2 % 2] >> from & 1)) made[byte / 4].half[byte / 2 % 2] &= ~(1ull << lane);
     }
+    for (u32 k = 0; k < 2 && w.exec >> lane & 1; k++) w.vector[i.destination + k][lane] = column[k];
   }
+  for (u32 k = 0; k < 2; k++) define(w, i, i.destination + k, w.exec, made[k]);
 }
 
 // A byte that an instruction wrote, as it was before.

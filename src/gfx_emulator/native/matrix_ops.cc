@@ -5,7 +5,15 @@ namespace {
 
 // parameter: rows (and columns), depth, type of the factors
 enum MatrixParameter { kRows, kDepth, kType };
-enum Type : u32 { kFp32, kFp16, kBf16, kXf32 };
+enum Type : u32 { kFp32, kFp16, kBf16, kXf32, kI8, kU8 };
+
+// RDNA's bytes have a sign where the bit for a negated factor is set.
+static u32 type_of(const Record& i, u32 place) {
+  const u32 type = i.parameter[kType];
+  return type == kU8 && i.negate >> place & 1 ? kI8 : type;
+}
+
+static u32 elements_in_register(u32 type) { return type >= kI8 ? 4 : type == kFp16 || type == kBf16 ? 2 : 1; }
 
 // XF32: taken as fp32 whose fraction is rounded to 10 bits.
 static float xf32(u32 value) { return f32((value + 0xfff + (value >> 13 & 1)) & 0xffffe000); }
@@ -13,13 +21,18 @@ static float xf32(u32 value) { return f32((value + 0xfff + (value >> 13 & 1)) & 
 static float element(const Wave& w, u32 first, u32 lane, u32 index, u32 type) {
   if (type == kXf32) return xf32(w.vector[first + index][lane]);
   if (type == kFp32) return f32(w.vector[first + index][lane]);
+  if (type >= kI8) {
+    const u32 byte = w.vector[first + index / 4][lane] >> 8 * (index & 3) & 255;
+    return type == kI8 ? static_cast<int8_t>(byte) : static_cast<float>(byte);
+  }
   const u32 value = w.vector[first + index / 2][lane] >> 16 * (index & 1);
   return type == kFp16 ? f16(value) : bf16(value);
 }
 
-static float addend(const Wave& w, const Record& i, u32 index, u32 lane) {
+static double addend(const Wave& w, const Record& i, u32 index, u32 lane) {
   const Operand& sum = i.source[2];
-  return f32(sum.kind == kVector ? w.vector[sum.number + index][lane] : static_cast<u32>(sum.value));
+  const u32 value = sum.kind == kVector ? w.vector[sum.number + index][lane] : static_cast<u32>(sum.value);
+  return i.parameter[kType] >= kI8 ? static_cast<double>(s32(value)) : f32(value);
 }
 
 static u64 defined_in(Wave& w, const Record& i, u32 first, u32 count) {
@@ -60,7 +73,8 @@ static void multiply(Wave& w, const Record& i, Matrices& m, u32 results, u32 dep
       const auto [row, column] = place(k, lane);
       double sum = addend(w, i, k, lane);
       for (u32 d = 0; d < depth; d++) sum += static_cast<double>(m.a[row * depth + d]) * m.b[column * depth + d];
-      m.result[k][lane] = bits(static_cast<float>(sum));
+      const bool whole = i.parameter[kType] >= kI8;  // exact in fp64
+      m.result[k][lane] = whole ? static_cast<u32>(static_cast<i64>(sum)) : bits(static_cast<float>(sum));
     }
   }
 }
@@ -69,8 +83,8 @@ HANDLER(mfma) {
   static thread_local Matrices m;
   const u32 rows = i.parameter[kRows], depth = i.parameter[kDepth], type = i.parameter[kType];
   const u32 each = depth * rows / 64, results = rows * rows / 64;
-  const bool narrow = type == kFp16 || type == kBf16;
-  const bool defined = is_defined(w, i, narrow ? (each + 1) / 2 : each, results);
+  const u32 packed = elements_in_register(type);
+  const bool defined = is_defined(w, i, (each + packed - 1) / packed, results);
   for (u32 lane = 0; lane < kLanes; lane++) {
     for (u32 index = 0; index < each; index++) {
       const u32 d = each * (lane / rows) + index;
@@ -88,11 +102,11 @@ HANDLER(mfma) {
 // 16x16x16 of RDNA 3: the factors are repeated in both halves of the wave; a half has every second row of the result.
 HANDLER(wmma_rdna3) {
   static thread_local Matrices m;
-  const bool defined = is_defined(w, i, 8, 8);
+  const bool defined = is_defined(w, i, 16 / elements_in_register(i.parameter[kType]), 8);
   for (u32 lane = 0; lane < 16; lane++) {
     for (u32 d = 0; d < 16; d++) {
-      m.a[lane * 16 + d] = element(w, i.source[0].number, lane, d, i.parameter[kType]);
-      m.b[lane * 16 + d] = element(w, i.source[1].number, lane, d, i.parameter[kType]);
+      m.a[lane * 16 + d] = element(w, i.source[0].number, lane, d, type_of(i, 0));
+      m.b[lane * 16 + d] = element(w, i.source[1].number, lane, d, type_of(i, 1));
     }
   }
   multiply(w, i, m, 8, 16, [](u32 k, u32 lane) { return std::pair<u32, u32>(2 * k + lane / 16, lane % 16); });
@@ -102,12 +116,12 @@ HANDLER(wmma_rdna3) {
 // 16x16x16 of RDNA 4: each half of the wave has half of the depth, and half of the rows of the result.
 HANDLER(wmma_rdna4) {
   static thread_local Matrices m;
-  const bool defined = is_defined(w, i, 4, 8);
+  const bool defined = is_defined(w, i, 8 / elements_in_register(i.parameter[kType]), 8);
   for (u32 lane = 0; lane < 32; lane++) {
     for (u32 index = 0; index < 8; index++) {
       const u32 d = 8 * (lane / 16) + index;
-      m.a[lane % 16 * 16 + d] = element(w, i.source[0].number, lane, index, i.parameter[kType]);
-      m.b[lane % 16 * 16 + d] = element(w, i.source[1].number, lane, index, i.parameter[kType]);
+      m.a[lane % 16 * 16 + d] = element(w, i.source[0].number, lane, index, type_of(i, 0));
+      m.b[lane % 16 * 16 + d] = element(w, i.source[1].number, lane, index, type_of(i, 1));
     }
   }
   multiply(w, i, m, 8, 16, [](u32 k, u32 lane) { return std::pair<u32, u32>(k + 8 * (lane / 16), lane % 16); });
