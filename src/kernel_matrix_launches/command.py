@@ -30,6 +30,29 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--configs", default="first", help="configurations of an autotuned launch: all, first or N")
     parser.add_argument("--launches", default="1", metavar="N", help="specialisations of each kernel: all or N (1)")
+    _of_running(parser)
+    parser.add_argument(
+        "--compile-commands",
+        nargs="+",
+        type=Path,
+        default=[],
+        metavar="FILE",
+        help="take nvcc's commands of CMake too",
+    )
+    parser.add_argument(
+        "--versions", metavar="NAME=V1,V2", help="do it with each version of a distribution (triton=3.6.0,3.7.1)"
+    )
+    parser.add_argument("--jobs", type=int, default=2, help="how many compilers work at a time (2)")
+    parser.add_argument("--seconds", type=float, default=150, help="the time of one compilation (150)")
+    parser.add_argument("--memory", type=float, default=8, help="the memory of one compilation, in GiB (8)")
+    parser.add_argument("--package", default="", help="the name of the package in the dashboard")
+    parser.add_argument("--build", type=Path, default=Path("build"), help="where everything is written (build)")
+    parser.set_defaults(words=[])
+    parser.epilog = "After -- stands the program: python calls.py, python setup.py build_ext, or pytest with options."
+
+
+def _of_running(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say where the kernels run beside being compiled."""
     parser.add_argument("--interpret", action="store_true", help="compute the kernels in an interpreter as well")
     parser.add_argument(
         "--emulate",
@@ -50,24 +73,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TOOL",
         help="run the program on this machine's NVIDIA GPU under compute-sanitizer's tools: all four, or these",
     )
-    parser.add_argument(
-        "--compile-commands",
-        nargs="+",
-        type=Path,
-        default=[],
-        metavar="FILE",
-        help="take nvcc's commands of CMake too",
-    )
-    parser.add_argument(
-        "--versions", metavar="NAME=V1,V2", help="do it with each version of a distribution (triton=3.6.0,3.7.1)"
-    )
-    parser.add_argument("--jobs", type=int, default=2, help="how many compilers work at a time (2)")
-    parser.add_argument("--seconds", type=float, default=150, help="the time of one compilation (150)")
-    parser.add_argument("--memory", type=float, default=8, help="the memory of one compilation, in GiB (8)")
-    parser.add_argument("--package", default="", help="the name of the package in the dashboard")
-    parser.add_argument("--build", type=Path, default=Path("build"), help="where everything is written (build)")
-    parser.set_defaults(words=[])
-    parser.epilog = "After -- stands the program: python calls.py, python setup.py build_ext, or pytest with options."
 
 
 def main(options: argparse.Namespace) -> int:
