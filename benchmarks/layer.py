@@ -113,8 +113,7 @@ def step_of(name: str) -> Callable[..., torch.Tensor]:
     if name == rivals.EAGER:
         return equations
     if name in (rivals.COMPILE, rivals.AUTOTUNE):
-        mode = None if name == rivals.COMPILE else "max-autotune-no-cudagraphs"
-        return torch.compile(equations, fullgraph=True, dynamic=False, mode=mode)
+        return rivals.compiled(equations, None if name == rivals.COMPILE else rivals.NO_GRAPHS)
     if name not in names():
         raise AbsentError(f"{name} has no layer")
     for op in ("mhc_pre", "sinkhorn", "mhc_post"):
@@ -147,7 +146,7 @@ class LayerContender:
         wanted = {name: leaf for name, leaf in zip(_NAMES, leaves, strict=True) if leaf is not None}
 
         def step() -> golden.Outputs:
-            with full_precision(grad.device), torch._dynamo.config.patch(recompile_limit=1024):
+            with full_precision(grad.device):
                 out = self._layer(*leaves)
                 given = torch.autograd.grad([out], list(wanted.values()), [grad])
             return {"out": out.detach(), **dict(zip(wanted, given, strict=True))}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import torch
@@ -15,7 +16,7 @@ from mhc.ops.mhc_pre import MhcPreAddingInputs, MhcPreGrads
 
 EAGER, COMPILE, AUTOTUNE, APART = "eager", "compile", "compile-max-autotune", "apart"
 _BACKENDS = {EAGER: "reference", COMPILE: "inductor"}
-_NO_GRAPHS = "max-autotune-no-cudagraphs"  # the clock makes graphs of all contenders by itself
+NO_GRAPHS = "max-autotune-no-cudagraphs"  # the clock makes graphs of all contenders by itself
 
 
 class Kernel(Protocol):
@@ -51,15 +52,26 @@ def autotuned(op: str, direction: str) -> Autotuned:
     return Autotuned(equations.equations)
 
 
+def compiled(function: Callable[..., Any], mode: str | None) -> Callable[..., Any]:
+    """Return a function through ``torch.compile``, however many shapes it is compiled for."""
+    made = torch.compile(function, fullgraph=True, dynamic=False, mode=mode)
+
+    def run(*inputs: Any) -> Any:
+        with torch._dynamo.config.patch(recompile_limit=1024):
+            return made(*inputs)
+
+    return run
+
+
 class Autotuned:
     """Equations through ``torch.compile`` with the mode ``max-autotune``."""
 
     def __init__(self, equations: Any) -> None:
-        self._compiled = torch.compile(equations, fullgraph=True, dynamic=False, mode=_NO_GRAPHS)
+        self._compiled = compiled(equations, NO_GRAPHS)
 
     def run(self, inputs: Any, out: Any, _: str | None = None) -> None:
         """Compute the operator and write every element of ``out``."""
-        with full_precision(inputs[0].device), torch._dynamo.config.patch(recompile_limit=1024):
+        with full_precision(inputs[0].device):
             results = self._compiled(*inputs)
         write(results, out)
 

@@ -15,9 +15,10 @@ template <Modifiers M, class Operation>
 static void convert(Wave& w, const Record& i, Operation operation) {
   Lanes room, result;
   w.mask = w.exec;
-  const Read a = source<M>(w, i, 0, room.value);
-  for (u32 lane = 0; lane < kLanes; lane++) result.value[lane] = operation(a.value[lane]);
-  put_result(w, i, result.value, a.defined);
+  const Read read[3] = {source<M>(w, i, 0, room.value), {kZeros, ~0ull}, {kZeros, ~0ull}};
+  for (u32 lane = 0; lane < kLanes; lane++) result.value[lane] = operation(read[0].value[lane]);
+  const auto again = [&](u32 a, u32, u32) { return operation(a); };
+  put_result(w, i, result.value, known_of(w, read, 1, result.value, again));
 }
 
 HANDLER(v_cvt_i32_f32) { convert<kFloat>(w, i, [](u32 a) { return static_cast<u32>(to_i32(f32(a))); }); }
@@ -30,8 +31,7 @@ HANDLER(v_cvt_f16_f32) {
   w.mask = w.exec;
   const Read a = source<kFloat>(w, i, 0, room.value);
   for (u32 lane = 0; lane < kLanes; lane++) result.value[lane] = bits16(modified(f32(a.value[lane]), i));
-  put_half(w, i, result.value);
-  put_result(w, i, result.value, a.defined);
+  put_half(w, i, result.value, a.defined);
 }
 
 VECTOR(v_cvt_pk_bf16_f32, kFloat, 2, bits_bf16(f32(a)) | bits_bf16(f32(b)) << 16)

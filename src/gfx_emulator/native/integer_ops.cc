@@ -92,7 +92,7 @@ HANDLER(v_pack_b32_f16) {
   w.mask = w.exec;
   const Read a = source<kHalf>(w, i, 0, room[0].value), b = source<kHalf>(w, i, 1, room[1].value);
   for (u32 lane = 0; lane < kLanes; lane++) result.value[lane] = (a.value[lane] & 0xffff) | b.value[lane] << 16;
-  put_result(w, i, result.value, a.defined & b.defined);
+  put_result(w, i, result.value, Known(a.defined, b.defined));
 }
 
 // Sums with a carry for each lane.

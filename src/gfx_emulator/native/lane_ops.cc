@@ -13,7 +13,7 @@ HANDLER(v_cndmask_b32) {
   for (u32 lane = 0; lane < kLanes; lane++) {
     result.value[lane] = second >> lane & 1 ? b.value[lane] : a.value[lane];
   }
-  put_result(w, i, result.value, (a.defined & ~second) | (b.defined & second));
+  put_result(w, i, result.value, chosen(second, b.defined, a.defined));
 }
 
 HANDLER(v_cndmask_b16) {
@@ -24,16 +24,21 @@ HANDLER(v_cndmask_b16) {
   for (u32 lane = 0; lane < kLanes; lane++) {
     result.value[lane] = second >> lane & 1 ? b.value[lane] : a.value[lane];
   }
-  put_half(w, i, result.value);
-  put_result(w, i, result.value, (a.defined & ~second) | (b.defined & second));
+  put_half(w, i, result.value, chosen(second, b.defined, a.defined));
 }
 
 static u32 lane_of(const Wave& w, u32 value) { return value & (w.lanes - 1); }
 
+// Nothing is known of the halves of a scalar: one is enough.
+static void check_scalar(Wave& w, const Record& i, u32 lane) {
+  const Known& known = w.defined[i.source[0].number];
+  if (!((known.half[0] | known.half[1]) >> lane & 1)) report(w, i, kUndefined, i.source[0].number, 2);
+}
+
 HANDLER(v_readlane_b32) {
   await_vector(w, i, i.source[0].number);
   const u32 lane = lane_of(w, source32(w, i, 1));
-  if (!(w.defined[i.source[0].number] >> lane & 1)) report(w, i, kUndefined, i.source[0].number, 2);
+  check_scalar(w, i, lane);
   result32(w, i, w.vector[i.source[0].number][lane]);
 }
 
@@ -44,7 +49,7 @@ HANDLER(v_readfirstlane_b32) {
   }
   await_vector(w, i, i.source[0].number);
   const u32 lane = w.exec ? static_cast<u32>(__builtin_ctzll(w.exec)) : 0;
-  if (!(w.defined[i.source[0].number] >> lane & 1)) report(w, i, kUndefined, i.source[0].number, 2);
+  check_scalar(w, i, lane);
   result32(w, i, w.vector[i.source[0].number][lane]);
 }
 
@@ -52,7 +57,7 @@ HANDLER(v_writelane_b32) {
   const u32 lane = lane_of(w, source32(w, i, 1));
   await_vector(w, i, i.destination);
   w.vector[i.destination][lane] = source32(w, i, 0);
-  w.defined[i.destination] |= 1ull << lane;
+  w.defined[i.destination].take(lane, ~0ull, lane);
 }
 
 // How many of the lanes before this one a mask has.
@@ -77,9 +82,9 @@ static void swap_rows(Wave& w, const Record& i, u32 width) {
   for (u32 start = 0; start < kLanes; start += 2 * width) {
     for (u32 lane = start; lane < start + width; lane++) {
       std::swap(w.vector[first][lane + width], w.vector[second][lane]);
-      const u64 up = w.defined[first] >> (lane + width) & 1, down = w.defined[second] >> lane & 1;
-      w.defined[first] = (w.defined[first] & ~(1ull << (lane + width))) | down << (lane + width);
-      w.defined[second] = (w.defined[second] & ~(1ull << lane)) | up << lane;
+      const Known up = w.defined[first];
+      w.defined[first].take(lane + width, w.defined[second], lane);
+      w.defined[second].take(lane, up, lane + width);
     }
   }
 }
@@ -90,7 +95,7 @@ HANDLER(v_permlane16_swap_b32) { swap_rows(w, i, 16); }
 // Each lane reads the lane of its row, or of the other row of a pair, that a list of 16 numbers names.
 static void permute_rows(Wave& w, const Record& i, u32 other) {
   Lanes result = {};
-  u64 defined = 0;
+  Known defined = ~0ull;
   await_vector(w, i, i.source[0].number);
   const u64 list = source32(w, i, 1) | static_cast<u64>(source32(w, i, 2)) << 32;
   w.mask = w.exec;
@@ -98,7 +103,7 @@ static void permute_rows(Wave& w, const Record& i, u32 other) {
     const u32 from = ((lane & ~15u) ^ other) | (list >> 4 * (lane & 15) & 15);
     const bool is_there = (w.exec >> from & 1) || (i.half & 1);
     result.value[lane] = is_there ? w.vector[i.source[0].number][from] : 0;
-    defined |= (is_there ? w.defined[i.source[0].number] >> from & 1 : 1) << lane;
+    if (is_there) defined.take(lane, w.defined[i.source[0].number], from);
     if (!is_there && !(i.half >> 1 & 1)) w.mask &= ~(1ull << lane);
   }
   await_vector(w, i, i.destination);
@@ -113,10 +118,10 @@ HANDLER(v_dual) {
   const Record &x = (&i)[1], &y = (&i)[2];
   Lanes before, result;
   memcpy(before.value, w.vector[x.destination], sizeof before.value);
-  const u64 defined_before = w.defined[x.destination];
+  const Known defined_before = w.defined[x.destination];
   x.handler(w, x);
   memcpy(result.value, w.vector[x.destination], sizeof result.value);
-  const u64 defined = w.defined[x.destination];
+  const Known defined = w.defined[x.destination];
   memcpy(w.vector[x.destination], before.value, sizeof before.value);
   w.defined[x.destination] = defined_before;
   y.handler(w, y);

@@ -124,7 +124,7 @@ void execute(const Record* code, u32 lanes, u32 family, u32* vectors, u32 count,
   w->lanes = lanes, w->family = static_cast<Family>(family), w->group = &group, w->exec = *exec, w->scc = *scc;
   memcpy(w->vector, vectors, sizeof(u32) * kLanes * count);
   memcpy(w->scalar, scalars, sizeof w->scalar);
-  memset(w->defined, 0xff, sizeof w->defined);
+  for (Known& known : w->defined) known = ~0ull;
   code->handler(*w, *code);
   memcpy(vectors, w->vector, sizeof(u32) * kLanes * count);
   memcpy(scalars, w->scalar, sizeof w->scalar);

@@ -33,14 +33,17 @@ static u64 offset_of(const Record& i, u32 place) {
 }
 
 // parameter[kSpace] is the number of places that one instruction reads or writes: one or two.
-static bool read_lane(Wave& w, const Record& i, u32 lane, u32 address, u32 place) {
+static void read_lane(Wave& w, const Record& i, u32 lane, u32 address, u32 place, Known* good) {
   const u32 bytes = access_bytes(i), first = i.destination + place * i.parameter[kCount];
   const u64 at = address + offset_of(i, place);
   const char* from = lds_place(w, i, at, bytes);
-  bool is_defined = true;
   for (u32 k = 0; from && k < bytes; k++) {
     check_read(w, i, at + k);
-    is_defined &= w.group->bytes[at + k].defined;
+    if (w.group->bytes[at + k].defined) continue;
+    Known& known = good[place * i.parameter[kCount] + k / 4];
+    const bool is_half = i.parameter[kBytes] == 4;
+    known.half[is_half ? k / 2 % 2 : 0] &= ~(1ull << lane);
+    if (!is_half) known.half[1] = known.half[0];
   }
   for (u32 k = 0; k < i.parameter[kCount]; k++) {
     u32 value = 0;
@@ -48,7 +51,6 @@ static bool read_lane(Wave& w, const Record& i, u32 lane, u32 address, u32 place
     if (i.parameter[kBytes] == 4) w.vector[first + k][lane] = value;
     else put_small(i, value, &w.vector[first + k][lane]);
   }
-  return is_defined;
 }
 
 HANDLER(lds_read) {
@@ -57,18 +59,18 @@ HANDLER(lds_read) {
   const u32 count = i.parameter[kCount] * i.parameter[kSpace];
   Lanes address;  // it may be in a register that is written
   memcpy(address.value, w.vector[i.source[0].number], sizeof address.value);
-  for (u32 k = 0; k < count; k++) await_filled(w, i, i.destination + k, w.from_memory, w.memory);
-  u64 undefined = 0;
+  Known good[8];
+  for (u32 k = 0; k < count; k++) {
+    fill(w, i, i.destination + k, w.from_lds, operation, w.from_memory, w.memory);
+    good[k] = ~0ull;
+  }
   for (u32 lane = 0; lane < w.lanes; lane++) {
     if (!(w.exec >> lane & 1)) continue;
     for (u32 place = 0; place < i.parameter[kSpace]; place++) {
-      if (!read_lane(w, i, lane, address.value[lane], place)) undefined |= 1ull << lane;
+      read_lane(w, i, lane, address.value[lane], place, good);
     }
   }
-  for (u32 k = 0; k < count; k++) {
-    w.defined[i.destination + k] = (w.defined[i.destination + k] | w.exec) & ~undefined;
-    w.from_lds[i.destination + k] = operation;
-  }
+  for (u32 k = 0; k < count; k++) define(w, i, i.destination + k, w.exec, good[k]);
 }
 
 // A byte that an instruction wrote, as it was before.
@@ -82,18 +84,15 @@ static void write_lane(Wave& w, const Record& i, u32 lane, u32 place, std::vecto
   const u32 bytes = access_bytes(i), first = i.source[2 + place].number;
   const u64 at = w.vector[i.source[0].number][lane] + offset_of(i, place);
   u32 value[4];
-  bool is_defined = true;
-  for (u32 k = 0; k < i.parameter[kCount]; k++) {
-    value[k] = w.vector[first + k][lane];
-    is_defined &= w.defined[first + k] >> lane & 1;
-  }
+  for (u32 k = 0; k < i.parameter[kCount]; k++) value[k] = w.vector[first + k][lane];
   if (i.parameter[kPart] == 2) value[0] >>= 16;
   char* to = lds_place(w, i, at, bytes);
   if (!to) return;
   for (u32 k = 0; k < bytes; k++) {
     Byte& byte = g.bytes[at + k];
     if (byte.touched != g.writes) touched.push_back({at + k, to[k]});
-    byte.touched = g.writes, byte.defined = is_defined;
+    const u32 high = i.parameter[kPart] == 2 || k & 2;
+    byte.touched = g.writes, byte.defined = w.defined[first + k / 4].half[high] >> lane & 1;
   }
   memcpy(to, value, bytes);
 }
@@ -106,7 +105,7 @@ HANDLER(lds_write) {
   w.group->writes++;
   touched.clear();
   for (u32 place = 0; place < i.parameter[kSpace]; place++) {
-    for (u32 k = 0; k < i.parameter[kCount]; k++) await_vector(w, i, i.source[2 + place].number + k);
+    for (u32 k = 0; k < i.parameter[kCount]; k++) await_vector(w, i, i.source[2 + place].number + k, halves_of(i, false));
   }
   for (u32 lane = 0; lane < w.lanes; lane++) {
     if (!(w.exec >> lane & 1)) continue;
@@ -119,7 +118,7 @@ HANDLER(lds_write) {
 template <class From>
 static void exchange(Wave& w, const Record& i, u32 number, From from) {
   Lanes result = {};
-  u64 defined = 0;
+  Known defined = ~0ull;
   await_vector(w, i, number);
   const u64 operation = w.lds.issue();
   w.mask = w.exec;
@@ -127,11 +126,11 @@ static void exchange(Wave& w, const Record& i, u32 number, From from) {
     const u32 source = from(lane);
     const bool is_there = w.exec >> source & 1;
     result.value[lane] = is_there ? w.vector[number][source] : 0;
-    defined |= (is_there ? w.defined[number] >> source & 1 : 1) << lane;
+    if (is_there) defined.take(lane, w.defined[number], source);
   }
   await_vector(w, i, i.destination);
   put(w, i.destination, result.value, defined);
-  w.from_lds[i.destination] = operation;
+  w.from_lds[i.destination].set(operation);
 }
 
 HANDLER(ds_bpermute_b32) {

@@ -112,13 +112,36 @@ static inline char* place_of(Wave& w, const Record& i, u32 lane, u32 size, bool 
                            : global_place(w, i, address, size, is_write, raced);
 }
 
-// Wait for a register that a load fills. Loads of one kind fill it in their order, so only one of the other kind may still
-// be on its way. But a load of a half keeps the other half, and on CDNA reads it for that.
-static inline void await_filled(Wave& w, const Record& i, u32 number, u64* filled_by, const Counter& counter) {
-  if (i.parameter[kPart] != 0 && w.family == kCdna) return await_vector(w, i, number);
-  if (filled_by[number] <= counter.done) return;
-  report(w, i, kNoWait, number);
-  filled_by[number] = 0;
+// The halves of a register that an access reads or writes; a load of less than a register clears the rest.
+static inline u32 halves_of(const Record& i, bool is_load) {
+  if (i.parameter[kPart] != 0) return i.parameter[kPart];
+  return is_load || i.parameter[kBytes] == 4 ? 3 : 1;
+}
+
+// Begin to fill a register. Loads of one kind fill it in their order, so only one of the other kind may still be on its way.
+// But a load of a half keeps the other half, and on CDNA reads it for that.
+static inline void fill(Wave& w, const Record& i, u32 number, Filling* by, u64 operation, Filling* other,
+                        const Counter& others) {
+  const u32 halves = halves_of(i, true);
+  if (halves != 3 && w.family == kCdna) {
+    await_vector(w, i, number);
+    return by[number].set(operation);
+  }
+  if (other[number].is_open(others, halves)) report(w, i, kNoWait, number);
+  other[number].set(0, halves), by[number].set(operation, halves);
+}
+
+static inline void define(Wave& w, const Record& i, u32 number, u64 lanes, const Known& good) {
+  for (u32 half = 0; half < 2; half++) {
+    u64& known = w.defined[number].half[half];
+    if (halves_of(i, true) >> half & 1) known = (known & ~lanes) | (good.half[half] & lanes);
+  }
+}
+
+// Which lanes have all that a store takes of a register.
+static inline u64 stored_of(const Wave& w, const Record& i, u32 number) {
+  const u32 halves = halves_of(i, false);
+  return halves == 3 ? static_cast<u64>(w.defined[number]) : w.defined[number].half[halves == 2];
 }
 
 static inline void check_address(Wave& w, const Record& i) {

@@ -19,10 +19,9 @@ HANDLER(memory_load) {
   }
   for (u32 k = 0; k < count; k++) {
     const u32 number = i.destination + k;
-    await_filled(w, i, number, w.from_lds, w.lds);
-    w.defined[number] = (w.defined[number] | w.exec) & ~raced;
-    w.from_memory[number] = operation;
-    w.from_lds[number] = flat;
+    fill(w, i, number, w.from_memory, operation, w.from_lds, w.lds);
+    if (flat) w.from_lds[number].set(flat);
+    define(w, i, number, w.exec, ~raced);
     for (u32 lane = 0; lane < w.lanes; lane++) {
       if (!(w.exec >> lane & 1)) continue;
       u32 value = 0;
@@ -38,7 +37,7 @@ HANDLER(memory_store) {
   check_address(w, i);
   const u32 bytes = access_bytes(i), first = i.source[3].number;
   if (w.family == kCdna) w.memory.issue();  // RDNA counts stores apart
-  for (u32 k = 0; k < i.parameter[kCount]; k++) await_vector(w, i, first + k);
+  for (u32 k = 0; k < i.parameter[kCount]; k++) await_vector(w, i, first + k, halves_of(i, false));
   u64 stored = 0;  // the lanes that store something: buffers have no place for masked ones
   for (u32 lane = 0; lane < w.lanes; lane++) {
     if (!(w.exec >> lane & 1)) continue;
@@ -52,7 +51,7 @@ HANDLER(memory_store) {
     memcpy(to, value, bytes);
   }
   for (u32 k = 0; k < i.parameter[kCount]; k++) {
-    if (stored & ~w.defined[first + k]) report(w, i, kUndefined, first + k, 1);
+    if (stored & ~stored_of(w, i, first + k)) report(w, i, kUndefined, first + k, 1);
   }
   const bool is_late = i.parameter[kCount] > 2 && !(i.parameter[kSpace] == kBuffer && i.source[2].kind == kScalar);
   w.stored = first, w.stored_count = is_late ? i.parameter[kCount] : 0, w.stored_at = w.clock;
@@ -129,8 +128,8 @@ HANDLER(memory_atomic) {
     }
   }
   for (u32 k = 0; returns && k < count; k++) {
-    w.defined[i.destination + k] |= w.exec;
-    w.from_memory[i.destination + k] = operation;
+    w.defined[i.destination + k] = chosen(w.exec, ~0ull, w.defined[i.destination + k]);
+    w.from_memory[i.destination + k].set(operation);
   }
 }
 

@@ -52,11 +52,12 @@ template <int Count, class Operation>
 static void two_halves(Wave& w, const Record& i, Operation operation) {
   Lanes room[Count], result;
   Read read[Count];
-  u64 defined = ~0ull;
+  Known defined = ~0ull;
   w.mask = w.exec;
   for (int place = 0; place < Count; place++) {
     read[place] = source<kNone>(w, i, place, room[place].value);
-    defined &= read[place].defined;
+    defined.half[0] &= read[place].defined.half[i.half >> place & 1];
+    defined.half[1] &= read[place].defined.half[i.half_high >> place & 1];
   }
   for (u32 lane = 0; lane < kLanes; lane++) {
     u32 both = 0;
@@ -100,8 +101,7 @@ static void products_of_pairs(Wave& w, const Record& i, Sum sum) {
     }
     result.value[lane] = total;
   }
-  put_half(w, i, result.value);
-  put_result(w, i, result.value, a.defined & b.defined & c.defined);
+  put_half(w, i, result.value, a.defined & b.defined & c.defined.half[i.half >> 2 & 1]);
 }
 
 HANDLER(v_dot2_bf16_bf16) {
@@ -113,14 +113,19 @@ HANDLER(v_dot2_f16_f16) {
 
 // A product and a sum in fp32 of operands that are fp32, or the half of a register in fp16.
 template <class Finish>
-static void mixed(Wave& w, const Record& i, Finish finish) {
+static void mixed(Wave& w, const Record& i, u32 written, Finish finish) {
   Lanes room[3], result;
   Read read[3];
   u64 defined = ~0ull;
   w.mask = w.exec;
   for (int place = 0; place < 3; place++) {
     read[place] = source<kNone>(w, i, place, room[place].value);
-    defined &= read[place].defined;
+    const Known& known = read[place].defined;
+    defined &= i.half_high >> place & 1 ? known.half[i.half >> place & 1] : static_cast<u64>(known);
+  }
+  Known known = w.defined[i.destination];
+  for (u32 half = 0; half < 2; half++) {
+    if (written >> half & 1) known.half[half] = defined;
   }
   for (u32 lane = 0; lane < kLanes; lane++) {
     float value[3];
@@ -133,11 +138,11 @@ static void mixed(Wave& w, const Record& i, Finish finish) {
     const float sum = modified(fmaf(value[0], value[1], value[2]), i);
     result.value[lane] = finish(sum, w.vector[i.destination][lane]);
   }
-  put_result(w, i, result.value, defined);
+  put_result(w, i, result.value, known, w.family == kCdna ? 3 : written);
 }
 
-HANDLER(v_fma_mix_f32) { mixed(w, i, [](float sum, u32) { return bits(sum); }); }
-HANDLER(v_fma_mixlo_f16) { mixed(w, i, [](float sum, u32 old) { return (old & 0xffff0000) | bits16(sum); }); }
-HANDLER(v_fma_mixhi_f16) { mixed(w, i, [](float sum, u32 old) { return (old & 0xffff) | bits16(sum) << 16; }); }
+HANDLER(v_fma_mix_f32) { mixed(w, i, 3, [](float sum, u32) { return bits(sum); }); }
+HANDLER(v_fma_mixlo_f16) { mixed(w, i, 1, [](float sum, u32 old) { return (old & 0xffff0000) | bits16(sum); }); }
+HANDLER(v_fma_mixhi_f16) { mixed(w, i, 2, [](float sum, u32 old) { return (old & 0xffff) | bits16(sum) << 16; }); }
 
 }  // namespace

@@ -76,9 +76,40 @@ struct Counter {
   }
 };
 
+// The lanes that hold what was written, for each half of a register. As a number: the lanes of which both halves do.
+struct Known {
+  u64 half[2];
+
+  Known(u64 lanes = 0) : half{lanes, lanes} {}
+  Known(u64 low, u64 high) : half{low, high} {}
+  operator u64() const { return half[0] & half[1]; }
+
+  void take(u32 lane, const Known& from, u32 source) {
+    for (int k = 0; k < 2; k++) half[k] = (half[k] & ~(1ull << lane)) | (from.half[k] >> source & 1) << lane;
+  }
+};
+
+static inline Known chosen(u64 lanes, const Known& these, const Known& others) {
+  return {(these.half[0] & lanes) | (others.half[0] & ~lanes), (these.half[1] & lanes) | (others.half[1] & ~lanes)};
+}
+
+// The operations that fill the halves of a register.
+struct Filling {
+  u64 half[2];
+
+  void set(u64 operation, u32 halves = 3) {
+    for (int k = 0; k < 2; k++) {
+      if (halves >> k & 1) half[k] = operation;
+    }
+  }
+  bool is_open(const Counter& counter, u32 halves) const {
+    return (halves & 1 && half[0] > counter.done) || (halves & 2 && half[1] > counter.done);
+  }
+};
+
 struct Wave {
   u32 vector[kVectorRegisters][kLanes];
-  u64 defined[kVectorRegisters];  // the lanes that hold what was written
+  Known defined[kVectorRegisters];
   u32 scalar[128];
   u32 scc;
   u64 exec, mask;  // mask: the lanes that the present instruction writes
@@ -96,7 +127,8 @@ struct Wave {
   u64 clock;  // wait states
   u64 stored_at;  // when the last wide store was issued, whose data `stored` and so many registers behind it are
   u32 stored, stored_count, overwritten, store_states;
-  u64 from_memory[kVectorRegisters], from_lds[kVectorRegisters], from_scalars[128];  // the operation that fills it
+  Filling from_memory[kVectorRegisters], from_lds[kVectorRegisters];
+  u64 from_scalars[128];  // the operation that fills it
 };
 
 static inline void report(Wave& w, const Record& i, FindingKind kind, u64 first, u64 second = 0) {

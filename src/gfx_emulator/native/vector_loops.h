@@ -5,13 +5,51 @@
 
 alignas(64) static const u32 kZeros[kLanes] = {};
 
-static inline void put_half(Wave& w, const Record& i, u32* result) {
+// Write a half of a register. The other half stays, or becomes zero.
+static inline void put_half(Wave& w, const Record& i, u32* result, u64 defined) {
   const bool high = i.half >> 3 & 1;
-  if (!high && !i.parameter[5]) return;  // the other half becomes zero
+  if (!high && !i.parameter[5]) return put_result(w, i, result, defined);
   for (u32 lane = 0; lane < kLanes; lane++) {
     const u32 old = w.vector[i.destination][lane];
     result[lane] = high ? (old & 0xffff) | result[lane] << 16 : (old & 0xffff0000) | (result[lane] & 0xffff);
   }
+  Known known = w.defined[i.destination];
+  known.half[high] = defined;
+  put_result(w, i, result, known, w.family == kCdna ? 3 : 1 << high);
+}
+
+// What is known of a result where of an operand only one half is: a half of the result that stays the same, whatever the
+// unknown half may be. All zeros and all ones are tried.
+template <class Operation>
+static inline Known tried(const Read* read, int count, u64 lanes, Known known, const u32* result, Operation operation) {
+  for (; lanes; lanes &= lanes - 1) {
+    const u32 lane = static_cast<u32>(__builtin_ctzll(lanes));
+    u32 value[3] = {read[0].value[lane], read[1].value[lane], read[2].value[lane]}, changed = 0;
+    for (int place = 0; place < count; place++) {
+      const u32 old = value[place], low = read[place].defined.half[0] >> lane & 1 ? 0 : 0xffff;
+      const u32 lacking = low | (read[place].defined.half[1] >> lane & 1 ? 0 : 0xffff0000);
+      if (!lacking) continue;
+      for (const u32 other : {old & ~lacking, old | lacking}) {
+        value[place] = other;
+        changed |= lacking == ~0u ? ~0u : operation(value[0], value[1], value[2]) ^ result[lane];
+      }
+      value[place] = old;
+    }
+    known.take(lane, {!(changed & 0xffff), !(changed >> 16)}, 0);
+  }
+  return known;
+}
+
+template <class Operation>
+static inline Known known_of(const Wave& w, const Read* read, int count, const u32* result, Operation operation) {
+  Known all = ~0ull;
+  u64 partial = 0;
+  for (int place = 0; place < count; place++) {
+    const Known& known = read[place].defined;
+    all = all & known, partial |= known.half[0] ^ known.half[1];
+  }
+  partial &= w.exec;
+  return partial ? tried(read, count, partial, all, result, operation) : all;
 }
 
 // An instruction with `Count` sources and a result of 32 bits, or of 16 bits where M is kHalf.
@@ -23,6 +61,7 @@ static inline void each(Wave& w, const Record& i, Operation operation) {
   for (int place = 0; place < Count; place++) read[place] = source<M>(w, i, place, room[place].value);
   const u32 *a = read[0].value, *b = read[1].value, *c = read[2].value;
   for (u32 lane = 0; lane < kLanes; lane++) result.value[lane] = operation(a[lane], b[lane], c[lane]);
+  const Known known = known_of(w, read, Count, result.value, operation);
   if (M == kFloat && (i.scale | i.clamp)) {
     for (u32& value : result.value) value = bits(modified(f32(value), i));
   }
@@ -30,9 +69,9 @@ static inline void each(Wave& w, const Record& i, Operation operation) {
     if (i.scale | i.clamp) {
       for (u32& value : result.value) value = bits16(modified(f16(value), i));
     }
-    put_half(w, i, result.value);
+    return put_half(w, i, result.value, known);
   }
-  put_result(w, i, result.value, read[0].defined & read[1].defined & read[2].defined);
+  put_result(w, i, result.value, known);
 }
 
 #define VECTOR(name, modifiers, count, expression)                                                               \

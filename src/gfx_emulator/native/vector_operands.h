@@ -10,16 +10,15 @@ struct Lanes {
 // What an instruction reads of one operand: its lanes, and which of them hold something defined.
 struct Read {
   const u32* value;
-  u64 defined;
+  Known defined;
 };
 
 enum Modifiers { kNone, kFloat, kHalf };  // how an operand may be negated, and which part of it is read
 
-static inline void await_vector(Wave& w, const Record& i, u32 number) {
-  if (w.from_memory[number] > w.memory.done || w.from_lds[number] > w.lds.done) {
-    report(w, i, kNoWait, number);
-    w.from_memory[number] = w.from_lds[number] = 0;
-  }
+static inline void await_vector(Wave& w, const Record& i, u32 number, u32 halves = 3) {
+  if (!w.from_memory[number].is_open(w.memory, halves) && !w.from_lds[number].is_open(w.lds, halves)) return;
+  report(w, i, kNoWait, number);
+  w.from_memory[number].set(0, halves), w.from_lds[number].set(0, halves);
 }
 
 // The lane that a control of DPP reads, -1 for none; -2 for a control that is not known.
@@ -43,16 +42,15 @@ static inline int dpp_lane(u32 control, int lane) {
 }
 
 // Move lanes as DPP says. Lanes that read none, and rows that are masked out, are not written.
-static inline u64 moved_by_dpp(Wave& w, const Record& i, const u32* from, u64 defined, u32* to) {
-  u64 known = 0;
+static inline Known moved_by_dpp(Wave& w, const Record& i, const u32* from, const Known& defined, u32* to) {
+  Known known = ~0ull;
   for (u32 lane = 0; lane < kLanes; lane++) to[lane] = 0;
   for (u32 lane = 0; lane < w.lanes; lane++) {
     const int source = dpp_lane(i.dpp, static_cast<int>(lane));
     if (source < -1) report(w, i, kUnknown, i.dpp);
     const bool chosen = (i.row_mask >> (lane >> 4 & 3) & 1) && (i.bank_mask >> (lane >> 2 & 3) & 1);
     const bool valid = source >= 0 && source < static_cast<int>(w.lanes) && ((w.exec >> source & 1) || i.fetch_inactive);
-    if (valid) to[lane] = from[source];
-    known |= (valid ? defined >> source & 1 : 1) << lane;
+    if (valid) to[lane] = from[source], known.take(lane, defined, static_cast<u32>(source));
     if (!chosen || (!valid && !i.bound_control)) w.mask &= ~(1ull << lane);
   }
   return known;
@@ -66,13 +64,13 @@ static inline u32 selected(u32 value, u32 how) {
   return how & 8 && found >> (bits - 1) ? found | ~0u << bits : found;
 }
 
-static inline Read plain(Wave& w, const Record& i, int place, u32* room, u32 part) {
+static inline Read plain(Wave& w, const Record& i, int place, u32* room, u32 part, u32 halves) {
   const Operand& operand = i.source[place];
   if (operand.kind == kVector) {
     const u32 number = operand.number + part;
-    await_vector(w, i, number);
+    await_vector(w, i, number, halves);
     if (place != 0 || !i.is_dpp) return {w.vector[number], w.defined[number]};
-    const u64 defined = moved_by_dpp(w, i, w.vector[number], w.defined[number], room);
+    const Known defined = moved_by_dpp(w, i, w.vector[number], w.defined[number], room);
     return {room, defined};
   }
   u32 value;
@@ -97,10 +95,14 @@ static inline void change(Read& read, u32* room, Change how) {
 // Read an operand of 32 bits; of a wide one the register `part`.
 template <Modifiers M>
 static inline Read source(Wave& w, const Record& i, int place, u32* room, u32 part = 0) {
-  Read read = plain(w, i, place, room, part);
-  if (i.is_sdwa && place < 2 && i.select[place] != 6) {
+  const bool selects = i.is_sdwa && place < 2 && i.select[place] != 6, high = i.half >> place & 1;
+  Read read = plain(w, i, place, room, part, M == kHalf && !i.is_sdwa ? 1 << high : 3);
+  if (selects) {
+    const u32 how = i.select[place] & 7;
+    read.defined = read.defined.half[how < 4 ? how / 2 : how - 4];
     change(read, room, [&](u32 value) { return selected(value, i.select[place]); });
   }
+  if (M == kHalf) read.defined = read.defined.half[high];
   if (M == kHalf && (i.half >> place & 1)) change(read, room, [](u32 value) { return value >> 16; });
   if (M == kNone) return read;
   const u32 sign = M == kFloat ? 0x80000000u : 0x8000u;
@@ -110,11 +112,10 @@ static inline Read source(Wave& w, const Record& i, int place, u32* room, u32 pa
 }
 
 // Write the lanes of a register that the mask leaves.
-static inline void put(Wave& w, u32 number, const u32* result, u64 defined) {
+static inline void put(Wave& w, u32 number, const u32* result, const Known& defined) {
   u32* to = w.vector[number];
   const u64 mask = w.mask;
-  w.defined[number] = (w.defined[number] & ~mask) | (defined & mask);
-  w.from_memory[number] = w.from_lds[number] = 0;
+  w.defined[number] = chosen(mask, defined, w.defined[number]);
   if (number - w.stored < w.stored_count) w.overwritten = number + 1;
   if (mask == ~0ull) {
     memcpy(to, result, sizeof(u32) * kLanes);
@@ -123,7 +124,7 @@ static inline void put(Wave& w, u32 number, const u32* result, u64 defined) {
   for (u32 lane = 0; lane < kLanes; lane++) to[lane] = mask >> lane & 1 ? result[lane] : to[lane];
 }
 
-static inline void place_in_part(Wave& w, const Record& i, u32* result) {
+static inline Known place_in_part(Wave& w, const Record& i, u32* result, Known defined) {
   const u32 how = i.select[2], shift = how < 4 ? 8 * how : how == 5 ? 16 : 0, part = how < 4 ? 255 : 65535;
   for (u32 lane = 0; lane < kLanes; lane++) {
     const u32 value = result[lane] & part;
@@ -131,12 +132,19 @@ static inline void place_in_part(Wave& w, const Record& i, u32* result) {
     result[lane] = kept | value << shift;
     if (i.unused == 1 && (value & (part + 1) / 2)) result[lane] |= ~((part << shift) | ((1u << shift) - 1));
   }
+  const Known& old = w.defined[i.destination];
+  if (i.unused == 2) {
+    const u32 high = shift / 16;
+    defined.half[high] &= how < 4 ? old.half[high] : ~0ull;
+    defined.half[!high] = old.half[!high];
+  }
+  return defined;
 }
 
 // Write a result of 32 bits, into a part of the register where SDWA says so.
-static inline void put_result(Wave& w, const Record& i, u32* result, u64 defined) {
-  await_vector(w, i, i.destination);
-  if (i.is_sdwa && i.select[2] != 6) place_in_part(w, i, result);
+static inline void put_result(Wave& w, const Record& i, u32* result, Known defined, u32 halves = 3) {
+  await_vector(w, i, i.destination, halves);
+  if (i.is_sdwa && i.select[2] != 6) defined = place_in_part(w, i, result, defined);
   put(w, i.destination, result, defined);
 }
 

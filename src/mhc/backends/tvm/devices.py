@@ -34,13 +34,13 @@ attributes #0 = { convergent nounwind alwaysinline }
 
 
 # TVM writes a bare barrier, which orders no memory: GPUs from gfx90a on pass it while the wave's writes to the LDS are
-# on their way, and LLVM may move accesses over it.
-tvm.tirx.register_intrin_lowering(
-    "tirx.tvm_storage_sync",
-    target="rocm",
-    f=lambda call: tvm.tirx.call_extern("void", "mhc_barrier") if call.args[0].value == "shared" else call,
-    level=99,
-)
+# on their way, and LLVM may move accesses over it. TVM takes one rule, also where this module is imported anew.
+if tvm.ir.Op.get("tirx.tvm_storage_sync").get_attr("rocm.FLowerIntrinsic") is None:
+    tvm.tirx.register_intrin_lowering(
+        "tirx.tvm_storage_sync",
+        target="rocm",
+        f=lambda call: tvm.tirx.call_extern("void", "mhc_barrier") if call.args[0].value == "shared" else call,
+    )
 
 
 @functools.cache

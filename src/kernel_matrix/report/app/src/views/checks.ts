@@ -30,6 +30,11 @@ export function checksView(context: Context): View {
 
 const column = (check: Check): string => `${check.name} on ${check.machine}`;
 
+/** Return the notes of all checks of a column, each once. */
+function notesOf(checks: readonly Check[], name: string): string {
+  return [...new Set(checks.filter((check) => column(check) === name).map((check) => check.note))].join(" ").trim();
+}
+
 function shown(context: Context, data: ChecksData): HTMLElement {
   const lines = linesOf(data.checks).filter((line) => isAsked(context, line.cell));
   const columns = [...new Map(data.checks.map((check) => [column(check), check]))];
@@ -54,7 +59,7 @@ function shown(context: Context, data: ChecksData): HTMLElement {
           h("b", null, name),
           `: ${check.sees}. ${check.program}, commit `,
           h("code", null, check.commit.slice(0, 12)),
-          `, ${moment(check.when)} UTC.${check.note === "" ? "" : ` ${check.note}`}`,
+          `, ${moment(check.when)} UTC. ${notesOf(data.checks, name)}`,
         ),
       ),
     ),
