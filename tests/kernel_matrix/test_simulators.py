@@ -175,6 +175,7 @@ def test_the_docs_have_each_deviation_that_the_output_names():
         assert all(f"`{target}`" in text for target in simulator.targets)
 
 
+@pytest.mark.slow
 @pytest.mark.environments
 def test_launches_of_a_program_are_compared_and_the_records_name_the_simulator(on_path, tmp_path, monkeypatch):
     kept = ROOT / "build" / "cache" / "emulated"  # what was compiled is kept for the next time
