@@ -14,7 +14,7 @@ from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.cli.options import print_dashboard
 from kernel_matrix.results.states import Verdict
-from kernel_matrix_launches import versions
+from kernel_matrix_launches import simulators, versions
 from kernel_matrix_launches.emulated import TARGETS
 from kernel_matrix_launches.invocation import invocation
 from kernel_matrix_launches.recording import Options
@@ -30,19 +30,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--configs", default="first", help="configurations of an autotuned launch: all, first or N")
     parser.add_argument("--launches", default="1", metavar="N", help="specialisations of each kernel: all or N (1)")
-    parser.add_argument("--interpret", action="store_true", help="compute the kernels in an interpreter as well")
-    parser.add_argument(
-        "--emulate",
-        default="",
-        metavar="TARGETS",
-        help="run the kernels on an emulator of these GPUs (gfx942,gfx1100,sm_90), and compare the numbers",
-    )
-    parser.add_argument(
-        "--sanitize",
-        nargs="*",
-        metavar="TOOL",
-        help="run the program on this machine's NVIDIA GPU under compute-sanitizer's tools: all four, or these",
-    )
+    _of_running(parser)
     parser.add_argument(
         "--compile-commands",
         nargs="+",
@@ -63,13 +51,38 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "After -- stands the program: python calls.py, python setup.py build_ext, or pytest with options."
 
 
+def _of_running(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say where the kernels run beside being compiled."""
+    parser.add_argument("--interpret", action="store_true", help="compute the kernels in an interpreter as well")
+    parser.add_argument(
+        "--emulate",
+        default="",
+        metavar="TARGETS",
+        help="run the kernels on an emulator of these GPUs (gfx942,gfx1100,sm_90), and compare the numbers",
+    )
+    parser.add_argument(
+        "--with",
+        dest="simulator",
+        default="",
+        metavar="NAME",
+        help=f"run them in a simulator of another project that is on PATH: {' or '.join(simulators.SIMULATORS)}",
+    )
+    parser.add_argument(
+        "--sanitize",
+        nargs="*",
+        metavar="TOOL",
+        help="run the program on this machine's NVIDIA GPU under compute-sanitizer's tools: all four, or these",
+    )
+
+
 def main(options: argparse.Namespace) -> int:
     """Return 1 if a launch does not compile or cannot be launched, or if the program did not end well."""
     if options.sanitize is not None:
         sanitized = plugins.needed("--sanitize", "sanitize")
         return int(sanitized(options.words, options.sanitize, (options.build / "launches").resolve(), print))
-    emulate = _emulated(options.emulate)
+    emulate = _emulated(options.emulate, options.simulator)
     targets = targets_named([*options.targets, *emulate])
+    files = (options.build / "simulator").resolve()
     chosen = Options(
         interpret=options.interpret,
         configurations=_number("--configs", options.configs),
@@ -80,6 +93,7 @@ def main(options: argparse.Namespace) -> int:
         cache=options.build / "cache" / "launches",
         commands=_files(options.compile_commands),
         emulate=emulate,
+        simulator=simulators.found(options.simulator, emulate, files) if options.simulator else None,
     )
     told, folder = [*reversed(emulate), *options.told], (options.build / "launches").resolve()
     if options.versions:
@@ -115,16 +129,19 @@ def _in_versions(
     return status
 
 
-def _emulated(text: str) -> tuple[str, ...]:
+def _emulated(text: str, simulator: str) -> tuple[str, ...]:
     """Return the targets that are emulated.
 
     Raises:
-        UserError: the emulator does not have one.
+        UserError: the emulator or the simulator does not have one, or there is none for the simulator.
     """
     names = tuple(filter(None, re.split(r"[,\s]+", text)))
+    targets = simulators.targets_of(simulator) if simulator else TARGETS
+    if simulator and not names:
+        raise UserError(f"--with {simulator}: name its targets too, such as --emulate {targets[0]}.")
     for name in names:
-        if name not in TARGETS:
-            raise unknown("--emulate", "target of the emulator", name, TARGETS)
+        if name not in targets:
+            raise unknown("--emulate", f"target of {simulator or 'the emulator'}", name, targets)
     return names
 
 

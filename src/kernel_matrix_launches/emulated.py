@@ -20,6 +20,7 @@ from kernel_matrix.job.case import BlindComparisonError, OutOfBudgetError
 from kernel_matrix.job.suite_compare import Comparer
 from kernel_matrix_launches.invocation import Invocation
 from kernel_matrix_launches.recording import Compiled, Numbers, Recording
+from kernel_matrix_launches.simulators import Found
 
 TARGETS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "sm_80", "sm_86", "sm_89", "sm_90")
 _DECODER = "tinygrad==0.14.0"
@@ -31,8 +32,10 @@ _FLOATS: Mapping[str, Any] = {
 }
 
 
-def emulator_for(call: Invocation, targets: Sequence[str]) -> Path:
+def emulator_for(call: Invocation, targets: Sequence[str], simulator: Found | None = None) -> Path:
     """Return the folder of the emulator, which the Python of a program can use. That of PTX stands beside it.
+
+    Of a program whose launches run in a simulator only the launchers are used, which need no more.
 
     Raises:
         UserError: the emulator, a compiler or the decoder of instructions is not there; it says how to install it.
@@ -43,9 +46,9 @@ def emulator_for(call: Invocation, targets: Sequence[str]) -> Path:
     if missing:
         folders = " ".join(f"./src/{name}" for name in missing)
         raise UserError(f"--emulate: the emulator is not installed. In the clone: pip install {folders}")
-    if shutil.which("g++") is None:
+    if simulator is None and shutil.which("g++") is None:
         raise UserError("--emulate: no C++ compiler is on PATH to build the emulator with: sudo apt-get install g++")
-    if any(target.startswith("gfx") for target in targets):
+    if simulator is None and any(target.startswith("gfx") for target in targets):
         _refuse_without_decoder(call)
     return Path(str(specs[0].origin)).parent if specs[0] else Path()
 
@@ -190,10 +193,15 @@ def lines(recording: Recording) -> Iterator[str]:
     """Yield what ran on the emulator, and what of it was not compared, in lines for a terminal."""
     ran = [one for one in recording.compiled if one.without is not None and not one.stage]
     kernels = {launch.identity: launch.kernel for launch in recording.launches}
+    simulator = recording.simulator
+    by = f" by {simulator.text}" if simulator else ""
     for target in dict.fromkeys(one.target for one in ran):
         there = [one for one in ran if one.target == target]
         found = sum(bool(one.findings) for one in there)
         numbers = sum(one.numbers is not None and not one.findings for one in there)
-        yield f"  emulated on {target}: {len(there)} launches ran, {numbers} were compared, {found} have findings"
+        yield f"  emulated on {target}{by}: {len(there)} launches ran, {numbers} were compared, {found} have findings"
     for kernel, reason in dict.fromkeys((kernels[one.identity], one.without) for one in ran if one.without):
         yield f"  not compared: {kernel}: {reason}"
+    if simulator:
+        known = dict.fromkeys(one for compiled in ran for one in simulator.deviations(compiled.target))
+        yield from (f"  known of {simulator.name}: {one.text} ({one.source})" for one in known)

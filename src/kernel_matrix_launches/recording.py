@@ -7,11 +7,12 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from kernel_matrix_launches.invocation import Invocation
+from kernel_matrix_launches.simulators import Found
 from kernel_matrix_launches.targets import Target, Vendor
 
 _START = Path(__file__).with_name("inside") / "start.py"
@@ -22,8 +23,8 @@ class Options:
     """The settings of recording and of compiling launches. None as a number means all.
 
     ``commands`` are ``compile_commands.json`` files: the commands of nvcc in them are taken as well. Launches run on
-    the emulator, which is in the folder ``emulator``, for the targets ``emulate``. The program finds the distributions
-    in the folder ``packages`` before those of its Python.
+    the emulator, which is in the folder ``emulator``, for the targets ``emulate``, or in the ``simulator``. The program
+    finds the distributions in the folder ``packages`` before those of its Python.
     """
 
     interpret: bool = False
@@ -36,6 +37,7 @@ class Options:
     commands: tuple[Path, ...] = ()
     emulate: tuple[str, ...] = ()
     emulator: Path = Path()
+    simulator: Found | None = None
     packages: Path | None = None
 
 
@@ -110,6 +112,7 @@ class Recording:
 
     ``fault`` says in words how the program ended if it did not end well. ``versions`` are those of the environment's
     distributions. ``compilers`` are the name and version of a toolchain's compiler that may be no distribution.
+    ``simulator`` is what the launches ran in, if it was not our emulator.
     """
 
     vendor: Vendor
@@ -125,6 +128,7 @@ class Recording:
     versions: Mapping[str, str] = field(default_factory=dict)
     compilers: Mapping[str, Sequence[str]] = field(default_factory=dict)
     python: str = ""
+    simulator: Found | None = None
 
     @property
     def taken(self) -> list[Launch]:
@@ -151,7 +155,7 @@ def record(
         search = [str(options.packages.resolve()), environment.get("PYTHONPATH", "")]
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, search))
     process = subprocess.run(command, check=False, env=environment)
-    return _read(folder, told, targets, process.returncode)
+    return replace(_read(folder, told, targets, process.returncode), simulator=options.simulator)
 
 
 def _settings(told: Target, targets: Sequence[Target], options: Options, folder: Path) -> dict[str, Any]:
@@ -169,6 +173,7 @@ def _settings(told: Target, targets: Sequence[Target], options: Options, folder:
         "commands": [str(path.resolve()) for path in options.commands],
         "emulate": list(options.emulate),
         "emulator": str(options.emulator),
+        "simulator": options.simulator and options.simulator.for_recorder,
     }
 
 

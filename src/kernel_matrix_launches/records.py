@@ -42,7 +42,7 @@ def write_records(
 
 
 def _job_facts(job: Job, recording: Recording, folder: Path, started: str, program: Sequence[str]) -> dict[str, str]:
-    compiler = recording.compilers.get(job.cases[0].cell.backend)
+    compiler, simulator = recording.compilers.get(job.cases[0].cell.backend), recording.simulator
     return {
         "job": job.id,
         "platform": job.platform,
@@ -55,6 +55,7 @@ def _job_facts(job: Job, recording: Recording, folder: Path, started: str, progr
         "started": started,
         "seconds": f"{recording.seconds + sum(one.seconds for one in recording.compiled if not one.kept):.1f}",
         "python": recording.python,
+        **({f"version.{simulator.name}": simulator.version} if simulator else {}),
         "program": shlex.join(program),
         "told": recording.told.name,
         **{f"version.{name}": version for name, version in recording.versions.items()},
@@ -66,7 +67,8 @@ def _job_facts(job: Job, recording: Recording, folder: Path, started: str, progr
 def _device(recording: Recording) -> dict[str, str]:
     """Return what ran the launches: the emulator, for the targets that it emulated, or nothing."""
     targets = dict.fromkeys(one.target for one in recording.compiled if one.without is not None)
-    name = f"{recording.vendor.title} GPU, emulated" if targets else "none"
+    by = f" by {recording.simulator.text}" if recording.simulator else ""
+    name = f"{recording.vendor.title} GPU, emulated{by}" if targets else "none"
     vendor = recording.vendor.name if targets else ""
     return {"device": name, "device.vendor": vendor, "device.targets": " ".join(targets)}
 

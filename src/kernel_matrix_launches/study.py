@@ -70,7 +70,7 @@ def _study(
 ) -> Study:
     call, started = _invocation(program, options), time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     if options.emulate:
-        options = replace(options, emulator=emulated.emulator_for(call, options.emulate))
+        options = replace(options, emulator=emulated.emulator_for(call, options.emulate, options.simulator))
     recordings = []
     for vendor, device in told(told_names, targets).items():
         say(f"{call.text}, told that it runs on {device.name} ({device.facts['device']})")

@@ -3,11 +3,12 @@
 Each launch that is chosen is copied three and more times by ``fork``: a process for each target compiles it and runs
 the machine code (for NVIDIA the PTX) on its copy of the tensors, and two others compute the golden. The program itself
 goes on with the numbers of the interpreter. All of them write what has changed in memory into files, which the harness
-compares.
+compares. The emulator is ours, or a simulator of another project.
 """
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import sys
@@ -26,14 +27,17 @@ from .memory import Region, regions_of, tensors_in
 from .settings import Settings, Target
 
 
-def load_emulator(folder: Path, target: Target) -> None:
+def load_emulator(folder: Path, target: Target, *, runs: bool = True) -> None:
     """Import the emulator from its folder, with all that it needs: the processes for the launches are forked.
 
-    The environment of the program need not have it.
+    The environment of the program need not have it. Where a simulator runs the kernels, its launchers are enough.
     """
     _import("gfx_emulator", folder)
     if target.backend == "cuda":
         _import("ptx_emulator", folder.with_name("ptx_emulator"))
+    if not runs:
+        return
+    if target.backend == "cuda":
         from ptx_emulator import launch
 
         launch.library()
@@ -71,12 +75,13 @@ class Call:
 
 @dataclass
 class OnEmulator:
-    """Compile a call for a target and run it there."""
+    """Compile a call for a target and run it there: on our emulator, or in a simulator."""
 
     call: Call
     target: Target
     file: Path
     cache: Path
+    simulator: Mapping[str, Any] | None = None
     key: str = ""
 
     def compile(self, report: Callable[[str], None]) -> dict[str, Any]:
@@ -92,18 +97,17 @@ class OnEmulator:
         report("run")
         regions = self.call.regions()
         before = [region.bytes.copy() for region in regions]
-        findings = _run(self.call, self.target, source, kernel)
+        findings = _run(self.call, *_loaded(self.target, source, kernel, self.simulator))
         _save_bits(self.file, regions, before)
         return {**done, "findings": findings}
 
 
-def _run(call: Call, target: Target, source: Any, kernel: Any) -> list[str]:
+def _run(call: Call, program: Any, launcher: Any) -> list[str]:
     """Run the machine code on the tensors, and return the findings."""
     import torch
 
     from gfx_emulator.errors import FoundError
 
-    program, launcher = _loaded(target, source, kernel)
     x, y, z = [*map(int, call.grid), 1, 1][:3]
     with torch._C.DisableTorchFunction():
         try:
@@ -113,19 +117,21 @@ def _run(call: Call, target: Target, source: Any, kernel: Any) -> list[str]:
     return []
 
 
-def _loaded(target: Target, source: Any, kernel: Any) -> tuple[Any, Any]:
-    """Return the program that the emulator runs, and its launcher."""
-    name = kernel.metadata.name
-    if target.backend == "cuda":
-        import ptx_emulator
-        from ptx_emulator import triton_driver as of_ptx
+def _loaded(target: Target, source: Any, kernel: Any, simulator: Mapping[str, Any] | None) -> tuple[Any, Any]:
+    """Return the program that the emulator or the simulator runs, and its launcher."""
+    of_ptx = target.backend == "cuda"
+    driver = importlib.import_module(f"{'ptx' if of_ptx else 'gfx'}_emulator.triton_driver")
+    name, code = kernel.metadata.name, kernel.asm["ptx" if of_ptx else "hsaco"]
+    if simulator is not None:
+        from . import simulated
 
-        return ptx_emulator.Program(kernel.asm["ptx"], name), of_ptx.Launcher(source.ast, kernel.metadata)
-    import gfx_emulator
-    from gfx_emulator import triton_driver
-
-    program = gfx_emulator.Program(kernel.asm["hsaco"], target.name, name)
-    return program, triton_driver.Launcher(source.ast, kernel.metadata)
+        image = code.encode() + b"\0" if of_ptx else code
+        program: Any = simulated.Program(simulator, target.name, target.backend, image, name)
+    elif of_ptx:
+        program = importlib.import_module("ptx_emulator").Program(code, name)
+    else:
+        program = importlib.import_module("gfx_emulator").Program(code, target.name, name)
+    return program, driver.Launcher(source.ast, kernel.metadata)
 
 
 def _bare(value: Any) -> Any:
@@ -259,7 +265,8 @@ class Emulator:
 
     def _on_emulator(self, call: Call, target: Target, name: str) -> pool.Task:
         file = self._folder(call) / f"{name}.npz"
-        return pool.Task(call.launch, target, OnEmulator(call, target, file, self.settings.cache / "triton"))
+        cache, simulator = self.settings.cache / "triton", self.settings.simulator
+        return pool.Task(call.launch, target, OnEmulator(call, target, file, cache, simulator))
 
     def _go_on(self, call: Call, first: bool) -> None:
         """Compute with rounding, write the numbers into the tensors, and into a file if this is a first call."""
@@ -310,5 +317,5 @@ def install(settings: Settings, retarget: Callable[[Target], None]) -> Emulator:
     os.environ.setdefault("GFX_EMULATOR_CACHE", str(settings.cache / "gfx_emulator"))
     interpret.install()
     reference.install(settings.told.name)
-    load_emulator(settings.emulator, settings.emulate[0])
+    load_emulator(settings.emulator, settings.emulate[0], runs=settings.simulator is None)
     return Emulator(settings, retarget)

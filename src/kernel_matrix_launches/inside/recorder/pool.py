@@ -152,7 +152,8 @@ def _be_alone(folder: Path, memory: int) -> None:
     for name in [name for name in os.environ if name.startswith("TRITON_DUMP")]:
         del os.environ[name]
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + memory, used + memory))
+    _, most = resource.getrlimit(resource.RLIMIT_AS)  # a simulator may have it
+    resource.setrlimit(resource.RLIMIT_AS, (used + memory, most))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 

@@ -42,7 +42,7 @@ class Settings:
     are compiled of an autotuned launch and of a kernel; None for all. ``jobs`` compilers work at a time; each has
     ``seconds`` and ``memory`` (bytes). ``cache`` and ``output`` are folders, and ``commands`` are
     ``compile_commands.json`` files. Launches run on the emulator, which is in the folder ``emulator``, for the targets
-    ``emulate``.
+    ``emulate``; or in a simulator of another project, with the words that start it for each target.
     """
 
     told: Target
@@ -58,6 +58,7 @@ class Settings:
     commands: tuple[Path, ...] = ()
     emulate: tuple[Target, ...] = ()
     emulator: Path = Path()
+    simulator: Mapping[str, Any] | None = None
 
 
 def read(path: Path) -> Settings:
@@ -78,4 +79,5 @@ def read(path: Path) -> Settings:
         commands=tuple(map(Path, data["commands"])),
         emulate=tuple(target for target in targets if target.name in data["emulate"]),
         emulator=Path(data["emulator"]),
+        simulator=data["simulator"],
     )
