@@ -51,12 +51,12 @@ def test_the_lanes_cost_what_their_rows_take_and_a_guess_is_counted_as_one(matri
     lanes = cost.by_lane(made, estimate(matrix, planned.cases, measured), measured)
     assert sum(lane.minutes for lane in lanes.values()) == pytest.approx(sum(row.seconds for row in made.rows) / 60)
     assert not any(lane.guessed for name, lane in lanes.items() if name.startswith("cuda/"))
-    rocm = lanes["rocm/gfx942/cpp"]
+    rocm = lanes["rocm/gfx942/reference"]
     assert rocm.guessed == rocm.cases > 0
     assert "cuda/sm_80/reference" not in lanes, "no machine is started for it"
     minutes = f"{rocm.minutes:.1f} for {rocm.cases} cases, of which {rocm.minutes:.1f} a guess: {rocm.cases} never"
     text = "\n".join(cost.lines(made, lanes, {"rocm": 120.0}))
-    assert f"rocm/gfx942/cpp: {minutes} measured" in text
+    assert f"rocm/gfx942/reference: {minutes} measured" in text
     rows = Counter(row.platform for row in made.rows if row.labels)
     assert f"image, environments): {2 * rows['rocm']} for {rows['rocm']} rows" in text
     assert f"are not known of {rows.total() - rows['rocm']} rows" in text
