@@ -178,8 +178,10 @@ class Judge:
         action = "emulate" if entry.get("emulated") or vendor_named(device).emulates else "run"
         if raw.action == "emulate" and target in vendor_named(device).stood_in_for:
             action = "emulate"  # by software in the place of hardware: less than the plan asks for, and true
+        if not entry.get("runs", True):
+            action = "emulate" if entry.get("emulator") else "compile"
         place = job.get("platform"), job.get("toolchain"), job.get("device.vendor"), raw.action
-        if place != (platform, toolchain, device, action if entry.get("runs", True) else "compile"):
+        if place != (platform, toolchain, device, action):
             return True
         if target not in job.get("device.targets", "").split() or self.faulty.has(raw, is_stale=stale):
             return True
