@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from kernel_matrix import __version__
 from kernel_matrix.base import git
 from kernel_matrix.pipeline import Project
-from kernel_matrix.report.checks import Check, CheckedCell, Finding
+from kernel_matrix.report import checks
+from kernel_matrix.report.checks import Check, Finding
 from kernel_matrix_caches.explained import Explanation
 from kernel_matrix_caches.kinds import COLD, KINDS, files_below, fill
 from kernel_matrix_caches.lanes import LaneRuns, variables_of
@@ -73,11 +74,9 @@ def check_of(
     project: Project, name: str, all_tried: Sequence[Tried], began: float, known: Sequence[Explanation], machine: str
 ) -> Check:
     """Return what came of one kind of cache, in all lanes."""
-    cells, findings = list[CheckedCell](), list[Finding]()
-    for one in all_tried:
-        own = [_finding(name, case, text, known) for case, texts in one.differences.items() for text in texts]
-        findings += own
-        cells += _cells(one, {finding.case for finding in own}, {one.case for one in own if not one.explained})
+    differences = {case: texts for one in all_tried for case, texts in one.differences.items()}
+    unfinished = {case: text for one in all_tried for case, text in one.unfinished.items()}
+    findings = [_finding(name, case, text, known) for case, texts in differences.items() for text in texts]
     not_tried = [f"{one.lane.name}: {one.why_not}" for one in all_tried if one.why_not]
     return Check(
         name=f"cache {name}",
@@ -87,34 +86,12 @@ def check_of(
         commit=git.commit(project.root),
         when=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(began)),
         note=f"Not tried: {'; '.join(not_tried)}." if not_tried else "",
-        cells=tuple(cells),
+        cells=checks.cells_of([*differences, *unfinished], findings, unfinished),
         findings=tuple(findings),
-        unfinished=tuple(f"{case}: {text}" for one in all_tried for case, text in one.unfinished.items()),
+        unfinished=tuple(f"{case}: {text}" for case, text in unfinished.items()),
     )
 
 
 def _finding(name: str, case: str, text: str, known: Sequence[Explanation]) -> Finding:
     reason = next((one.reason for one in known if one.holds(name, case.split("/")[2], text)), "")
     return Finding(case=case, text=text[:_CHARACTERS], explained=reason)
-
-
-def _cells(one: Tried, different: Collection[str], not_explained: Collection[str]) -> list[CheckedCell]:
-    cells = []
-    for cell in dict.fromkeys(_cell_of(case) for case in (*one.differences, *one.unfinished)):
-        cases = [case for case in one.differences if _cell_of(case) == cell]
-        found = sum(case in not_explained for case in cases)
-        cells.append(
-            CheckedCell(
-                cell=cell,
-                tried=len(cases),
-                found=found,
-                explained=sum(case in different for case in cases) - found,
-                unfinished=sum(_cell_of(case) == cell for case in one.unfinished),
-            )
-        )
-    return cells
-
-
-def _cell_of(case: str) -> str:
-    """Return the id of a case's cell."""
-    return "/".join(case.split("/")[:4])

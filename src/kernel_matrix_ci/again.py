@@ -14,7 +14,7 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.model.limits import Limits
 from kernel_matrix.pipeline import Project
 from kernel_matrix.report import checks
-from kernel_matrix.report.checks import Check, CheckedCell, Finding
+from kernel_matrix.report.checks import Check, Finding
 from kernel_matrix.results.states import Verdict
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix_ci.again_words import NAME, Tries, machine_of
@@ -149,7 +149,7 @@ def checks_of(
     for machine, ones in by_machine.items():
         commit = next((one.verdict.record.job.get("commit", "") for one in ones if one.verdict.record), "")
         findings = [Finding(case=one.case, text=one.tries(base, passed).text) for one in ones if one.here]
-        unfinished = [f"{one.case}: it was not run again" for one in ones if not one.here]
+        unfinished = [one.case for one in ones if not one.here]
         yield Check(
             name=NAME,
             program="ci again",
@@ -159,19 +159,10 @@ def checks_of(
             when=f"{when.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
             note=f"At most {budget.times} times, {budget.minutes:g} minutes, {budget.cases} cases. "
             f"The base is {base or 'not known'}.",
-            cells=tuple(_cells(ones)),
+            cells=checks.cells_of([one.case for one in ones], findings, unfinished),
             findings=tuple(findings),
-            unfinished=tuple(unfinished),
+            unfinished=tuple(f"{case}: it was not run again" for case in unfinished),
         )
-
-
-def _cells(ones: Sequence[Tried]) -> Iterator[CheckedCell]:
-    by_cell: dict[str, list[Tried]] = {}
-    for one in ones:
-        by_cell.setdefault(one.verdict.case.cell.id, []).append(one)
-    for cell, of_cell in by_cell.items():
-        count = sum(bool(one.here) for one in of_cell)
-        yield CheckedCell(cell=cell, tried=count, found=count, explained=0, unfinished=len(of_cell) - count)
 
 
 def write(found: Sequence[Check], build: Path) -> list[Path]:

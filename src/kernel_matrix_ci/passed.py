@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernel_matrix.report.checks import Check, CheckedCell, Finding
+from kernel_matrix.report import checks
+from kernel_matrix.report.checks import Check, Finding
 from kernel_matrix_ci.again_words import FLAKY, machine_of
 
 _PASSED = """
@@ -105,9 +106,7 @@ def checks_of(found: Sequence[Rate], when: str) -> Iterator[Check]:
     """Yield the rates as checks, one for each machine: a finding is a case that was red and not red on one commit."""
     for machine in dict.fromkeys(rate.machine for rate in found):
         ones = [rate for rate in found if rate.machine == machine]
-        by_cell: dict[str, list[Rate]] = {}
-        for rate in ones:
-            by_cell.setdefault(rate.case.rpartition("/")[0], []).append(rate)
+        findings = [Finding(case=rate.case, text=rate.text) for rate in ones if rate.mixed]
         yield Check(
             name=FLAKY,
             program="ci flaky",
@@ -115,9 +114,6 @@ def checks_of(found: Sequence[Rate], when: str) -> Iterator[Check]:
             machine=machine or "unknown",
             commit="",
             when=when,
-            cells=tuple(
-                CheckedCell(cell=cell, tried=len(of), found=sum(r.mixed > 0 for r in of), explained=0, unfinished=0)
-                for cell, of in by_cell.items()
-            ),
-            findings=tuple(Finding(case=rate.case, text=rate.text) for rate in ones if rate.mixed),
+            cells=checks.cells_of([rate.case for rate in ones], findings),
+            findings=tuple(findings),
         )

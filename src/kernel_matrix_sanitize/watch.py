@@ -11,8 +11,9 @@ from kernel_matrix.config.plan import Job
 from kernel_matrix.config.selection import Selection
 from kernel_matrix.job.watcher import VARIABLE
 from kernel_matrix.pipeline import Project
-from kernel_matrix.report.checks import Check, CheckedCell, Finding
-from kernel_matrix.results.states import RED, Verdict
+from kernel_matrix.report import checks
+from kernel_matrix.report.checks import Check, Finding
+from kernel_matrix.results.states import RED
 from kernel_matrix.run import schedule
 from kernel_matrix.run.decide import decide
 from kernel_matrix.run.settings import Progress, Settings
@@ -61,7 +62,12 @@ def watch(
     with judging.judged(own, planned, files) as judged:
         verdicts, facts = judged.verdicts(), judged.jobs.facts
     said = {name: ", ".join(sorted({job[name] for job in facts.values() if job.get(name)})) for name in _FACTS}
-    of_cells = [_cell(name, of_cell, tool, known) for name, of_cell in _by_cell(verdicts).items()]
+    findings, unfinished = list[Finding](), dict[str, str]()
+    for verdict in verdicts:
+        if found := tools.findings(tool, verdict.record.detail if verdict.record else ""):
+            findings += [_finding(verdict.case.id, text, tool, known) for text in found]
+        elif verdict.evidence != tools.TOOLS[tool].evidence or verdict.state in RED:
+            unfinished[verdict.case.id] = f"{verdict.state}: {verdict.reason.splitlines()[0]}"
     return Check(
         name=tool,
         program=f"{tools.PROGRAM} {tools.version(path)}, driver {said['driver'] or 'unknown'}"
@@ -71,9 +77,9 @@ def watch(
         machine=said["device"],
         commit=said["commit"],
         when=min((job["started"] for job in facts.values()), default=""),
-        cells=tuple(cell for cell, _, _ in of_cells),
-        findings=tuple(one for _, findings, _ in of_cells for one in findings),
-        unfinished=tuple(text for _, _, texts in of_cells for text in texts),
+        cells=checks.cells_of([verdict.case.id for verdict in verdicts], findings, unfinished),
+        findings=tuple(findings),
+        unfinished=tuple(f"{case}: {text}" for case, text in unfinished.items()),
     )
 
 
@@ -86,36 +92,6 @@ def _project(project: Project, path: str, tool: str) -> Project:
         "package": matrix.package.model_copy(update={"environment": environment}),
     }
     return replace(project, matrix=matrix.model_copy(update=update), checked=None)
-
-
-def _by_cell(verdicts: Sequence[Verdict]) -> dict[str, list[Verdict]]:
-    cells: dict[str, list[Verdict]] = {}
-    for verdict in verdicts:
-        cells.setdefault(verdict.case.cell.id, []).append(verdict)
-    return cells
-
-
-def _cell(
-    name: str, verdicts: Sequence[Verdict], tool: str, known: Sequence[Explanation]
-) -> tuple[CheckedCell, list[Finding], list[str]]:
-    """Return what a tool did with a cell, its findings, and which cases came to no end."""
-    findings, unfinished = list[Finding](), list[str]()
-    for verdict in verdicts:
-        detail = verdict.record.detail if verdict.record else ""
-        if found := tools.findings(tool, detail):
-            findings += [_finding(verdict.case.id, text, tool, known) for text in found]
-        elif verdict.evidence != tools.TOOLS[tool].evidence or verdict.state in RED:
-            unfinished.append(f"{verdict.case.id}: {verdict.state}: {verdict.reason.splitlines()[0]}")
-    with_findings = {one.case for one in findings}
-    open_ones = {one.case for one in findings if not one.explained}
-    cell = CheckedCell(
-        cell=name,
-        tried=len(verdicts) - len(unfinished),
-        found=len(open_ones),
-        explained=len(with_findings - open_ones),
-        unfinished=len(unfinished),
-    )
-    return cell, findings, unfinished
 
 
 def _finding(case: str, text: str, tool: str, known: Sequence[Explanation]) -> Finding:

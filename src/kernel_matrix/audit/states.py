@@ -174,10 +174,9 @@ class Judge:
         platform, target, toolchain, operator, _ = case.split("/")
         job, facts, outputs = raw.job, self.cases[case], raw.outputs
         entry = self._entry(platform, toolchain)
-        device = self.matrix["platforms"][platform]["device"]
-        action = "emulate" if entry.get("emulated") or vendor_named(device).emulates else "run"
-        if raw.action == "emulate" and target in vendor_named(device).stood_in_for:
-            action = "emulate"  # by software in the place of hardware: less than the plan asks for, and true
+        vendor = vendor_named(device := self.matrix["platforms"][platform]["device"])
+        instead = raw.action == "emulate" and target in vendor.stood_in_for  # less than the plan asks for, and true
+        action = "emulate" if entry.get("emulated") or vendor.emulates or instead else "run"
         if not entry.get("runs", True):
             action = "emulate" if entry.get("emulator") else "compile"
         place = job.get("platform"), job.get("toolchain"), job.get("device.vendor"), raw.action

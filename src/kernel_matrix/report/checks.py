@@ -6,6 +6,7 @@ of the build folder, and a package may keep such files in the folder ``package.c
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TypeVar
 
@@ -62,6 +63,27 @@ class Check(_Model):
     def is_red(self) -> bool:
         """True if something was found that nobody has explained, or a case came to no end."""
         return any(cell.found or cell.unfinished for cell in self.cells)
+
+
+def cells_of(
+    cases: Iterable[str], findings: Collection[Finding], unfinished: Collection[str] = ()
+) -> tuple[CheckedCell, ...]:
+    """Return the counts of each cell of some cases; ``unfinished`` are the ids of those that came to no end."""
+    by_cell: dict[str, list[str]] = {}
+    for case in cases:
+        by_cell.setdefault("/".join(case.split("/")[:4]), []).append(case)
+    found = {one.case for one in findings}
+    not_explained = {one.case for one in findings if not one.explained}
+    return tuple(
+        CheckedCell(
+            cell=cell,
+            tried=sum(case not in unfinished for case in of_cell),
+            found=sum(case in not_explained for case in of_cell),
+            explained=sum(case in found - not_explained for case in of_cell),
+            unfinished=sum(case in unfinished for case in of_cell),
+        )
+        for cell, of_cell in by_cell.items()
+    )
 
 
 def write(check: Check, build: Path, name: str = "") -> Path:
