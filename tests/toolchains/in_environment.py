@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -13,6 +14,8 @@ from kernel_matrix.run.environments.local import LocalInterpreter
 from kernel_matrix.run.executors import Request
 
 ROOT = Path(__file__).parents[2]
+# The compiled interpreter of an emulator is kept with that of the matrix.
+KEPT_INTERPRETER = {"GFX_EMULATOR_CACHE": str(ROOT / "build" / "cache" / "mhc" / "gfx_emulator")}
 
 
 def python_of(platform: str, toolchain: str) -> Path:
@@ -29,3 +32,9 @@ def run(python: Path, *words: str | Path, **variables: str) -> str:
     done = subprocess.run([python, *words], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     return done.stdout
+
+
+def results_of(python: Path, program: Path, **variables: str) -> dict[tuple[str, str], dict]:
+    """Run a program that writes a line for each of its kernels on each target, and return the result of each."""
+    lines = [json.loads(line) for line in run(python, program, **variables).splitlines()]
+    return {(name, target): result for name, target, result in lines}

@@ -5,7 +5,6 @@ The kernels are those of the emulator of AMD's GPUs.
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections import Counter
@@ -14,6 +13,7 @@ from typing import Any
 
 import gfx_programs as common
 import torch
+from emulated_programs import run_all
 
 from ptx_emulator import Memory, Program
 from ptx_emulator.triton_driver import emulated
@@ -79,14 +79,7 @@ PROGRAMS: tuple[tuple[Callable[[str], dict[str, Any]], tuple[str, ...]], ...] = 
 
 
 def main() -> None:
-    for program, targets in PROGRAMS:
-        for target in targets:
-            with emulated(target):
-                try:
-                    result = program(target)
-                except Exception as error:
-                    result = {"raised": f"{type(error).__name__}: {error}"}
-            print(json.dumps([program.__name__, target, result]), flush=True)
+    run_all(PROGRAMS, emulated)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from in_environment import ROOT, python_of, run
+from in_environment import KEPT_INTERPRETER, python_of, run
 
 pytestmark = pytest.mark.environments
 
@@ -22,8 +22,7 @@ FOUND = {
 
 
 def test_faults_in_launches_and_in_the_machine_code_of_tvm_are_found():
-    variables = {"GFX_EMULATOR_CACHE": str(ROOT / "build" / "cache" / "mhc" / "gfx_emulator"), "MHC_CACHE_DIR": ""}
-    output = run(python_of("rocm", "tvm-0.27"), PROGRAM, **variables)
+    output = run(python_of("rocm", "tvm-0.27"), PROGRAM, **KEPT_INTERPRETER, MHC_CACHE_DIR="")
     targets = [json.loads(line) for line in output.splitlines() if line.startswith('["')]
     assert [target for target, _, _ in targets] == ["gfx942", "gfx1100"]
     for target, launches, left_out in targets:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
-from in_environment import ROOT, python_of, run
+from in_environment import KEPT_INTERPRETER, python_of, results_of
 
 pytestmark = pytest.mark.environments
 
@@ -16,13 +15,8 @@ TARGETS = ("gfx942", "gfx1100")
 @pytest.fixture(scope="module")
 def results(tmp_path_factory) -> dict[tuple[str, str], dict]:
     """Run all kernels, and return what was said of each."""
-    variables = {
-        "GFX_EMULATOR_CACHE": str(ROOT / "build" / "cache" / "mhc" / "gfx_emulator"),
-        "TRITON_CACHE_DIR": str(tmp_path_factory.mktemp("triton")),
-    }
-    python = python_of("rocm", "triton-3.6")
-    lines = run(python, Path(__file__).with_name("gfx_faults.py"), **variables).splitlines()
-    return {(name, target): result for name, target, result in map(json.loads, lines)}
+    variables = {**KEPT_INTERPRETER, "TRITON_CACHE_DIR": str(tmp_path_factory.mktemp("triton"))}
+    return results_of(python_of("rocm", "triton-3.6"), Path(__file__).with_name("gfx_faults.py"), **variables)
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from in_environment import ROOT, python_of, run
+from in_environment import KEPT_INTERPRETER, python_of, run
 
 pytestmark = pytest.mark.environments
 
@@ -30,8 +30,7 @@ NOT_COVERED = re.compile(
 def results_of(family: str) -> dict[str, str]:
     """Return what each opcode of a family did otherwise than its pseudocode; ``same`` where nothing."""
     python = python_of("rocm", "triton-3.6")
-    variables = {"GFX_EMULATOR_CACHE": str(ROOT / "build" / "cache" / "mhc" / "gfx_emulator")}
-    lines = [json.loads(line) for line in run(python, PROGRAM, family, **variables).splitlines()]
+    lines = [json.loads(line) for line in run(python, PROGRAM, family, **KEPT_INTERPRETER).splitlines()]
     return {form: result for _, form, result in lines}
 
 

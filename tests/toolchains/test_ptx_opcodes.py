@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from in_environment import ROOT
+from in_environment import KEPT_INTERPRETER
 
 from ptx_emulator import EmulatorError, Memory, Program, UnknownInstructionError
 from ptx_emulator.launch import library
@@ -27,7 +27,8 @@ _REGISTERS = {16: "%h", 32: "%r", 64: "%d"}
 def cache():
     """Keep the compiled interpreter with that of the matrix."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GFX_EMULATOR_CACHE", str(ROOT / "build" / "cache" / "mhc" / "gfx_emulator"))
+        for name, value in KEPT_INTERPRETER.items():
+            patch.setenv(name, value)
         library()
         yield
 
