@@ -30,7 +30,8 @@ NAVIGATION: Mapping[str, tuple[str, ...]] = {
     "How to": ("how-to/*.md", "containers.md", "runners.md", "reports.md", "history.md"),
     "Reference": ("reference/*.md", "states.md", "words.md"),
     "Explanation": (
-        *("explanation.md", "accuracy.md", "cheats.md", "agreement.md", "diff.md", "fuzzing.md", "sanitizers.md", "caches.md"),
+        *("explanation.md", "accuracy.md", "cheats.md", "agreement.md", "diff.md"),
+        *("fuzzing.md", "sanitizers.md", "caches.md"),
         *("limits.md", "job.md", "stale.md", "toolchains.md", "versions.md", "mutants.md", "scale.md"),
     ),
     "The kernels": ("kernels.md", "speed.md", "weights.md", "webgpu.md", "tpu.md", "emulation.md"),
