@@ -27,7 +27,7 @@ BESIDE = {"README.md": "readme.md", "CONTRIBUTING.md": "contributing.md", "CHANG
 NAVIGATION: Mapping[str, tuple[str, ...]] = {
     "Start": ("index.md", "readme.md"),
     "Tutorials": ("tutorials/*.md", "launches.md", "worked-examples.md"),
-    "How to": ("how-to/*.md", "containers.md", "runners.md", "reports.md", "history.md"),
+    "How to": ("how-to/*.md", "containers.md", "runners.md", "reports.md", "history.md", "queries.md"),
     "Reference": ("reference/*.md", "states.md", "words.md"),
     "Explanation": (
         *("explanation.md", "accuracy.md", "cheats.md", "agreement.md", "diff.md"),
