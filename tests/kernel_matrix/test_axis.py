@@ -163,6 +163,7 @@ def test_the_page_has_the_warning_and_the_changes(doubles: Doubles):
     assert [change.what for change in view.sweeps[0].changes] == ["state"]
 
 
+@pytest.mark.slow
 def test_results_of_other_machines_are_versions_that_were_tried(doubles: Doubles, capsys, tmp_path):
     """A machine without a network has a version for each run."""
     project = with_versions(doubles, '{ numpy: ["1.0"], absent: ["1.0"] }')
