@@ -94,7 +94,12 @@ def test_a_recorded_call_has_the_addresses_of_its_own_tensors(function, monkeypa
 
     monkeypatch.setattr(Function, "arg_names", ("out", "second", "x", "other", "no", "tokens", "FIRST", "SECOND"))
     allocated, empty = [], torch.empty
-    monkeypatch.setattr(torch, "empty", lambda *sizes, **options: allocated.append(empty(*sizes, **options)) or allocated[-1])
+
+    def kept(*sizes, **options):
+        allocated.append(empty(*sizes, **options))
+        return allocated[-1]
+
+    monkeypatch.setattr(torch, "empty", kept)
     for _ in range(4):
         x, out = torch.zeros(8), torch.zeros(8)
         plan.launch(launches_with(x, out), (x, out), device, 5)
