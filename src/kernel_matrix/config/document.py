@@ -62,7 +62,8 @@ class Document:
 
     def line(self, place: Place) -> int:
         """Return the line of the deepest part of ``place`` that the text has."""
-        return [1, *(begin.start_mark.line + 1 for _, begin, _ in self._parts(place))][-1]
+        lines = [begin.start_mark.line for _, begin, _ in self._parts(place)]
+        return int(lines[-1]) + 1 if lines else 1
 
     def dotted(self, place: Place) -> str:
         """Return the parts of ``place`` that the text has, such as ``platforms.rocm.targets[1]: ``."""
@@ -73,13 +74,12 @@ class Document:
         """Yield the keys of ``place`` that the text has, each with the node where it begins and the node around it."""
         node = self._node
         for key in place:  # also a part that the model adds, such as the branch of a union
+            found: list[tuple[Node, Node]] = []
             if isinstance(node, MappingNode):
                 found = [pair for pair in node.value if pair[0].value == str(key)]
             elif isinstance(node, SequenceNode) and isinstance(key, int):
                 found = [(part, part) for part in node.value[key : key + 1]]
-            else:
-                found = []
-            if found:
+            if node and found:
                 begin, part = found[-1]
                 yield key, begin, node
                 node = part
