@@ -68,6 +68,7 @@ def result_of(doubles: Doubles, tokens: int, **facts: str) -> Record:
     return replace(GOOD, case=f"here/{target}/wrong/double.forward/tokens{tokens}", job=facts)
 
 
+@pytest.mark.slow
 def test_a_red_case_gets_its_word_with_counts_and_stays_red(changed: Doubles, tmp_path: Path):
     assert run(changed, "run", "--executor", "current", "--toolchain", "wrong").returncode == 1
     history = tmp_path / "history"
@@ -91,6 +92,7 @@ def test_a_red_case_gets_its_word_with_counts_and_stays_red(changed: Doubles, tm
     assert (check.cells[0].tried, check.is_red) == (4, True)
 
 
+@pytest.mark.slow
 def test_running_again_has_limits_and_says_what_it_left_out(changed: Doubles):
     red = [
         replace(result_of(changed, tokens, device=detect().devices[0].name), outcome="error") for tokens in (1, 2, 4)
