@@ -30,7 +30,7 @@ from kernel_matrix.store.query import Answer, ask, in_csv, in_json, in_lines, st
 from kernel_matrix.store.record import Record
 
 KEPT = ROOT / "docs" / "results"
-PAGE = ROOT / "docs" / "history.md"
+PAGE = ROOT / "docs" / "queries.md"
 CELL = "here/any/good/double.forward"
 
 
