@@ -137,9 +137,7 @@ def sums_of_scaled(matrix, others, before, AXIS: tl.constexpr, STREAMS: tl.const
 
 
 @triton.jit
-def iterate(
-    matrix, rows, columns, by_rows, by_columns, STREAMS: tl.constexpr, PADDED: tl.constexpr, EPS: tl.constexpr
-):
+def iterate(matrix, rows, columns, by_rows, by_columns, STREAMS: tl.constexpr, PADDED: tl.constexpr, EPS: tl.constexpr):
     """Return the scales after one more iteration, columns and then rows, and their reciprocals."""
     by_columns = sums_of_scaled(matrix, rows, by_columns, 1, STREAMS, PADDED, EPS)
     columns = reciprocals(by_columns)
