@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from mhc.backends import Artifact, NotSupportedError, stage, too_many_streams
+from mhc.backends import Artifact, KeptCode, NotSupportedError, stage, too_many_streams
 from mhc.backends.cpp.compilers import artifact
 from mhc.backends.cpp.devices import I32, Calls, Launch, addresses_of
 from mhc.backends.cpp.source import Source
@@ -16,7 +16,7 @@ from mhc.backends.cpp.source import Source
 _ALIGNMENT = 16  # bytes of four fp32 elements, the widest load
 
 
-class Kernel:
+class Kernel(KeptCode):
     """One operator in one direction.
 
     ``launches`` returns the launches of a call, in their order, and ``kernels`` names all that there may be. Every

@@ -11,7 +11,7 @@ import torch
 import triton
 from triton.backends.compiler import GPUTarget
 
-from mhc.backends import Artifact, NotSupportedError, stage, too_many_streams, with_fp32_products
+from mhc.backends import Artifact, KeptCode, NotSupportedError, stage, too_many_streams, with_fp32_products
 from mhc.backends.triton.ahead import described, gpu_target, target_name
 from mhc.backends.triton.launch import Launch, Source, active_target, compile_sources, current
 from mhc.backends.triton.prepared import Prepared
@@ -31,7 +31,7 @@ class _Plan(NamedTuple):
     tensors_of: Callable[[Any], Any]
 
 
-class Kernel:
+class Kernel(KeptCode):
     """One operator in one direction: one launch or several.
 
     ``configure`` decides the tiles for a spec on a target, or in the interpreter where the target is None.

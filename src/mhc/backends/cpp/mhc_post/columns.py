@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from mhc.backends import Artifact
+from mhc.backends import Artifact, KeptCode
 from mhc.backends.cpp.compilers import THREADS, artifact
 from mhc.backends.cpp.devices import U32, Calls, Launch, addresses_of, are_aligned
 from mhc.backends.cpp.hopper import Shape, refusal
@@ -34,7 +34,7 @@ class _Backward(ctypes.Structure):
     )
 
 
-class Columns:
+class Columns(KeptCode):
     """``mhc_post`` in one direction, in one launch. Tensors that are not aligned get the launches of ``plain``.
 
     ``kernels`` names all that there may be, ``launch`` returns the launch of a call, and ``threads`` tells how many

@@ -6,7 +6,7 @@ import ctypes
 import functools
 from typing import Any, NamedTuple
 
-from mhc.backends import Artifact, stage
+from mhc.backends import Artifact, KeptCode, stage
 from mhc.backends.cpp.compilers import artifact
 from mhc.backends.cpp.devices import Calls, Launch, addresses_of, are_aligned
 from mhc.backends.cpp.hopper import STREAMS, Shape, clusters_of, refusal, streams_map
@@ -87,7 +87,7 @@ class _Problem(ctypes.Structure):
     )
 
 
-class Resident:
+class Resident(KeptCode):
     """``mhc_pre`` or ``mhc_head`` forward, in one launch. Tensors that are not aligned get the launch of ``plain``."""
 
     any_leading_dims = True
