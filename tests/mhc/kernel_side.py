@@ -118,13 +118,34 @@ def in_threads(arrays: Mapping[str, Array], *, kernel: dict[str, Any], inputs: d
 
 def compile_ahead(_: Mapping[str, Array], *, kernel: dict[str, Any], axes: dict[str, Any]) -> Answer:
     """Compile the variant that is chosen for the target, and return the artifact."""
-    backend = kernel_of(kernel)
+    chosen, spec = _chosen(kernel, axes)
     enter_stage("compile")
-    spec = spec_of(kernel["op"], axes)
-    chosen = next(iter(kernels_of(backend, spec, kernel["target"], axes["tokens"]).values()))
     artifact = compile_once(chosen, spec, kernel["target"])
     if isinstance(artifact, Exception):
         raise artifact.with_traceback(None)
+    return _told(artifact)
+
+
+def code_that_ran(_: Mapping[str, Array], *, kernel: dict[str, Any], axes: dict[str, Any]) -> Answer:
+    """Return the artifact that the chosen variant has run, where the backend has it.
+
+    Numbers that are right stay so where nobody can tell what the code needs, so an error is only a fact of the case.
+    """
+    chosen, spec = _chosen(kernel, axes)
+    try:
+        artifact = chosen.code(spec, kernel["target"]) if hasattr(chosen, "code") else None
+    except Exception as error:
+        return {"facts": {"code": f"not known: {type(error).__name__}: {error}"}}, {}
+    return ({}, {}) if artifact is None else _told(artifact)
+
+
+def _chosen(kernel: dict[str, Any], axes: dict[str, Any]) -> tuple[Any, Any]:
+    """Return the kernel that is chosen for a case, and the specialisation."""
+    backend, spec = kernel_of(kernel), spec_of(kernel["op"], axes)
+    return next(iter(kernels_of(backend, spec, kernel["target"], axes["tokens"]).values())), spec
+
+
+def _told(artifact: Artifact) -> Answer:
     data = {"data": np.frombuffer(artifact.data, np.uint8)}
     return {"kind": artifact.kind, "resources": artifact.resources}, data
 
