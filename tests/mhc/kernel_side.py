@@ -32,8 +32,8 @@ from tensors import from_numpy
 
 Answer = tuple[Any, Mapping[str, Array]]
 
-# The tokens from which an emulated GPU runs every variant: compiling those that are not chosen takes long. The quick tier
-# has fewer on gfx1100. The targets that are not here run the chosen one alone.
+# The tokens from which an emulated GPU runs every variant: compiling those that are not chosen takes long. The quick
+# tier has fewer on gfx1100. The targets that are not here run the chosen one alone.
 EVERY_VARIANT = {"gfx942": 1, "gfx1100": 8}
 
 _imported: set[str] = set()  # the backends that this process has imported

@@ -50,7 +50,7 @@ class Calls:
     """The calls of one kernel on GPUs: the work on the host that is the same for each kind of call is done once."""
 
     def __init__(self) -> None:
-        self._calls: dict[Any, _Call] = {}
+        self._calls: dict[Any, Call] = {}
 
     def run(self, made: Made, inputs: Any, addresses: list[int], target: str | None) -> None:
         """Compile for ``target``, or for the device of the inputs, and run what ``made`` returns one after the other.
@@ -80,22 +80,25 @@ class Calls:
         """Run on the current stream of the inputs' device, which is the current one."""
         index = inputs[0].device.index
         _driver().enter(index)
-        key = (inputs.spec, inputs[0].shape, index, tuple(getattr(inputs, "needs", ())), are_aligned(addresses))
-        call = self._calls.get(key)
-        if call is None:
+        call = self.recorded(inputs)
+        if call is None or not are_aligned(addresses):
             source, launches = made()
             module = _module(source, target, index)
             with stage("launch"):
-                call = _Call(module, launches, addresses)
+                call = Call(module, launches, addresses, index)
             if call.known and are_aligned(addresses):
                 if len(self._calls) >= _MOST:
                     self._calls.clear()
-                self._calls[key] = call
-        try:
-            call.launch(addresses, torch._C._cuda_getCurrentRawStream(index))
-        except Exception as error:
-            error.stage = "launch"  # type: ignore[attr-defined]
-            raise
+                self._calls[_key(inputs)] = call
+        call.run(addresses)
+
+    def recorded(self, inputs: Any) -> Call | None:
+        """Return the call with inputs of the same kind that was made before, if any."""
+        return self._calls.get(_key(inputs))
+
+
+def _key(inputs: Any) -> tuple[Any, ...]:
+    return inputs.spec, inputs[0].shape, inputs[0].device.index, tuple(getattr(inputs, "needs", ()))
 
 
 def addresses_of(values: Iterable[Any]) -> list[int]:
@@ -212,10 +215,10 @@ class _Driver:
         return function
 
     def launcher(self, function: ctypes.c_void_p, launch: Launch) -> Callable[[int, Any], None]:
-        """Return what launches a kernel on a stream, with pointers to its arguments."""
-        action = f"launch {launch.kernel}"
-        if launch.shape is None:
-            sizes = tuple(map(ctypes.c_uint, (*launch.grid, THREADS, 1, 1, 0)))
+        """Return what launches a kernel on a stream, with pointers to its arguments; it keeps no tensor of these."""
+        action, grid, shape = f"launch {launch.kernel}", launch.grid, launch.shape
+        if shape is None:
+            sizes = tuple(map(ctypes.c_uint, (*grid, THREADS, 1, 1, 0)))
 
             def start(stream: int, pointers: Any) -> None:
                 if status := self._launch(function, *sizes, ctypes.c_void_p(stream), pointers, None):
@@ -224,11 +227,10 @@ class _Driver:
             return start
 
         def start_with_shape(stream: int, pointers: Any) -> None:
-            config = config_of(launch.grid, shape, stream)
+            config = config_of(grid, shape, stream)
             if status := self._library.cuLaunchKernelEx(ctypes.byref(config), function, pointers, None):
                 self._check(status, action)
 
-        shape = launch.shape
         return start_with_shape
 
     def _check(self, status: int, action: str) -> None:
@@ -261,19 +263,33 @@ class _Module:
         return self._driver.launcher(function, launch)
 
 
-class _Call:
+class Call:
     """The launches of one call, which may have other addresses the next time, where all of these are ``known``."""
 
-    def __init__(self, module: _Module, launches: Sequence[Launch], addresses: Sequence[int]) -> None:
+    def __init__(self, module: _Module, launches: Sequence[Launch], addresses: Sequence[int], index: int) -> None:
         self._launches = [(module.launcher(each), Arguments(each.arguments, addresses)) for each in launches]
+        self._index = index
         self.known = all(arguments.known for _, arguments in self._launches)
 
-    def launch(self, addresses: list[int], stream: int) -> None:
-        """Launch them on a stream with other addresses, in the order of those that were recorded."""
-        for start, arguments in self._launches:
-            memory = arguments.take(addresses)
-            start(stream, memory.pointers)
-            arguments.give_back(memory)
+    def launch(self, addresses: list[int]) -> bool:
+        """Launch as :meth:`run` in any thread, and return whether the addresses are aligned, which they must be."""
+        if not are_aligned(addresses):
+            return False
+        _driver().enter(self._index)
+        self.run(addresses)
+        return True
+
+    def run(self, addresses: list[int]) -> None:
+        """Launch on PyTorch's current stream with other addresses, in the order of those that were recorded."""
+        try:
+            stream = torch._C._cuda_getCurrentRawStream(self._index)
+            for start, arguments in self._launches:
+                memory = arguments.take(addresses)
+                start(stream, memory.pointers)
+                arguments.give_back(memory)
+        except Exception as error:
+            error.stage = "launch"  # type: ignore[attr-defined]
+            raise
 
 
 _driver = functools.cache(_Driver)

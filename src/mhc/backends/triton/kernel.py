@@ -101,17 +101,22 @@ class Kernel(KeptCode):
             self._run(inputs, out, device, target)
 
     def _run(self, inputs: Any, out: Any, device: torch.device, target: str | None) -> None:
-        spec = inputs.spec
-        # PyTorch's dispatcher hands a list over.
-        overwritten = getattr(inputs, "overwritten", None)
-        key = (spec, device.index, tuple(getattr(inputs, "needs", ())), target, overwritten)
+        key = _key(inputs, device, target)
         # What is overwritten is an output too.
-        values = (*inputs, *out, inputs.added) if overwritten is False else (*inputs, *out)
+        values = (*inputs, *out, inputs.added) if key[-1] is False else (*inputs, *out)
         plan = self._plans.get(key)
         if plan is None:
-            plan = self._plans[key] = self._plan(spec, device, target, values)
+            plan = self._plans[key] = self._plan(inputs.spec, device, target, values)
         launches = functools.partial(self.launches, inputs, out, plan.tiles)
         plan.prepared.launch(launches, plan.tensors_of(values), device, inputs[0].shape)
+
+    def recorded(self, inputs: Any) -> Any:
+        """Return the launches of a call that was made before, which take other addresses, None if there are none.
+
+        They are those of the tensors in the inputs and outputs, and of a gradient that is added and not overwritten.
+        """
+        plan = self._plans.get(_key(inputs, inputs[0].device, None))
+        return None if plan is None else plan.prepared.recorded(inputs[0].shape)
 
     def _plan(self, spec: Any, device: torch.device, target: str | None, values: tuple[Any, ...]) -> _Plan:
         active = active_target(self._function, device, target)
@@ -145,6 +150,12 @@ class Kernel(KeptCode):
         reason = self._reason(spec, target)
         if reason is not None:
             raise NotSupportedError(f"triton: {reason}")
+
+
+def _key(inputs: Any, device: torch.device, target: str | None) -> tuple[Any, ...]:
+    """Return what the device functions depend on, and which tensors there are."""
+    needs = tuple(getattr(inputs, "needs", ()))  # PyTorch's dispatcher hands a list over
+    return inputs.spec, device.index, needs, target, getattr(inputs, "overwritten", None)
 
 
 def _tensors_of(values: tuple[Any, ...]) -> Callable[[Any], Any]:

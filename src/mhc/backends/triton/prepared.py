@@ -44,13 +44,11 @@ class Prepared:
         ``tensors`` are those that the caller handed over, and others are scratch. Calls with the same ``key`` differ in
         nothing but the addresses of these tensors.
         """
-        watched = _is_watched(knobs.runtime.launch_enter_hook) or _is_watched(knobs.runtime.launch_exit_hook)
         addresses = [each.data_ptr() for each in tensors]
-        aligned = self._bare and functools.reduce(operator.or_, addresses) % _ALIGNMENT == 0
-        if aligned and self._ready is not None and not watched:
-            call = self._calls.get(key) or self._recorded(launches(), tensors, key)
-            if call is not None:
-                call.launch(addresses, device)
+        aligned = self._bare and _are_aligned(addresses)
+        if aligned and self._ready is not None:
+            call = self.recorded(key) or self._recorded(launches(), tensors, device, key)
+            if call is not None and call.launch(addresses):
                 return
         made = launches()
         if self._ready is None and (aligned or not self._compiled):
@@ -63,7 +61,13 @@ class Prepared:
             for kernel, config, grid, arguments in made:
                 kernel[grid](*arguments, **config.constants, **config.options)
 
-    def _recorded(self, launches: Sequence[Launch], tensors: Sequence[torch.Tensor], key: Any) -> _Call | None:
+    def recorded(self, key: Any) -> _Call | None:
+        """Return the call that was recorded for ``key``, if any."""
+        return self._calls.get(key)
+
+    def _recorded(
+        self, launches: Sequence[Launch], tensors: Sequence[torch.Tensor], device: torch.device, key: Any
+    ) -> _Call | None:
         """Keep the call for the next time, and return it; or None where its arguments cannot be told apart."""
         assert self._ready is not None
         known, memory = {id(each) for each in tensors}, {_memory(each) for each in tensors}
@@ -72,13 +76,18 @@ class Prepared:
             return None
         if len(self._calls) >= _MOST:
             self._calls.clear()
-        call = self._calls[key] = _Call(self._ready, launches, tensors, scratch)
+        call = self._calls[key] = _Call(self._ready, launches, tensors, scratch, device)
         return call
 
 
-def _is_watched(hook: Any) -> bool:
-    """Return whether a hook of a profiler is set; a chain of none is none."""
-    return bool(getattr(hook, "calls", hook))
+def _are_aligned(addresses: Sequence[int]) -> bool:
+    return functools.reduce(operator.or_, addresses) % _ALIGNMENT == 0
+
+
+def _are_watched() -> bool:
+    """Return whether a profiler has a hook in Triton's launches; a chain of none is none."""
+    enter, leave = knobs.runtime.launch_enter_hook, knobs.runtime.launch_exit_hook
+    return bool(getattr(enter, "calls", enter) or getattr(leave, "calls", leave))
 
 
 def _compile(one: Launch) -> Any:
@@ -111,7 +120,9 @@ class _Call:
         launches: Sequence[Launch],
         tensors: Sequence[torch.Tensor],
         scratch: Sequence[torch.Tensor],
+        device: torch.device,
     ) -> None:
+        self._device = device
         self._places = {id(tensor): place for place, tensor in enumerate(tensors)}
         self._size, self._offsets = 0, []
         begins: dict[int, int] = {}  # of each allocation in the one that takes the place of all
@@ -139,17 +150,23 @@ class _Call:
         values = (*fixed, *one.arguments, *(one.config.constants[name] for name in names))
         return run, (*one.grid, *_ONES[len(one.grid)]), operator.itemgetter(*map(self._place, values))
 
-    def launch(self, addresses: list[int], device: torch.device) -> None:
-        """Launch with the addresses of other tensors, in the order of those that were recorded."""
+    def launch(self, addresses: list[int]) -> bool:
+        """Launch with the addresses of other tensors, in the order of those that were recorded.
+
+        Return whether that was done: not where an address needs other binaries, or a profiler watches.
+        """
+        if not _are_aligned(addresses) or _are_watched():
+            return False
         try:
+            values = addresses + self._others
             if self._size:
-                room = torch.empty(self._size, dtype=torch.uint8, device=device)
+                room = torch.empty(self._size, dtype=torch.uint8, device=self._device)
                 begin = room.data_ptr()
-                addresses += [begin + offset for offset in self._offsets]
-            addresses += self._others
-            stream = driver.active.get_current_stream(device.index)
+                values = [*addresses, *(begin + offset for offset in self._offsets), *self._others]
+            stream = driver.active.get_current_stream(self._device.index)
             for run, grid, behind in self._launches:
-                run(*grid, stream, *behind(addresses))
+                run(*grid, stream, *behind(values))
         except Exception as error:
             error.stage = "launch"  # type: ignore[attr-defined]
             raise
+        return True
