@@ -6,7 +6,7 @@ from typing import Any
 
 from mhc.backends.tilelang.compat import CPU_LAUNCH
 from mhc.backends.tilelang.compat import cpu_language as T
-from mhc.backends.tilelang.cpu import FP32, STORAGE, narrow, widen
+from mhc.backends.tilelang.cpu import FP32, STORAGE, fetch, narrow, widen
 from mhc.backends.tilelang.mhc_pre.factors import (
     STAGE,
     columns_of_block,
@@ -151,6 +151,11 @@ def grad_x(spec: ReadSpec, lanes: int) -> Any:
                             f[t, o] = factors[T.min(g * GROUP + t, tokens - 1), o]
                     for u in T.serial(T.min(owned, T.ceildiv(hidden - c * owned * lanes, lanes))):
                         start = T.min((c * owned + u) * lanes, hidden - lanes)
+                        # The rows of the next group lie far apart: a CPU does not see that they come next.
+                        for t in T.serial(GROUP):
+                            fetch(x[T.min((g + 1) * GROUP + t, tokens - 1), i * hidden + start], dtype)
+                            fetch(grad_x[T.min((g + 1) * GROUP + t, tokens - 1), i * hidden + start], dtype)
+                            fetch(grad_h_in[T.min((g + 1) * GROUP + t, tokens - 1), start], dtype)
                         for t in T.unroll(GROUP, explicit=True):
                             for v in T.serial(lanes):
                                 d[t, v] = T.float32(0)
@@ -215,6 +220,8 @@ def sums(spec: ReadSpec, lanes: int) -> Any:
                     for u in T.serial(owned):
                         # The last vector begins early enough to end with the width; what is there twice is stored once.
                         start = T.min(block * columns + (c * owned + u) * lanes, width - lanes)
+                        for t in T.serial(GROUP):
+                            fetch(x[T.min((g + 1) * GROUP + t, tokens - 1), start], dtype)
                         for t in T.unroll(GROUP, explicit=True):
                             for v in T.serial(lanes):
                                 wide[t, v] = widen(x[T.min(g * GROUP + t, tokens - 1), start + v], dtype)
