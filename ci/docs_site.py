@@ -27,10 +27,11 @@ BESIDE = {"README.md": "readme.md", "CONTRIBUTING.md": "contributing.md", "CHANG
 NAVIGATION: Mapping[str, tuple[str, ...]] = {
     "Start": ("index.md", "readme.md"),
     "Tutorials": ("tutorials/*.md", "launches.md", "worked-examples.md"),
-    "How to": ("how-to/*.md", "containers.md", "runners.md", "reports.md", "history.md"),
+    "How to": ("how-to/*.md", "containers.md", "runners.md", "reports.md", "history.md", "queries.md"),
     "Reference": ("reference/*.md", "states.md", "words.md"),
     "Explanation": (
-        *("explanation.md", "accuracy.md", "fuzzing.md", "sanitizers.md", "caches.md"),
+        *("explanation.md", "accuracy.md", "cheats.md", "agreement.md", "diff.md"),
+        *("fuzzing.md", "sanitizers.md", "caches.md"),
         *("limits.md", "job.md", "stale.md", "toolchains.md", "versions.md", "mutants.md", "scale.md"),
     ),
     "The kernels": ("kernels.md", "speed.md", "weights.md", "webgpu.md", "tpu.md", "emulation.md"),

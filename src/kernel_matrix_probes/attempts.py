@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kernel_matrix.base.errors import UserError, first_fault
 from kernel_matrix.base.files import write_atomically
-from kernel_matrix.diagnosis import Diagnosis, Rule, diagnose
+from kernel_matrix.diagnosis import Error
 from kernel_matrix.report.toolchains import SweptCase, SweptProbe
 from kernel_matrix.results.states import RED, STATES
 
@@ -64,13 +64,14 @@ class Attempt(_Model):
             return self.model_copy(update={"stopped": "cases", "message": worst.reason})
         return self.model_copy(update={"stopped": "", "message": ""})
 
-    def diagnosis(self, rules: tuple[Rule, ...]) -> Diagnosis | None:
-        """Return the cause of the error that stopped it; None when no rule matches, or nothing stopped it."""
+    @property
+    def error(self) -> Error | None:
+        """The error that stopped it; None where nothing did."""
         if self.stopped in ("", "probes"):
             return None
         stage = self.worst.stage if self.worst and self.stopped == "cases" else self.stopped
-        job = {f"version.{name}": version for name, version in self.versions.items()}
-        return diagnose(f"{self.message}\n{self.detail}", "install" if stage == "resolve" else stage, job, rules)
+        versions = tuple(sorted(self.versions.items()))
+        return f"{self.message}\n{self.detail}", "install" if stage == "resolve" else stage, versions
 
 
 class Sweep(_Model):

@@ -81,13 +81,11 @@ def warning(sweep: Sweep, locked: Version) -> str:
     if not (names := broken[newest.version]):
         return ""
     since = next(one for one in later if set(broken[one.version]) & set(names))
-    before = [base, *later][later.index(since)]
     first = next(name for name in names if name in broken[since.version])
     reason = since.cases[first].reason if since.cases else since.message
     return (
         f"{sweep.package} {newest.version} will break {len(names)} of {len(good)} cases of {sweep.toolchain} that were "
-        f"tried, the first since {since.version} ({before.version} was good): "
-        f"{first}: {state_of_case(since, first)}: {reason[:160]}"
+        f"tried, the first since {since.version}: {state_of_case(since, first)}: {reason.partition(';')[0][:80]}"
     )
 
 

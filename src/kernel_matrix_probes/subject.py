@@ -119,7 +119,7 @@ class Subject:
     def matrix_with(self, lock: Path, packages: Path) -> Matrix:
         """Return the matrix with another lock of the toolchain, whose packages lie in a folder.
 
-        Its code is not emulated where its GPU is not: of a run no result says what the code needs.
+        Its code is not emulated where its GPU is not: that takes long.
         """
         assert self.toolchain
         matrix = self.project.matrix

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.table import Table
 
-from kernel_matrix.diagnosis import Rule, in_words
+from kernel_matrix.diagnosis import Rule, diagnose_all, in_words
 from kernel_matrix.results.states import STATES
 from kernel_matrix_probes import attempts as stages
 from kernel_matrix_probes.attempts import WITHOUT_IMPORT, Attempt
@@ -43,8 +43,9 @@ def _marks(attempt: Attempt) -> Iterator[str]:
 
 def stops(attempts: Sequence[Attempt], rules: tuple[Rule, ...]) -> Iterator[str]:
     """Yield why each version stopped, with the cause; probes that changed are in the table."""
-    for attempt in attempts:
-        if attempt.stopped not in ("", "probes"):
-            pins = f" + {attempt.pinned}" if attempt.pins else ""
-            yield f"{attempt.version}{pins} stopped at {attempt.stopped}: {attempt.message}"
-            yield f"  {in_words(attempt.diagnosis(rules))}"
+    errors = {number: error for number, attempt in enumerate(attempts) if (error := attempt.error)}
+    for number, diagnosis in zip(errors, diagnose_all([*errors.values()], rules), strict=True):
+        attempt = attempts[number]
+        pins = f" + {attempt.pinned}" if attempt.pins else ""
+        yield f"{attempt.version}{pins} stopped at {attempt.stopped}: {attempt.message}"
+        yield f"  {in_words(diagnosis)}"

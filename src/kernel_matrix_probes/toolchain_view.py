@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from packaging.version import Version
 
-from kernel_matrix.diagnosis import NOT_KNOWN, Rule, diagnose
+from kernel_matrix.diagnosis import NOT_KNOWN, Diagnosis, Error, diagnose_all
 from kernel_matrix.pipeline import Project
 from kernel_matrix.report.toolchains import (
     Asked,
@@ -22,7 +22,7 @@ from kernel_matrix.report.toolchains import (
     SweptVersion,
     Toolchains,
 )
-from kernel_matrix.store.record import Record, is_probe_record
+from kernel_matrix.store.record import Record, is_probe_record, versions_of
 from kernel_matrix_probes.attempts import Attempt, Sweep, kept_sweeps, read
 from kernel_matrix_probes.changes import changes, warnings
 from kernel_matrix_probes.expected import VERDICTS, Judged, judge_all
@@ -32,6 +32,7 @@ from kernel_matrix_probes.subject import picked
 
 _IN_WORDS = {"works": "work", "known": "fail as known", "changed": "changed", "unavailable": "lack what they need",
              "missing": "have no result"}  # fmt: skip
+_Causes = Mapping[Error, Diagnosis | None]
 
 
 def toolchain_view(project: Project, records: Sequence[Record]) -> Toolchains:
@@ -47,12 +48,15 @@ def toolchain_view(project: Project, records: Sequence[Record]) -> Toolchains:
     expected = list(environments(project.matrix))
     judged = judge_all(probes, [record for record in records if is_probe_record(record)], expected)
     sweeps = {path: read(path) for path in _files(project)}
+    attempts = (attempt for sweep in sweeps.values() for attempt in sweep.attempts)
+    errors = [error for error in (*map(_error, judged), *(attempt.error for attempt in attempts)) if error]
+    causes = dict(zip(errors, diagnose_all(errors, project.rules), strict=True))  # all at once: each takes long
     return Toolchains(
         headline=_headline(judged, expected),
         changed=tuple(f"{one.toolchain}: {one.probe.id}" for one in judged if one.verdict == "changed"),
-        families=tuple(_families(probes, judged, project.rules)),
+        families=tuple(_families(probes, judged, causes)),
         warnings=warnings(project.matrix, project.root, [*sweeps.values()]),
-        sweeps=tuple(_sweep(project, path, sweep, probes) for path, sweep in sweeps.items()),
+        sweeps=tuple(_sweep(project, path, sweep, probes, causes) for path, sweep in sweeps.items()),
     )
 
 
@@ -71,11 +75,11 @@ def _headline(judged: Sequence[Judged], expected: Sequence[str]) -> str:
     return f"{text} Not probed: {', '.join(absent)}." if absent else text
 
 
-def _families(probes: Sequence[Probe], judged: Sequence[Judged], rules: tuple[Rule, ...]) -> list[Family]:
+def _families(probes: Sequence[Probe], judged: Sequence[Judged], causes: _Causes) -> list[Family]:
     """Return the probes by family, each with its verdicts; without the families of which no probe was run."""
     verdicts: dict[str, dict[str, ProbeVerdict]] = {}
     for one in judged:
-        verdicts.setdefault(one.probe.id, {})[one.toolchain] = _verdict(one, rules)
+        verdicts.setdefault(one.probe.id, {})[one.toolchain] = _verdict(one, causes)
     members: dict[str, list[Probe]] = {}
     for probe in probes:
         members.setdefault(probe.family, []).append(probe)
@@ -101,18 +105,24 @@ def _line(probe: Probe, verdicts: dict[str, ProbeVerdict]) -> ProbeLine:
     )
 
 
-def _verdict(one: Judged, rules: tuple[Rule, ...]) -> ProbeVerdict:
+def _error(one: Judged) -> Error | None:
+    """Return the error of a probe; None if it has none."""
     record = one.record
     if record is None or record.outcome not in ("fail", "error"):
+        return None
+    return record.text, record.stage, tuple(sorted(versions_of(record.job).items()))
+
+
+def _verdict(one: Judged, causes: _Causes) -> ProbeVerdict:
+    if not (error := _error(one)) or not one.record:
         return ProbeVerdict(verdict=one.verdict, reason=one.reason, error="", diagnosis=Cause())
-    diagnosis = diagnose(record.text, record.stage, record.job, rules)
     cause = Cause(cause=NOT_KNOWN)
-    if diagnosis:
+    if diagnosis := causes[error]:
         cause = Cause(rule=diagnosis.rule, cause=diagnosis.cause, remedy=diagnosis.remedy)
-    return ProbeVerdict(verdict=one.verdict, reason=one.reason, error=record.message, diagnosis=cause)
+    return ProbeVerdict(verdict=one.verdict, reason=one.reason, error=one.record.message, diagnosis=cause)
 
 
-def _sweep(project: Project, path: Path, sweep: Sweep, probes: Sequence[Probe]) -> SweepView:
+def _sweep(project: Project, path: Path, sweep: Sweep, probes: Sequence[Probe], causes: _Causes) -> SweepView:
     attempts = sorted(sweep.attempts, key=_by_versions)
     questions = {probe.id: probe.asks for probe in probes}
     asked = dict.fromkeys(name for attempt in attempts for name in attempt.probes)
@@ -121,7 +131,7 @@ def _sweep(project: Project, path: Path, sweep: Sweep, probes: Sequence[Probe]) 
         package=sweep.package,
         created=sweep.created,
         case=sweep.case or "",
-        attempts=tuple(_version(project, sweep.package, attempt) for attempt in attempts),
+        attempts=tuple(_version(project, sweep.package, attempt, causes) for attempt in attempts),
         changes=changes(attempts),
         grid=_grid(attempts),
         probes=tuple(Asked(id=name, asks=questions.get(name, name)) for name in asked),
@@ -133,8 +143,8 @@ def _by_versions(attempt: Attempt) -> tuple[Version, bool, list[Version]]:
     return Version(attempt.version), not attempt.pins, [Version(version) for version in attempt.pins.values()]
 
 
-def _version(project: Project, package: str, attempt: Attempt) -> SweptVersion:
-    diagnosis = attempt.diagnosis(project.rules)
+def _version(project: Project, package: str, attempt: Attempt, causes: _Causes) -> SweptVersion:
+    diagnosis = causes[attempt.error] if attempt.error else None
     counts = Counter(probe.verdict for probe in attempt.probes.values())
     of_interest = {} if attempt.pins else picked(project.matrix, package, attempt.pins, attempt.versions)
     return SweptVersion(

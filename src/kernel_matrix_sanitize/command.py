@@ -17,7 +17,7 @@ from kernel_matrix.run.progress import Console
 from kernel_matrix.run.settings import Settings
 from kernel_matrix.vendors.machine import detect
 from kernel_matrix_sanitize import tools
-from kernel_matrix_sanitize.watch import jobs_to_watch, watch
+from kernel_matrix_sanitize.watch import folder_of, jobs_to_watch, watch
 
 _SHOWN, _CASES = 12, 10  # lines of a finding, and cases without an end
 
@@ -26,6 +26,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options: which tools, which cases, and where they run."""
     parser.add_argument("--tool", action="append", choices=tuple(tools.TOOLS), help="only this tool (repeatable); "
                         "by default those of NVIDIA's compute-sanitizer")  # fmt: skip
+    parser.add_argument("--minutes", type=float, help="of each tool and job, at most; what it has seen by then is kept")
     add_matrix_options(parser)
     add_selection_options(parser)
     add_run_options(parser)
@@ -39,10 +40,11 @@ def main(options: argparse.Namespace) -> int:
         if tool in tools.OF_NVIDIA:
             tools.program()
         jobs = jobs_to_watch(project, machine, selection_of(options), tool)
-        folder = project.apart("sanitize", tool).build
-        settings = Settings(project.root, folder, options.executor, max(1, options.jobs), options.resume)
+        settings = Settings(
+            project.root, folder_of(project, tool), options.executor, max(1, options.jobs), options.resume
+        )
         with Console(jobs) as console:
-            check = watch(project, jobs, tool, machine, settings, console)
+            check = watch(project, jobs, tool, machine, settings, console, options.minutes)
         print("\n".join(lines(check)))
         print(f"written: {checks.write(check, project.build)}")
         red = red or check.is_red
@@ -51,7 +53,7 @@ def main(options: argparse.Namespace) -> int:
 
 def lines(check: Check) -> list[str]:
     """Return what a person reads of one tool's run: a line for each cell, and the findings, each kind once."""
-    text = [f"{check.name} ({check.program}) on {check.machine}: {check.sees}"]
+    text = [f"{check.name} ({check.program}) on {check.machine}: {check.sees}", *filter(None, [check.note])]
     for cell in check.cells:
         clean = cell.tried - cell.found - cell.explained
         counts = {"with a finding": cell.found, "explained": cell.explained, "without an end": cell.unfinished}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from kernel_matrix import judging, pipeline
 from kernel_matrix.base.errors import UserError
@@ -22,6 +23,7 @@ from kernel_matrix_sanitize import tools
 from kernel_matrix_sanitize.explained import Explanation, explanations
 
 _SLOWER = 20  # how much longer a case and a job may take
+_CUT = "the job's time limit of"  # in the message of a case that the end of the time cut off, or that it came before
 _CHARACTERS = 2000  # of a finding's text that are kept
 _INTERPRETER = "TRITON_INTERPRET"  # the variable with which Triton runs in Python
 _FACTS = ("commit", "device", "driver")
@@ -50,20 +52,32 @@ def jobs_to_watch(project: Project, machine: Machine, selection: Selection, tool
     return jobs
 
 
+def folder_of(project: Project, tool: str) -> Path:
+    """Return the folder of a tool's runs, with the compilers' caches of the matrix: a tool slows compilers down."""
+    return project.apart("sanitize", tool, shares=("envs", "cache")).build
+
+
 def watch(
-    project: Project, jobs: Sequence[Job], tool: str, machine: Machine, settings: Settings, progress: Progress
+    project: Project,
+    jobs: Sequence[Job],
+    tool: str,
+    machine: Machine,
+    settings: Settings,
+    progress: Progress,
+    minutes: float | None = None,
 ) -> Check:
-    """Run the jobs under a tool. The results stay in the folder of ``settings``, away from those of the matrix."""
+    """Run the jobs under a tool, each at most so long. The results stay in the folder of ``settings``."""
     of_nvidia, known = tool in tools.OF_NVIDIA, explanations(project)
     path = tools.program() if of_nvidia else tools.libraries(project.build)
-    own = _project(project, path, tool)
+    own = _project(project, path, tool, minutes)
     planned = replace(pipeline.plan(own, "quick"), jobs=tuple(jobs))
     files = schedule.run(own.matrix, jobs, machine, settings, progress)
     with judging.judged(own, planned, files) as judged:
         verdicts, facts = judged.verdicts(), judged.jobs.facts
     said = {name: ", ".join(sorted({job[name] for job in facts.values() if job.get(name)})) for name in _FACTS}
     findings, unfinished = list[Finding](), dict[str, str]()
-    for verdict in verdicts:
+    cut = {verdict.case.id for verdict in verdicts if minutes and verdict.record and _CUT in verdict.record.message}
+    for verdict in (one for one in verdicts if one.case.id not in cut):
         if found := tools.findings(tool, verdict.record.detail if verdict.record else ""):
             findings += [_finding(verdict.case.id, text, tool, known) for text in found]
         elif verdict.evidence != tools.TOOLS[tool].evidence or verdict.state in RED:
@@ -77,18 +91,20 @@ def watch(
         machine=said["device"],
         commit=said["commit"],
         when=min((job["started"] for job in facts.values()), default=""),
-        cells=checks.cells_of([verdict.case.id for verdict in verdicts], findings, unfinished),
+        note=f"{minutes:g} minutes were over before {len(cut)} of {len(verdicts)} cases." if cut else "",
+        cells=checks.cells_of([one.case.id for one in verdicts if one.case.id not in cut], findings, unfinished),
         findings=tuple(findings),
         unfinished=tuple(f"{case}: {text}" for case, text in unfinished.items()),
     )
 
 
-def _project(project: Project, path: str, tool: str) -> Project:
+def _project(project: Project, path: str, tool: str, minutes: float | None) -> Project:
     """Return the project whose jobs start their kernels under the tool, with time for that."""
     matrix, limits = project.matrix, project.matrix.limits
     environment = {**matrix.package.environment, **tools.ENVIRONMENT, VARIABLE: tools.watcher(path, tool)}
+    job = 60 * minutes if minutes else limits.job * _SLOWER
     update = {
-        "limits": limits.model_copy(update={"case": limits.case * _SLOWER, "job": limits.job * _SLOWER, "attempts": 1}),
+        "limits": limits.model_copy(update={"case": limits.case * _SLOWER, "job": job, "attempts": 1}),
         "package": matrix.package.model_copy(update={"environment": environment}),
     }
     return replace(project, matrix=matrix.model_copy(update=update), checked=None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
@@ -137,6 +137,21 @@ def judge(case: Case, records: Iterable[Record], present: Present | None = None,
     alone = Plan("package", "quick", (Job(case.cell.platform, case.cell.toolchain, (case,)),))
     [verdict] = compare(alone, records, present, **limits).verdicts
     return verdict
+
+
+def judge_each(case: Case, results: Mapping[str, Sequence[Record]], **limits: Any) -> dict[str, Verdict]:
+    """Return the verdict of each of several results of a case by its name, all judged at once.
+
+    Each is a case and a job of its own, so that none counts for another.
+    """
+    cases = {name: replace(case, name=f"{case.name}-{number}") for number, name in enumerate(results)}
+    records = [
+        replace(record, case=record.case.replace(case.id, cases[name].id), job={**record.job, "of": name})
+        for name, found in results.items()
+        for record in found
+    ]
+    planned = Plan("package", "quick", (Job(case.cell.platform, case.cell.toolchain, (*cases.values(),)),))
+    return dict(zip(results, compare(planned, records, **limits).verdicts, strict=True))
 
 
 def make_document(

@@ -60,6 +60,7 @@ def test_a_report_of_all_files_has_no_difference_and_copies_count_once(project):
     assert differences(project, project.results) == []
 
 
+@pytest.mark.slow
 def test_a_report_that_ignored_a_file_is_named(project):
     found = differences(project, table_of(project, "good"))
     assert any("here/any/wrong/double.forward" in text and "missing is shown" in text for text in found), found
@@ -96,6 +97,7 @@ def says(chosen):
     return {case: [raw._replace(run="") for raw in raws] for case, raws in chosen.by_case.items()}
 
 
+@pytest.mark.slow
 def test_nothing_behind_a_link_counts_and_no_file_that_the_page_says_was_refused(project):
     whole = choose([project.results], ())
     copy_of(project, "good")

@@ -80,7 +80,7 @@ def test_what_the_machine_did_wrong_is_no_fault_of_a_version():
     [
         (
             [False, False, True, True],
-            "tool 2.0 will break 1 of 2 cases of good that were tried, the first since 1.2 (1.1 was good)",
+            "tool 2.0 will break 1 of 2 cases of good that were tried, the first since 1.2",
         ),
         ([False, True, False, False], ""),
         ([True, True, True, True], ""),
@@ -89,7 +89,7 @@ def test_what_the_machine_did_wrong_is_no_fault_of_a_version():
 def test_a_warning_says_what_will_break_and_since_which_release(states, words):
     attempts = [attempt_at(str(one), broken=broken) for one, broken in zip(KNOWN, states, strict=True)]
     said = warning(Sweep(package="tool", toolchain="good", created="", attempts=attempts), Version("1.1"))
-    assert said == (f"{words}: {CASE}: error in compile: a crash" if words else "")
+    assert said == (f"{words}: error in compile: a crash" if words else "")
 
 
 def test_a_release_that_does_not_import_breaks_every_case():
@@ -147,7 +147,7 @@ def test_the_early_warning_is_never_red(doubles: Doubles, monkeypatch, capsys, i
         assert cli.main(["toolchains", "sweep", "--matrix", str(project.file)]) == 2
     else:
         assert f"numpy 2.0 changed {CASE}: compiled -> error in compile" in said
-        assert "numpy 2.0 will break 1 of 2 cases of good that were tried, the first since 2.0 (1.2 was good)" in said
+        assert "numpy 2.0 will break 1 of 2 cases of good that were tried, the first since 2.0" in said
 
 
 def test_the_page_has_the_warning_and_the_changes(doubles: Doubles):
@@ -163,6 +163,7 @@ def test_the_page_has_the_warning_and_the_changes(doubles: Doubles):
     assert [change.what for change in view.sweeps[0].changes] == ["state"]
 
 
+@pytest.mark.slow
 def test_results_of_other_machines_are_versions_that_were_tried(doubles: Doubles, capsys, tmp_path):
     """A machine without a network has a version for each run."""
     project = with_versions(doubles, '{ numpy: ["1.0"], absent: ["1.0"] }')

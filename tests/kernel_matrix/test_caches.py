@@ -54,6 +54,7 @@ def case(doubles: Doubles, name: str) -> str:
     return f"here/{target}/good/double.forward/tokens{TOKENS[name]}"
 
 
+@pytest.mark.slow
 def test_each_kind_of_cache_finds_the_compiler_that_mishandles_it_and_no_other(cached: Doubles):
     entry = {"kind": "warm", "toolchain": "good", "finding": "other bits", "reason": "The double keeps three digits."}
     (cached.root / "probes").mkdir()
@@ -84,6 +85,7 @@ def test_each_kind_of_cache_finds_the_compiler_that_mishandles_it_and_no_other(c
     assert not (cached.root / "build" / "results").exists(), "the results of the matrix stay as they are"
 
 
+@pytest.mark.slow
 def test_what_cannot_be_tried_says_why_and_is_no_pass(cached: Doubles, monkeypatch: pytest.MonkeyPatch):
     cached.edit("lock-2.txt", "lock.txt")
     monkeypatch.setattr(disks, "_OWN_MOUNTS", (("sh", "-c", "echo no mounts >&2; exit 1"),))

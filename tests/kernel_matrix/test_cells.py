@@ -15,6 +15,7 @@ from kernel_matrix.audit import figures
 from kernel_matrix.store.record import Record
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", first_are_quick(1, range(3)))
 def test_the_cells_of_worlds_at_random_have_the_figures_of_their_records(matrix, tmp_path, seed):
     plan, files, presence = world(Random(seed))

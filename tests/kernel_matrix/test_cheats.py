@@ -162,6 +162,7 @@ def test_where_somebody_ends_the_process_that_compares_no_other_is_started(doubl
     assert comparison.is_red
 
 
+@pytest.mark.slow
 def test_the_key_is_never_in_the_folder_of_a_job_on_this_machine(doubles: Doubles):
     """A process that was left behind would read it there before the next process that compares has taken it."""
     (doubles.root / "suite" / "conftest.py").write_text(

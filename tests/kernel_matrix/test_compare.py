@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from conftest import few_cases
+from conftest import few_cells
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from judges import compare, judge
+from judges import compare, judge_each
 
 from kernel_matrix.config.plan import plan
 from kernel_matrix.results.states import RED, STATES
@@ -22,7 +22,7 @@ def planned(matrix):
 
 @pytest.fixture(scope="module")
 def few(planned):
-    return few_cases(planned)
+    return few_cells(planned)
 
 
 def case_of(planned, cell, dtype="fp32"):
@@ -56,51 +56,63 @@ def test_states_of_all_planned_cases_add_up_to_the_plan(few, data):
         assert cell.state != "pass", "none of these records holds a number"
 
 
-def test_a_passing_run_is_green(planned, passing):
-    verdict = judge(case := case_of(planned, TRITON), [passing(case)])
-    assert (verdict.state, verdict.evidence) == ("pass", "ran")
+SPOILT = [
+    ({"metrics": {}}, "compared nothing"),
+    ({"metrics": {"elements": 0.0}}, "compared nothing"),
+    ({"metrics": {"elements": 8.0}}, "owes the figures of h_in, h_post, h_res, m, r"),
+    ({"metrics": {"elements": 8.0, "out.max_abs": 1e-7}}, "made by an earlier kernel-matrix: it does not say how"),
+    ({"action": ""}, "compared nothing"),
+]
 
 
-@pytest.mark.parametrize(
-    ("spoil", "words"),
-    [
-        ({"metrics": {}}, "compared nothing"),
-        ({"metrics": {"elements": 0.0}}, "compared nothing"),
-        ({"metrics": {"elements": 8.0}}, "owes the figures of h_in, h_post, h_res, m, r"),
-        ({"metrics": {"elements": 8.0, "out.max_abs": 1e-7}}, "made by an earlier kernel-matrix: it does not say how"),
-        ({"action": ""}, "compared nothing"),
-    ],
-)
-def test_a_record_that_only_says_it_passed_is_an_error(planned, passing, spoil, words):
-    verdict = judge(case := case_of(planned, TRITON), [replace(passing(case), **spoil)])
-    assert verdict.state == "error"
-    assert words in verdict.reason
-
-
-def test_a_failure_of_another_tool_that_names_no_action_is_no_evidence_that_anything_ran(planned):
+@pytest.fixture(scope="module")
+def verdicts(planned, passing):
+    """Return the verdict of each of these results of a case, by the name of the result."""
     case = case_of(planned, TRITON)
-    verdict = judge(case, [Record(case.id, "fail", message="assert 1 == 2")])
+    passed, failed = passing(case), replace(passing(case), outcome="fail", message="out: max_abs 1 is over 0.1")
+    spoilt = {f"spoilt {number}": [replace(passed, **spoil)] for number, (spoil, _) in enumerate(SPOILT)}
+    return judge_each(case, spoilt | {
+        "passed": [passed],
+        "failed elsewhere": [Record(case.id, "fail", message="assert 1 == 2")],
+        "compiled": [compiled(case)],
+        "lowered": [compiled(case, "hip-source")],
+        "compiled to what": [replace(compiled(case), facts={})],
+        "compiled and passed": [compiled(case), passed],
+        "compiled and failed": [compiled(case), failed],
+        "passed and failed": [passed, failed],
+        "unavailable and compiled": [Record(case.id, "unavailable"), compiled(case)],
+        "repeated": [replace(passed, attempts=("error:launch",))],
+        "excluded by a machine": [Record(case.id, "excluded", message="quiet")],
+    })  # fmt: skip
+
+
+def test_a_passing_run_is_green(verdicts):
+    assert (verdicts["passed"].state, verdicts["passed"].evidence) == ("pass", "ran")
+
+
+def test_a_record_that_only_says_it_passed_is_an_error(verdicts):
+    for number, (spoil, words) in enumerate(SPOILT):
+        verdict = verdicts[f"spoilt {number}"]
+        assert (verdict.state, words in verdict.reason) == ("error", True), (spoil, verdict.reason)
+
+
+def test_a_failure_of_another_tool_that_names_no_action_is_no_evidence_that_anything_ran(verdicts):
+    verdict = verdicts["failed elsewhere"]
     assert (verdict.state, verdict.evidence) == ("fail", "planned")
     assert verdict.reason == "assert 1 == 2 (the record says that it failed, and does not say that anything ran)"
 
 
-@pytest.mark.slow
-def test_compiled_is_not_green_and_source_is_less_than_compiled(planned):
-    case = case_of(planned, TRITON)
-    assert judge(case, [compiled(case)]).state == "compiled"
-    verdict = judge(case, [compiled(case, "hip-source")])
-    assert (verdict.state, verdict.evidence) == ("lowered", "lowered")
-    assert judge(case, [replace(compiled(case), facts={})]).state == "error"
+def test_compiled_is_not_green_and_source_is_less_than_compiled(verdicts):
+    assert verdicts["compiled"].state == "compiled"
+    assert (verdicts["lowered"].state, verdicts["lowered"].evidence) == ("lowered", "lowered")
+    assert verdicts["compiled to what"].state == "error"
 
 
-@pytest.mark.slow
-def test_of_two_machines_the_one_that_ran_decides(planned, passing):
-    case = case_of(planned, TRITON)
-    assert judge(case, [compiled(case), passing(case)]).state == "pass"
-    failed = replace(passing(case), outcome="fail", message="out: max_abs 1 is over 0.1")
-    assert judge(case, [compiled(case), failed]).state == "fail"
-    assert judge(case, [passing(case), failed]).state == "fail", "of equals the worst decides"
-    assert judge(case, [Record(case.id, "unavailable"), compiled(case)]).state == "compiled"
+def test_of_two_machines_the_one_that_ran_decides(verdicts):
+    assert verdicts["compiled and passed"].state == "pass"
+    assert verdicts["compiled and failed"].state == "fail"
+    assert verdicts["passed and failed"].state == "fail", "of equals the worst decides"
+    assert verdicts["unavailable and compiled"].state == "compiled"
 
 
 KNOWN = "rocm/gfx942/tilelang-0.1.8/mhc_pre.forward"
@@ -111,32 +123,26 @@ def known_failure(case, message=MESSAGE, stage="lower", version="0.1.8"):
     return Record(case.id, "error", "compile", stage, message, job={"version.tilelang": version})
 
 
-@pytest.mark.slow
-def test_an_expected_failure_is_known_only_with_its_message_stage_and_version(planned):
+def test_an_expected_failure_is_known_only_with_its_message_stage_and_version_and_fixed_where_it_passes(planned):
     case = case_of(planned, KNOWN)
-    assert judge(case, [known_failure(case)]).state == "known"
-    assert judge(case, [known_failure(case, message="another error")]).state == "error"
-    assert judge(case, [known_failure(case, stage="compile")]).state == "error"
-    assert judge(case, [known_failure(case, version="0.1.15")]).state == "error"
+    found = judge_each(case, {
+        "known": [known_failure(case)],
+        "another message": [known_failure(case, message="another error")],
+        "another stage": [known_failure(case, stage="compile")],
+        "another version": [known_failure(case, version="0.1.15")],
+        "passed": [replace(compiled(case), job={"version.tilelang": "0.1.8"})],
+    })  # fmt: skip
+    assert [verdict.state for verdict in found.values()] == ["known", "error", "error", "error", "fixed"]
+    assert found["passed"].state in RED
+    assert "Take the expectation out" in found["passed"].reason
 
 
-@pytest.mark.slow
-def test_an_expected_failure_that_passes_is_fixed_and_red(planned):
-    case = case_of(planned, KNOWN)
-    verdict = judge(case, [replace(compiled(case), job={"version.tilelang": "0.1.8"})])
-    assert verdict.state == "fixed"
-    assert verdict.state in RED
-    assert "Take the expectation out" in verdict.reason
+def test_a_repeat_that_passes_is_flaky(verdicts):
+    assert verdicts["repeated"].state == "flaky"
 
 
-def test_a_repeat_that_passes_is_flaky(planned, passing):
-    case = case_of(planned, TRITON)
-    assert judge(case, [replace(passing(case), attempts=("error:launch",))]).state == "flaky"
-
-
-def test_a_machine_cannot_exclude_what_the_matrix_does_not(planned):
-    case = case_of(planned, TRITON)
-    assert judge(case, [Record(case.id, "excluded", message="quiet")]).state == "missing"
+def test_a_machine_cannot_exclude_what_the_matrix_does_not(verdicts):
+    assert verdicts["excluded by a machine"].state == "missing"
 
 
 @pytest.mark.slow

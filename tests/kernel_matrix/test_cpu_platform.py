@@ -36,7 +36,7 @@ COMPILED = {"streams": 4, "hidden": 200}
 ONE_OP = {
     "inductor": "mhc_head",
     "tilelang-0.1.8": "mhc_post",
-    "tilelang-0.1.15": "mhc_head",
+    "tilelang-0.1.15": "sinkhorn",
     "triton-3.6": "mhc_post",
 }
 # A timed case takes about 17 CPU-seconds: ``ci/nox -s matrix`` has them.

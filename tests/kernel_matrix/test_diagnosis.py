@@ -19,7 +19,7 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.patterns import is_found
 from kernel_matrix.config.load import load_unchecked
 from kernel_matrix.config.plan import Case, Job, Plan, plan
-from kernel_matrix.diagnosis import NOT_KNOWN, Rule, diagnose, in_words, rules_of
+from kernel_matrix.diagnosis import NOT_KNOWN, Rule, diagnose, diagnose_all, in_words, rules_of
 from kernel_matrix.diagnosis.rule import harness_rules
 from kernel_matrix.report.document import Document
 from kernel_matrix.store.record import Record
@@ -71,11 +71,9 @@ def seeded(planned: Plan, rule: Rule) -> tuple[Case, Record]:
 
 
 def test_a_rule_knows_its_recorded_error_before_any_other_does():
-    found = {}
-    for rule in RULES:
-        versions = {f"version.{name}": version for name, version in rule.example_versions.items()}
-        found[rule.name] = diagnose(rule.example, rule.example_stage, versions, RULES)
-    assert {name: one.rule if one else None for name, one in found.items()} == {name: name for name in found}
+    errors = [(rule.example, rule.example_stage, (*rule.example_versions.items(),)) for rule in RULES]
+    found = [one.rule if one else None for one in diagnose_all(errors, RULES)]
+    assert found == [rule.name for rule in RULES]
 
 
 @pytest.fixture(scope="module")
@@ -109,8 +107,8 @@ def test_no_case_seeded_with_the_error_of_a_rule_is_undiagnosed(seeded_errors):
 
 
 def test_an_error_without_a_rule_is_not_known():
-    for stage, error in HELD_OUT:
-        assert diagnose(error, stage, rules=RULES) is None, error
+    found = diagnose_all([(error, stage, ()) for stage, error in HELD_OUT], RULES)
+    assert found == [None] * len(HELD_OUT)
     assert NOT_KNOWN in in_words(None)
 
 
@@ -158,6 +156,7 @@ def test_what_is_not_known_is_listed_for_adding(matrix, tmp_path):
     assert "StrangeError: never seen" in summary
 
 
+@pytest.mark.slow
 def test_a_known_cause_is_in_every_form_of_the_report(matrix, one_case, tmp_path):
     rule = next(rule for rule in RULES if rule.name == "disk-full")
     _, record = seeded(one_case, rule)

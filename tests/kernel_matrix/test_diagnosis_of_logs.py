@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,7 +13,7 @@ from ruamel.yaml import YAML
 
 from kernel_matrix.cli import main
 from kernel_matrix.config.load import load_unchecked
-from kernel_matrix.diagnosis import diagnose, rules_of
+from kernel_matrix.diagnosis import diagnose, diagnose_all, rules_of
 from kernel_matrix.diagnosis.rule import harness_rules
 
 LOGS = YAML(typ="safe").load((Path(__file__).parent / "logs.yaml").read_text())
@@ -62,30 +63,31 @@ PRINTED = {
 WHOSE = {"an adopter": harness_rules(), "this project": rules_of(load_unchecked(ROOT / "matrix.yaml"), ROOT)}
 
 
-def rule_of(log: str, whose: str) -> str:
-    found = diagnose(log, rules=WHOSE[whose])
-    return found.rule if found else ""
+def rules_of_logs(logs: Iterable[str], whose: str) -> list[str]:
+    """Return the name of the rule that knows each log, or an empty text."""
+    return [one.rule if one else "" for one in diagnose_all([(log, "", ()) for log in logs], WHOSE[whose])]
 
 
 @pytest.mark.parametrize("whose", WHOSE)
 def test_a_log_has_the_cause_of_its_last_error(whose):
-    assert [rule_of(end["log"], whose) for end in LOGS] == [end["rule"] for end in LOGS]
+    assert rules_of_logs([end["log"] for end in LOGS], whose) == [end["rule"] for end in LOGS]
 
 
 def test_what_a_printer_puts_around_a_line_hides_no_error():
-    found = {printer: rule_of(log, "an adopter") for printer, (_, log) in PRINTED.items()}
-    assert found == {printer: rule for printer, (rule, _) in PRINTED.items()}
+    found = rules_of_logs([log for _, log in PRINTED.values()], "an adopter")
+    assert dict(zip(PRINTED, found, strict=True)) == {printer: rule for printer, (rule, _) in PRINTED.items()}
 
 
 def test_of_two_errors_the_last_decides_and_not_the_first_rule():
     errors = {rule.name: rule.example for rule in harness_rules() if rule.name in ("disk-full", "device-assert")}
-    for last, other in (("disk-full", "device-assert"), ("device-assert", "disk-full")):
-        assert rule_of(f"{errors[other]}\nagain\n{errors[last]}\n", "an adopter") == last
+    orders = (("disk-full", "device-assert"), ("device-assert", "disk-full"))
+    logs = [f"{errors[other]}\nagain\n{errors[last]}\n" for last, other in orders]
+    assert rules_of_logs(logs, "an adopter") == [last for last, _ in orders]
 
 
 def test_of_rules_for_one_line_the_first_counts():
     doubled = "E: Unable to locate package a: No space left on device"
-    found = [rule_of(doubled, "an adopter"), diagnose(doubled, rules=harness_rules()[::-1]).rule]
+    found = [diagnose(doubled, rules=rules).rule for rules in (harness_rules(), harness_rules()[::-1])]
     assert found == ["disk-full", "debian-package-unknown"]
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import ROOT, few_cases, figures_of, job_of
+from conftest import ROOT, few_cells, figures_of, job_of
 from judges import compare, write_site
 from serving import served
 from test_compare import TRITON, compiled
@@ -40,7 +40,7 @@ def noise(ratio):
 @pytest.fixture(scope="module")
 def planned(matrix):
     """Return the plan of two toolchains: a difference does not depend on how many cells there are."""
-    few = few_cases(plan(matrix, "quick"))
+    few = few_cells(plan(matrix, "quick"))
     jobs = [job for job in few.jobs if job.platform == "cuda" and job.toolchain in ("reference", "triton-3.6")]
     return replace(few, jobs=tuple(jobs))
 
@@ -281,6 +281,7 @@ def test_the_history_keeps_a_run_once_and_the_last_of_many():
     assert history.from_json(text.encode()).measurements == kept
 
 
+@pytest.mark.slow
 def test_a_site_s_history_has_the_noise_and_the_times_of_its_cells(planned, site, passing):
     case = next(case for case in planned.cases if case.timed and not case.exclusion)
     record = passing(case, **{OUTPUT: noise(2.0)})
@@ -379,6 +380,7 @@ def test_slower_is_said_and_is_no_reason_for_a_status(timed, diff):
     assert "## Slower" in diff(before, now, "--markdown")[1]
 
 
+@pytest.mark.slow
 def test_without_the_library_one_sentence_asks_for_it(timed, diff, monkeypatch):
     monkeypatch.setattr(trend, "is_available", lambda: False)
     folder = timed("one", [2.0])

@@ -144,6 +144,7 @@ def test_a_link_that_leads_nowhere_is_found():
     assert missing_links("docs/containers.md", text) == ["nowhere.md"]
 
 
+@pytest.mark.slow
 def test_every_session_that_a_page_names_exists(sessions):
     for page in PAGES:
         assert {name for name, _ in _SESSION.findall(read(page))} <= sessions, page

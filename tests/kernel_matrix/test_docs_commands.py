@@ -1,12 +1,14 @@
 """Every command of the documentation is executed, or its page says why not; and the site is built without a dead link.
 
 A page has comments that its reader does not see. Before a block of commands: ``<!-- not run: why -->``, or
-``<!-- ends with 1 -->``. In a page: ``<!-- starts with: PAGE -->``, whose files are there when it begins. A block with
-a title, as in ```` ```python title="suite/test_x.py" ````, is a file that is written before the commands.
+``<!-- ends with 1 -->``. In a page: ``<!-- starts with: PAGE -->``, whose files are there when it begins, and
+``<!-- cases at the end: held 3, fail 1 -->``, the states that the last report counts. A block with a title, as in
+```` ```python title="suite/test_x.py" ````, is a file that is written before the commands.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -108,6 +110,10 @@ def test_every_command_of_a_page_ends_as_the_page_says(page, tmp_path, programs)
         done = execute(block, tmp_path, programs)
         assert done.returncode == block.status, f"{block.text}{done.stdout}{done.stderr}"
         assert "Traceback" not in done.stderr
+    if told := re.search(r"^<!-- cases at the end: (.+) -->$", read(page), re.MULTILINE):
+        compat = json.loads((tmp_path / "build" / "site" / "compat.json").read_text(encoding="utf-8"))
+        states = compat["run"]["cases_by_state"]
+        assert sorted(told[1].split(", ")) == sorted(f"{state} {count}" for state, count in states.items())
 
 
 def test_the_documentation_has_commands_and_most_pages_that_teach_run_theirs():

@@ -416,6 +416,7 @@ def image(matrix, tmp_path, monkeypatch, what_is_here):
     return found
 
 
+@pytest.mark.slow
 def test_in_an_image_its_environments_are_looked_at_and_nothing_that_fetches(image, matrix):
     found = image()
     environments = {what for what in found if what.startswith("environment ")}

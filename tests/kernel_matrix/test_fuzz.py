@@ -56,6 +56,7 @@ def wish(toolchain: str, *cases: str) -> Wish:
     return Wish((), (), (toolchain,), cases, 60.0, 1, "current")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("toolchain", "smallest"),
     [
@@ -164,6 +165,7 @@ def test_right(matrix, columns):
 """
 
 
+@pytest.mark.slow
 def test_one_line_above_a_test_with_the_fixture_searches_in_it(tmp_path):
     file = tmp_path / "test_package.py"
     file.write_text(OF_A_SUITE)

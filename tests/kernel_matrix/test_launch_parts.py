@@ -341,6 +341,7 @@ def test_where_nothing_was_launched_the_input_cannot_be_used(tmp_path, monkeypat
         study([sys.executable, "calls.py"], targets_named(["sm_90"]), [], Options(), tmp_path, "", print)
 
 
+@pytest.mark.slow
 def test_a_vendor_that_the_program_refuses_is_on_the_page_with_what_the_program_said(tmp_path, monkeypatch):
     compiled = Compiled(LAUNCH.identity, "sm_90", "", 1.0, figures={"bytes": 10.0, "code_bytes": 8.0})
     refused = replace(recording("gfx942"), fault="RuntimeError: CUDA\nis needed")

@@ -53,6 +53,7 @@ def test_versions_of_another_form_are_bad_input(text, tmp_path):
     assert (done.returncode, "write NAME=VERSION,VERSION" in done.stderr) == (2, True), done.stderr
 
 
+@pytest.mark.slow
 def test_each_version_has_a_folder_and_the_program_finds_it_first(tmp_path, monkeypatch):
     for version in ("1.0", "2.0"):
         wheel_of(tmp_path / "wheels", version)

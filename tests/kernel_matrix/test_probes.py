@@ -118,6 +118,7 @@ MET = (
 )
 
 
+@pytest.mark.slow
 def test_every_failure_that_was_met_has_a_probe_and_its_sentence_in_the_documentation():
     page = docs_tables.filled((ROOT / "docs" / "toolchains.md").read_text(encoding="utf-8"))  # as the site has it
     truths = {probe.id: probe.truth for probe in PROBES}

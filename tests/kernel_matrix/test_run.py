@@ -8,14 +8,14 @@ import subprocess
 import sys
 import time
 from datetime import datetime
-from pathlib import Path
 
 import judges
 import pytest
-from conftest import ROOT, Doubles, records_in
+from conftest import ROOT, Doubles, copy_doubles, records_in
 
 from kernel_matrix.config.plan import Plan, plan
 from kernel_matrix.report import terminal
+from kernel_matrix.results.states import Verdict
 from kernel_matrix.run import room
 
 
@@ -62,26 +62,40 @@ def test_a_timed_case_that_times_nothing_is_an_error(doubles: Doubles):
     ]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("toolchain", "state", "stage", "words"),
-    [
-        ("segfault", "error", "crash", "the process died of SIGSEGV in stage launch"),
-        ("hang", "error", "timeout", "no end after 15 s, in stage launch"),
-        ("raises", "error", "launch", "ZeroDivisionError: the launch was refused"),
-        ("writes-nothing", "fail", "", "16 NaN and 0 Inf in 16 elements"),
-        ("leaves", "error", "crash", "the process ended with exit status 0 in stage launch"),
-        ("wrong", "fail", "", "out: max_abs"),
-    ],
-)
-def test_a_faulty_kernel_costs_exactly_one_case(doubles: Doubles, toolchain, state, stage, words):
-    comparison = doubles.run(toolchain)
-    assert states(comparison) == ["pass", state, "pass"]
-    verdict = middle(comparison)
-    assert verdict.record is not None
-    assert verdict.record.stage == stage
-    assert words in verdict.reason
+FAULTY = {
+    "segfault": ("error", "crash", "the process died of SIGSEGV in stage launch"),
+    "hang": ("error", "timeout", "no end after 15 s, in stage launch"),
+    "raises": ("error", "launch", "ZeroDivisionError: the launch was refused"),
+    "writes-nothing": ("fail", "", "16 NaN and 0 Inf in 16 elements"),
+    "leaves": ("error", "crash", "the process ended with exit status 0 in stage launch"),
+    "wrong": ("fail", "", "out: max_abs"),
+    "no-device": (
+        "error",
+        "launch",
+        "the device of this case is here, and the test was skipped: the device does not answer",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory, bytecode) -> Doubles:
+    return copy_doubles(tmp_path_factory.mktemp("faulty") / "doubles", bytecode)
+
+
+@pytest.fixture(scope="module")
+def ended(faulty: Doubles) -> dict[str, list[Verdict]]:
+    """Run the faulty kernels beside each other, and return the verdicts of each."""
+    comparison = faulty.run(*FAULTY, "asserts-nothing")
     assert comparison.is_red
+    return {cell.cell.toolchain: list(cell.cases) for cell in comparison.cells}
+
+
+@pytest.mark.slow
+def test_a_faulty_kernel_costs_exactly_one_case(ended):
+    for toolchain, (state, stage, words) in FAULTY.items():
+        before, verdict, after = ended[toolchain]
+        assert (before.state, verdict.state, after.state) == ("pass", state, "pass"), toolchain
+        assert (verdict.record.stage if verdict.record else "", words in verdict.reason) == (stage, True), verdict
 
 
 @pytest.mark.slow
@@ -101,34 +115,23 @@ def test_a_device_in_software_may_be_missing(doubles: Doubles):
 
 
 @pytest.mark.slow
-def test_a_case_whose_device_is_here_may_not_skip(doubles: Doubles):
-    comparison = doubles.run("no-device")
-    assert states(comparison) == ["pass", "error", "pass"]
-    reason = "the device of this case is here, and the test was skipped: the device does not answer"
-    assert middle(comparison).reason == reason
+def test_a_crash_keeps_what_the_process_printed(ended):
+    _, verdict, _ = ended["segfault"]
+    assert "Segmentation fault" in verdict.record.detail
+    assert verdict.record.facts["during"] == "launch"
 
 
 @pytest.mark.slow
-def test_a_crash_keeps_what_the_process_printed(doubles: Doubles):
-    record = middle(doubles.run("segfault")).record
-    assert record is not None
-    assert "Segmentation fault" in record.detail
-    assert record.facts["during"] == "launch"
+def test_a_record_names_no_folder_of_its_machine(faulty: Doubles, ended):
+    _, verdict, _ = ended["raises"]
+    assert "./suite/kernel_side.py" in verdict.record.detail
+    assert str(faulty.root) not in verdict.record.detail
 
 
 @pytest.mark.slow
-def test_a_record_names_no_folder_of_its_machine(doubles: Doubles):
-    record = middle(doubles.run("raises")).record
-    assert record is not None
-    assert "./suite/kernel_side.py" in record.detail
-    assert str(doubles.root) not in record.detail
-
-
-@pytest.mark.slow
-def test_a_case_that_compares_nothing_is_an_error(doubles: Doubles):
-    comparison = doubles.run("asserts-nothing")
-    assert states(comparison) == ["error"] * 3
-    assert "no number was checked" in middle(comparison).reason
+def test_a_case_that_compares_nothing_is_an_error(ended):
+    for verdict in ended["asserts-nothing"]:
+        assert (verdict.state, "no number was checked" in verdict.reason) == ("error", True), verdict
 
 
 @pytest.mark.slow
@@ -260,7 +263,6 @@ def test_a_killed_run_resumes_with_what_it_had(doubles: Doubles):
 
 
 @pytest.mark.slow
-def test_everything_a_job_prints_is_in_its_log(doubles: Doubles):
-    doubles.run("segfault")
-    log = Path(doubles.root / "build" / "jobs" / "here.segfault" / "log.txt").read_text()
-    assert "Segmentation fault" in log
+@pytest.mark.usefixtures("ended")
+def test_everything_a_job_prints_is_in_its_log(faulty: Doubles):
+    assert "Segmentation fault" in (faulty.root / "build" / "jobs" / "here.segfault" / "log.txt").read_text()

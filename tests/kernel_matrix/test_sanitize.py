@@ -20,7 +20,7 @@ from kernel_matrix.run.settings import Settings
 from kernel_matrix.vendors.machine import detect
 from kernel_matrix_sanitize import tools
 from kernel_matrix_sanitize.command import lines
-from kernel_matrix_sanitize.watch import watch
+from kernel_matrix_sanitize.watch import folder_of, watch
 
 FOUND = Path(__file__).with_name("gpu_faults") / "found"
 IN_INTERPRETER = Path(__file__).with_name("triton_faults") / "found" / "tilelens.json"
@@ -60,7 +60,7 @@ FINDING = """========= Invalid __global__ read of size 4 bytes
 """
 
 
-def watched(doubles: Doubles, monkeypatch: pytest.MonkeyPatch) -> Check:
+def watched(doubles: Doubles, monkeypatch: pytest.MonkeyPatch, minutes: float | None = None) -> Check:
     """Run the double ``good`` under memcheck, for which a program of ours stands in."""
     suite = doubles.root / "suite" / "test_doubles.py"
     suite.write_text(suite.read_text().replace("    golden = 2 * x", f"{ASKS_FOR_CHILDREN}    golden = 2 * x"))
@@ -71,8 +71,8 @@ def watched(doubles: Doubles, monkeypatch: pytest.MonkeyPatch) -> Check:
     monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
     project = pipeline.load(doubles.root / "matrix.yaml")
     jobs = [job for job in pipeline.plan(project, "quick").jobs if job.toolchain == "good"]
-    settings = Settings(project.root, project.apart("sanitize", "memcheck").build, "current", 1)
-    return watch(project, jobs, "memcheck", detect(), settings, Lines())
+    settings = Settings(project.root, folder_of(project, "memcheck"), "current", 1)
+    return watch(project, jobs, "memcheck", detect(), settings, Lines(), minutes)
 
 
 def test_a_finding_goes_to_its_case_with_kernel_and_line_and_the_next_case_runs(here: Doubles, monkeypatch):
@@ -85,6 +85,8 @@ def test_a_finding_goes_to_its_case_with_kernel_and_line_and_the_next_case_runs(
     assert found.is_red
     assert "2 clean, 1 with a finding" in "\n".join(lines(found))
     assert not (here.root / "build" / "results").exists(), "the results of the matrix stay as they are"
+    folder, build = here.root / "build" / "sanitize" / "memcheck", here.root / "build"
+    assert (folder / "cache").resolve() == (build / "cache").resolve(), "what the matrix compiled is compiled no more"
 
 
 def test_a_finding_that_the_package_explains_is_shown_and_not_red(here: Doubles, monkeypatch):
@@ -97,6 +99,12 @@ def test_a_finding_that_the_package_explains_is_shown_and_not_red(here: Doubles,
     assert not found.is_red
     assert "2 clean, 1 explained" in text
     assert "explained: The read is of padding." in text
+
+
+def test_what_the_end_of_the_time_cuts_off_was_not_tried(here: Doubles, monkeypatch):
+    found = watched(here, monkeypatch, minutes=1e-4)
+    assert (found.cells, found.unfinished, found.is_red) == ((), (), False)
+    assert found.note == "0.0001 minutes were over before 3 of 3 cases."
 
 
 PROGRAM_LOG = f"""========= COMPUTE-SANITIZER

@@ -144,6 +144,7 @@ def test_an_expectation_of_other_versions_or_that_has_ended_fixes_nothing(double
     assert in_journal(with_expectation(doubles, **other), held) == "pp"
 
 
+@pytest.mark.slow
 def test_a_compilation_that_is_expected_to_fail_is_fixed_too(doubles, held):
     project = with_expectation(doubles, outcome="error", stage="lower", match="no such function")
     journal = journal_of(held)
@@ -269,6 +270,7 @@ def test_without_a_run_the_page_is_that_of_the_last_report(doubles):
     assert shown(project).overview["run_notes"]["running"] == ""
 
 
+@pytest.mark.slow
 def test_the_lock_of_a_dead_process_is_no_run(project):
     (project.build / "jobs").mkdir(parents=True)
     (project.build / "jobs" / "here.good.lock").write_text("")

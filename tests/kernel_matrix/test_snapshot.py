@@ -105,6 +105,7 @@ def test_a_run_that_reads_a_tree_which_changes_meanwhile_is_no_result(doubles: D
     assert not (doubles.root / "build" / "jobs" / "here.wrong" / "journal.jsonl").exists(), "no run goes on with it"
 
 
+@pytest.mark.slow
 def test_the_commit_is_that_of_the_start(repository, doubles: Doubles):  # noqa: F811
     """Another commit of files that no job reads comes while the job runs."""
     first, path = git.revision(repository), doubles.root / PACKAGE

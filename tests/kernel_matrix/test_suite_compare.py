@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from conftest import ROOT
-from judges import judge
+from judges import judge_each
 from suites import Suite, verdicts
 
 from kernel_matrix.job.arrays import as_floats, as_numpy
@@ -95,34 +95,33 @@ def test_a_fail_says_which_figure_is_over_which_limit(comparison):
     assert re.search(r"y: max_abs 0\.001 is over \S+", reason)
 
 
-@pytest.mark.parametrize(
-    ("change", "state"),
-    [
-        ({}, "pass"),
-        ({"y.max_abs": 1.0}, "error"),
-        ({"y.limit_max_abs": 1.0}, "error"),
-        ({"dx.declared_max_abs": 1.0}, "error"),
-        ({"canary.injected": 0.0, "canary.caught": 0.0}, "error"),
-        ({"elements": 1.0}, "error"),
-    ],
-)
-def test_a_record_of_a_comparison_is_not_believed_without_its_figures(comparison, change, state):
+WIDE = {
+    "dx.declared_max_abs": 1.0,
+    "dx.limit_max_abs": 1.0,
+    "dx.max_abs": 0.5,
+    "dx.rel_fro": 0.4,
+    "dx.declared_rel_fro": 0.5,
+    "dx.limit_rel_fro": 0.5,
+}
+EDITED = {
+    "as it was": ({}, "pass"),
+    "an error over its limit": ({"y.max_abs": 1.0}, "error"),
+    "another limit": ({"y.limit_max_abs": 1.0}, "error"),
+    "another budget": ({"dx.declared_max_abs": 1.0}, "error"),
+    "no canaries": ({"canary.injected": 0.0, "canary.caught": 0.0}, "error"),
+    "fewer elements": ({"elements": 1.0}, "error"),
+    "a budget over the cap": (WIDE, "error"),
+}
+
+
+def test_a_record_of_a_comparison_is_not_believed_without_its_figures(comparison):
     verdict = case_named(comparison, "test_compares_two")
     job = {name: value for name, value in verdict.record.job.items() if not name.startswith("canary")}  # of all cases
-    record = replace(verdict.record, metrics={**verdict.record.metrics, **change}, job=job)
-    assert judge(verdict.case, [record]).state == state
-
-
-def test_a_record_that_lost_its_figures_is_no_compared_number(comparison):
-    verdict = case_named(comparison, "test_compares_two")
-    assert judge(verdict.case, [replace(verdict.record, metrics={})]).state == "held"
-
-
-def test_a_declared_budget_is_never_over_the_cap(comparison):
-    verdict = case_named(comparison, "test_compares_two")
-    wide = {"dx.declared_max_abs": 1.0, "dx.limit_max_abs": 1.0, "dx.max_abs": 0.5, "dx.rel_fro": 0.4}
-    metrics = {**verdict.record.metrics, **wide, "dx.declared_rel_fro": 0.5, "dx.limit_rel_fro": 0.5}
-    assert judge(verdict.case, [replace(verdict.record, metrics=metrics)]).state == "error"
+    record = replace(verdict.record, job=job)
+    edited = {name: [replace(record, metrics={**record.metrics, **edit})] for name, (edit, _) in EDITED.items()}
+    found = judge_each(verdict.case, {**edited, "no figures": [replace(record, metrics={})]})
+    expected = {name: state for name, (_, state) in EDITED.items()}
+    assert {name: verdict.state for name, verdict in found.items()} == {**expected, "no figures": "held"}
 
 
 @pytest.mark.slow

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -56,18 +54,6 @@ def test_the_tutorial_writes_the_files_of_the_example():
     )
     example = (EXAMPLES / "einops" / "matrix.yaml").read_text()
     assert re.sub(r"\s", "", with_variable) == re.sub(r"#.*|\s", "", example)
-
-
-@pytest.mark.environments
-@pytest.mark.slow
-def test_the_whole_suite_of_einops_holds_in_two_versions_of_numpy(tmp_path):
-    root = copied("einops", tmp_path)
-    subprocess.run([sys.executable, "-m", "venv", tmp_path / "pip"], check=True)  # uv downloads no archive
-    pip = tmp_path / "pip" / "bin" / "pip"
-    command = [pip, "download", "-q", "--no-deps", "--no-binary", "einops", "einops==0.8.1"]
-    subprocess.run(command, cwd=root, check=True)
-    shutil.unpack_archive(root / "einops-0.8.1.tar.gz", root, filter="data")
-    assert counts(root) == {"unavailable": 18, "held": 112}
 
 
 @pytest.mark.environments

@@ -136,6 +136,7 @@ def test_a_package_without_probes_has_no_such_view(doubles: Doubles):
     assert view_of(doubles) == Toolchains()
 
 
+@pytest.mark.slow
 def test_the_project_s_kept_sweeps_are_shown(matrix):
     view = toolchain_view(Project(matrix, ROOT, ROOT / "build"), [])
     assert {sweep.package for sweep in view.sweeps} >= {"tilelang", "apache-tvm", "triton"}

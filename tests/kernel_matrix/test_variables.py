@@ -18,6 +18,7 @@ def tell(doubles: Doubles, expression: str) -> str:
     return middle(doubles.run("wrong")).reason
 
 
+@pytest.mark.slow
 def test_a_variable_of_the_shell_reaches_no_process_of_a_job(doubles: Doubles, monkeypatch):
     for name in ("MHC_TVM_SCHEDULES", "PYTHONOPTIMIZE", "PYTEST_ADDOPTS", "TRITON_INTERPRET", "OMP_NUM_THREADS"):
         monkeypatch.setenv(name, "1")

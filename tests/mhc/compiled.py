@@ -1,4 +1,4 @@
-"""The kernel under test, where it is only compiled. The process that compares needs no PyTorch for that."""
+"""The code of the kernel under test. The process that compares needs no PyTorch for that."""
 
 from __future__ import annotations
 
@@ -21,5 +21,17 @@ def described(case: RunningCase, tokens: int | None = None) -> dict[str, Any]:
 
 def compile_ahead(case: RunningCase) -> None:
     """Compile for the case's target, and record the artifact."""
-    value, arrays = case.call("kernel_side:compile_ahead", kernel=described(case), axes=case.axes)
-    case.compiled(value["kind"], arrays["data"].tobytes(), value["resources"])
+    _record(case, "compile_ahead")
+
+
+def record_what_ran(case: RunningCase) -> None:
+    """Record the artifact that the case has run, where the backend has it; where it should and has not, the reason."""
+    if not case.interpreted:
+        _record(case, "code_that_ran")
+
+
+def _record(case: RunningCase, function: str) -> None:
+    value, arrays = case.call(f"kernel_side:{function}", kernel=described(case), axes=case.axes)
+    if "kind" in value:
+        case.compiled(value["kind"], arrays["data"].tobytes(), value["resources"])
+    case.facts |= value.get("facts", {})

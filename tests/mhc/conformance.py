@@ -13,6 +13,7 @@ import growth
 import properties
 import rounding
 import times
+from compiled import record_what_ran
 from constants import LOUD, PARAMETERS
 from draws import empty_of, inputs_of, nudged_of, rounded_like
 from held import hold
@@ -54,6 +55,7 @@ def conform(case: RunningCase, kernel: UnderTest) -> None:
             properties.check_each_gradient(partial(kernel.run, variant=variant), inputs, out)
             properties.check_many_tokens(partial(kernel.run, variant=variant), inputs, out)
         kernel.check_in_threads(inputs)
+    record_what_ran(case)
     if case.timed:
         with case.quiet():
             race(case, kernel, inputs, arrays_of(outputs[""]))

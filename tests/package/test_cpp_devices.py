@@ -42,7 +42,7 @@ def library(monkeypatch: pytest.MonkeyPatch) -> Library:
 
 
 def launch(driver: devices._Driver) -> None:
-    driver.launch(ctypes.c_void_p(1), devices.Launch("kernel", (1, 1, 1), ()), ctypes.c_void_p())
+    driver.launcher(ctypes.c_void_p(1), devices.Launch("kernel", (1, 1, 1), ()))(0, None)
 
 
 def test_a_thread_without_a_context_gets_that_of_the_device(library: Library) -> None:

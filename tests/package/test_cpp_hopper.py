@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 
 from mhc.backends import NotSupportedError, load
 from mhc.backends.cpp import devices, hopper, sinkhorn
+from mhc.backends.cpp.arguments import Arguments
 from mhc.backends.cpp.mhc_post import columns
 from mhc.backends.cpp.mhc_pre import resident
 from mhc.ops import mhc_post
@@ -150,7 +152,7 @@ def test_the_launch_is_of_clusters_that_share_the_tokens(driver: Driver, tokens:
     assert (problem.tokens, problem.phi, problem.gamma) == (tokens, inputs.phi.data_ptr(), None)
 
     assert asked_of(driver, launch) == {8: launch.shape.shared_bytes, 14: 1}  # shared memory, and large clusters
-    devices._Driver().launch(ctypes.c_void_p(1), launch, ctypes.c_void_p(5))
+    devices._Driver().launcher(ctypes.c_void_p(1), launch)(5, None)
     config = dict(driver.calls)["cuLaunchKernelEx"][0]._obj
     assert (list(config.grid), list(config.block)) == ([blocks, 1, 1], [640, 1, 1])
     told_to_launch = {config.attributes[k].id: list(config.attributes[k].value[:3]) for k in range(config.count)}
@@ -169,10 +171,101 @@ def test_a_map_is_made_once_and_its_refusal_is_said(driver: Driver) -> None:
         hopper.streams_map(x, 16, 40)
 
 
+def read_back(launch: devices.Launch, recorded: list[int], addresses: list[int]) -> tuple[bool, list[Any]]:
+    """Return whether all addresses are known, and the arguments of a recorded launch with other addresses."""
+    arguments = Arguments(launch.arguments, recorded)
+    memory = arguments.take(addresses)
+    types = [type(each) if isinstance(each, ctypes.Structure) else ctypes.c_void_p for each in launch.arguments]
+    read = [
+        type_.from_buffer_copy(ctypes.string_at(place, ctypes.sizeof(type_)))
+        for type_, place in zip(types, memory.pointers, strict=True)
+    ]
+    return arguments.known, read
+
+
+def test_a_recorded_launch_gets_other_addresses_and_its_map_is_made_anew(driver: Driver) -> None:
+    inputs, cut = inputs_of(3, 1280), resident._cut(1280, 24)
+    assert cut is not None
+    out = empty_outputs(inputs)
+    launch = resident._launch(inputs, out, cut)
+    recorded = devices.addresses_of((*inputs, *out))
+    other = inputs_of(3, 1280)
+    another = empty_outputs(other)
+    assert not {*recorded} & {*devices.addresses_of((*other, *another))}
+    known, (_, problem) = read_back(launch, recorded, devices.addresses_of((*other, *another)))
+    expected = resident._launch(other, another, cut).arguments[1]
+    assert known
+    assert bytes(problem) == bytes(expected) != bytes(launch.arguments[1])
+    mapped = [call[1][3].value for call in driver.calls if call[0] == "cuTensorMapEncodeTiled"]
+    assert mapped == [inputs.x.data_ptr(), other.x.data_ptr()]
+
+
+def test_what_the_caller_did_not_hand_over_or_handed_over_twice_is_no_launch_to_keep() -> None:
+    x, y = torch.zeros(8), torch.zeros(8)
+    launch = devices.Launch("kernel", (1, 1, 1), (x, y, None, devices.I32(7)))
+    addresses = devices.addresses_of((x, y))
+    assert read_back(launch, addresses, [16, 32])[0]
+    assert [each.value for each in read_back(launch, addresses, [16, 32])[1][:3]] == [16, 32, None]
+    assert not read_back(launch, [x.data_ptr()], [16])[0]
+    assert not read_back(launch, [*addresses, x.data_ptr()], [16, 32, 48])[0]
+
+
+def test_two_threads_have_memory_of_their_own(driver: Driver) -> None:
+    """The driver copies the arguments while other threads run."""
+    x = torch.zeros(8)
+    arguments = Arguments((x,), [x.data_ptr()])
+    first, second = arguments.take([16]), arguments.take([32])
+    assert [ctypes.c_void_p.from_address(each.pointers[0]).value for each in (first, second)] == [16, 32]
+    arguments.give_back(first)
+    assert arguments.take([48]) is first
+
+
+def test_a_call_of_the_same_kind_makes_no_launches(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "_is_cpu", lambda device: False)
+    monkeypatch.setattr(devices, "_driver", devices._Driver)
+    monkeypatch.setattr(devices._Driver, "enter", lambda self, device: None)
+    monkeypatch.setattr(devices, "target_of", lambda device: "sm_90")
+    monkeypatch.setattr(devices, "_module", lambda *of: devices._Module(b""))
+    monkeypatch.setattr(devices.torch.cuda, "current_device", lambda: None)
+    monkeypatch.setattr(devices.torch._C, "_cuda_getCurrentRawStream", lambda index: 5, raising=False)
+    calls, made = devices.Calls(), []
+
+    def run(inputs: Any, out: Any) -> None:
+        def launches() -> tuple[Any, list[devices.Launch]]:
+            made.append(inputs.y.data_ptr())
+            return None, [columns._backward(inputs, out)]
+
+        calls.run(launches, inputs, devices.addresses_of((*inputs, *out)), None)
+
+    for tokens in (3, 3, 5, 3):
+        inputs = written_back(tokens, 512)
+        run(inputs, mhc_post.empty_grads(inputs))
+    assert len(made) == 2
+    some = written_back(3, 512)._replace(needs=(True, False, True, False))
+    run(some, mhc_post.empty_grads(some))
+    assert len(made) == 3
+    twice = written_back(3, 512)
+    twice = twice._replace(x=twice.grad_out)
+    for _ in range(2):
+        run(twice, mhc_post.empty_grads(twice))
+    assert len(made) == 3
+    shifted = written_back(3, 512)._replace(y=torch.zeros(3 * 512 + 1, dtype=torch.bfloat16)[1:].view(3, 512))
+    for _ in range(2):
+        run(shifted, mhc_post.empty_grads(shifted))
+    assert len(made) == 5
+    assert [name for name, _ in driver.calls].count("cuLaunchKernelEx") == 9
+    x = torch.zeros(8)
+    alive, kept = weakref.ref(x), devices.Launch("kernel", (1, 1, 1), (x,), hopper.Shape(128, 0, 1))
+    call = devices.Call(devices._Module(b""), [kept], [x.data_ptr()], 0)
+    del x, kept
+    assert call.known
+    assert alive() is None, "a recorded call keeps a tensor"
+
+
 def test_tensors_that_are_not_aligned_get_the_plain_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     taken = []
     plain: Any = SimpleNamespace(run=lambda *arguments: taken.append("plain"))
-    monkeypatch.setattr(resident, "run", lambda *arguments: taken.append("resident"))
+    monkeypatch.setattr(resident.Calls, "run", lambda *arguments: taken.append("resident"))
     monkeypatch.setattr(resident, "_launch", lambda inputs, out, cut: None)
     inputs = inputs_of(2, 512)
     shifted = inputs._replace(x=torch.zeros(2 * 4 * 512 + 1, dtype=torch.bfloat16)[1:].view(2, 4, 512))
@@ -227,7 +320,7 @@ def test_columns_are_launched_early_and_a_thread_has_eight_of_them(driver: Drive
     launch = columns._forward(inputs, mhc_post.empty_outputs(inputs))
     assert (launch.grid, launch.arguments[-1].value) == ((blocks, 1, 1), tokens * 160)
     assert asked_of(driver, launch) == {8: 0, 14: 1, 9: 0}  # no shared memory, and all that can be as L1 cache
-    devices._Driver().launch(ctypes.c_void_p(1), launch, ctypes.c_void_p(5))
+    devices._Driver().launcher(ctypes.c_void_p(1), launch)(5, None)
     config = dict(driver.calls)["cuLaunchKernelEx"][0]._obj
     assert (list(config.grid), list(config.block), config.shared_bytes) == ([blocks, 1, 1], [128, 1, 1], 0)
     told = {config.attributes[k].id: config.attributes[k].value[0] for k in range(config.count)}
@@ -288,7 +381,7 @@ def test_the_threads_of_a_block_of_the_backward_share_its_pieces_out_evenly() ->
 def test_rows_that_are_not_aligned_get_the_plain_kernel_and_others_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     taken = []
     plain: Any = SimpleNamespace(run=lambda *arguments: taken.append("plain"))
-    monkeypatch.setattr(columns, "run", lambda *arguments: taken.append("columns"))
+    monkeypatch.setattr(columns.Calls, "run", lambda self, made, *arguments: taken.append(made() and "columns"))
     inputs = written(2, 512)
     shifted = inputs._replace(y=torch.zeros(2 * 512 + 1, dtype=torch.bfloat16)[1:].view(2, 512))
     back = written_back(2, 512)

@@ -14,6 +14,7 @@ import torch
 
 from mhc.backends import load
 from mhc.backends.cpp import devices
+from mhc.backends.cpp.arguments import Arguments
 from mhc.backends.cpp.compilers import _CPU_FLAGS, find_cpu_compiler
 from mhc.ops import sinkhorn
 
@@ -111,10 +112,10 @@ def run(tmp_path_factory):
     library = ctypes.CDLL(str(folder / "kernels.so"))
 
     def launch(kernel, *values, threads=64, blocks=1):
-        pointers = devices.pointers_of(devices.Launch(kernel, (blocks, 1, 1), values))
+        memory = Arguments(values).take([])
         message = ctypes.create_string_buffer(500)
         sizes = map(ctypes.c_uint, (blocks, 1, 1, threads))
-        status = getattr(library, f"{kernel}_launch")(*sizes, pointers, message, ctypes.c_size_t(500))
+        status = getattr(library, f"{kernel}_launch")(*sizes, memory.pointers, message, ctypes.c_size_t(500))
         assert bool(status) == bool(message.value)
         return message.value.decode()
 

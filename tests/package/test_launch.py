@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from types import SimpleNamespace
 
 import pytest
@@ -33,9 +34,6 @@ class Compiled:
             raise self.error
         self.launched.append(arguments)
 
-    def launch_metadata(self, grid, stream, *arguments):
-        return ("metadata of", grid, stream, arguments)
-
 
 class Function:
     """A device function ``f(x, tokens, FIRST, SECOND)`` of which Triton knows one binary."""
@@ -62,20 +60,85 @@ def function(monkeypatch):
     return Function()
 
 
-def launch_of(function, x, tokens=5):
-    return [Launch(function, Config({"SECOND": 2, "FIRST": 1}, {"num_warps": 4}), (7, 3), (x, tokens))]
+def launches_of(function, x, tokens=5):
+    return lambda: [Launch(function, Config({"SECOND": 2, "FIRST": 1}, {"num_warps": 4}), (7, 3), (x, tokens))]
+
+
+def launch(plan, function, x, tokens=5):
+    plan.launch(launches_of(function, x, tokens), (x,), DEVICE, tokens)
 
 
 def test_the_second_launch_goes_to_the_binary(function):
     x, plan = torch.zeros(8), prepared.Prepared(bare=True)
-    plan.launch(launch_of(function, x), (x,), DEVICE)
+    launch(plan, function, x)
     assert function.run == [((7, 3), (x, 5), {"SECOND": 2, "FIRST": 1, "num_warps": 4})]
     assert not function.compiled.launched
-    plan.launch(launch_of(function, x, 6), (x, None, 1e-6), DEVICE)
+    launch(plan, function, x, 6)
     # The constants come in the order of the function's parameters, whatever that of the configuration.
-    expected = (7, 3, 1, "stream of 0", "function", "metadata", None, None, None, x, 6, 1, 2)
+    expected = (7, 3, 1, "stream of 0", "function", "metadata", None, None, None, x.data_ptr(), 6, 1, 2)
     assert function.compiled.launched == [expected]
     assert (function.warmed, len(function.run)) == (1, 1)
+
+
+def test_a_recorded_call_has_the_addresses_of_its_own_tensors(function, monkeypatch):
+    """Scratch memory is allocated anew, and the pieces of one allocation keep their places."""
+    plan, made, device = prepared.Prepared(bare=True), [], torch.device("cpu")
+
+    def launches_with(x, out):
+        def launches():
+            made.append(x)
+            _, second = scratch(x, 8, 8)
+            other = torch.empty(4, dtype=torch.bfloat16)
+            return [Launch(function, Config({"FIRST": 1, "SECOND": 2}, {}), (7,), (out, second, x, other, None, 5))]
+
+        return launches
+
+    monkeypatch.setattr(Function, "arg_names", ("out", "second", "x", "other", "no", "tokens", "FIRST", "SECOND"))
+    allocated, empty = [], torch.empty
+
+    def kept(*sizes, **options):
+        allocated.append(empty(*sizes, **options))
+        return allocated[-1]
+
+    monkeypatch.setattr(torch, "empty", kept)
+    for _ in range(4):
+        x, out = torch.zeros(8), torch.zeros(8)
+        plan.launch(launches_with(x, out), (x, out), device, 5)
+        if len(made) == 2:  # one to compile, and one to record
+            begin = allocated[-1].data_ptr()
+            expected = (out.data_ptr(), begin + 32, x.data_ptr(), begin + 512, None, 5, 1, 2)
+            assert function.compiled.launched[-1][9:] == expected
+            assert allocated[-1].nbytes == 1024
+    assert (len(made), len(function.compiled.launched)) == (2, 3)
+    alive = weakref.ref(x), weakref.ref(out)
+    made.clear()
+    function.run.clear()
+    del x, out
+    assert [each() for each in alive] == [None, None], "a recorded call keeps a tensor"
+
+
+def test_a_call_with_one_tensor_twice_is_not_recorded(function):
+    """The next call may have two."""
+    plan, config = prepared.Prepared(bare=True), Config({"FIRST": 1, "SECOND": 2}, {})
+
+    def call(x, y):
+        plan.launch(lambda: [Launch(function, config, (1,), (x, y))], (x, y), DEVICE, 5)
+
+    x, y = torch.zeros(8), torch.zeros(8)
+    call(x, x)
+    call(x, x)
+    assert not function.compiled.launched
+    call(x, y)
+    assert function.compiled.launched[0][9:11] == (x.data_ptr(), y.data_ptr())
+
+
+def test_a_view_of_a_tensor_is_no_scratch(function):
+    plan, config = prepared.Prepared(bare=True), Config({"FIRST": 1, "SECOND": 2}, {})
+    for _ in range(3):
+        x, y = torch.zeros(8), torch.zeros(8)
+        part = x[4:]
+        plan.launch(lambda y=y, part=part: [Launch(function, config, (1,), (part, y))], (x, y), DEVICE, 5)
+        assert function.run[-1][1][0] is part
 
 
 def test_a_tensor_that_is_not_aligned_gets_a_binary_of_its_own(function):
@@ -83,36 +146,39 @@ def test_a_tensor_that_is_not_aligned_gets_a_binary_of_its_own(function):
     part = whole[1:]
     assert part.data_ptr() % 16
     for x in (whole, part, whole, part):
-        plan.launch(launch_of(function, x), (x,), DEVICE)
+        launch(plan, function, x)
     assert [arguments[0] is part for _, arguments, _ in function.run] == [False, True, True]
-    assert [launched[9] is whole for launched in function.compiled.launched] == [True]
+    assert [launched[9] for launched in function.compiled.launched] == [whole.data_ptr()]
 
 
 def test_where_a_binary_depends_on_more_triton_finds_it_each_time(function):
     x, plan = torch.zeros(8), prepared.Prepared(bare=False)
     for _ in range(3):
-        plan.launch(launch_of(function, x), (x,), DEVICE)
+        launch(plan, function, x)
     assert (len(function.run), function.warmed) == (3, 1)
     assert not function.compiled.launched
 
 
-def test_a_profiler_s_hooks_are_called(function, monkeypatch):
+def test_where_a_profiler_has_a_hook_triton_launches(function, monkeypatch):
     x, plan = torch.zeros(8), prepared.Prepared(bare=True)
-    enter, leave = object(), SimpleNamespace(calls=["a function"])
-    runtime = SimpleNamespace(launch_enter_hook=enter, launch_exit_hook=leave)
+    runtime = SimpleNamespace(launch_enter_hook=None, launch_exit_hook=SimpleNamespace(calls=[]))
     monkeypatch.setattr(prepared, "knobs", SimpleNamespace(runtime=runtime))
-    for _ in range(2):
-        plan.launch(launch_of(function, x), (x,), DEVICE)
-    [launched] = function.compiled.launched
-    assert launched[6:9] == (("metadata of", (7, 3), "stream of 0", (x, 5, 1, 2)), enter, leave)
+    for _ in range(3):
+        launch(plan, function, x)
+    assert (len(function.run), len(function.compiled.launched)) == (1, 2)
+    for hooks in ({"launch_enter_hook": object()}, {"launch_exit_hook": SimpleNamespace(calls=["a function"])}):
+        runtime.__dict__.update(launch_enter_hook=None, launch_exit_hook=None)
+        runtime.__dict__.update(hooks)
+        launch(plan, function, x)
+    assert (len(function.run), len(function.compiled.launched)) == (3, 2)  # Triton's own launch calls them
 
 
 def test_an_error_says_that_it_is_of_a_launch(function):
     x, plan = torch.zeros(8), prepared.Prepared(bare=True)
-    plan.launch(launch_of(function, x), (x,), DEVICE)
+    launch(plan, function, x)
     function.compiled.error = RuntimeError("too many resources")
     with pytest.raises(RuntimeError, match="too many resources") as caught:
-        plan.launch(launch_of(function, x), (x,), DEVICE)
+        launch(plan, function, x)
     assert caught.value.stage == "launch"
 
 
@@ -158,8 +224,9 @@ def test_leading_dimensions_change_no_launch(monkeypatch, op, dtype, target):
     """The tensors come as they are, and only the number of tokens counts; a target chooses another variant."""
     launched = []
 
-    def launch(self, launches, tensors, device):
-        for function, config, grid, values in launches:
+    def launch(self, launches, tensors, device, key):
+        assert all(isinstance(each, torch.Tensor) for each in tensors)
+        for function, config, grid, values in launches():
             sizes = [each.numel() if isinstance(each, torch.Tensor) else each for each in values]
             launched.append((function.fn.__name__, config, grid, sizes))
 

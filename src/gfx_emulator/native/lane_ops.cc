@@ -5,27 +5,22 @@
 
 namespace {
 
-HANDLER(v_cndmask_b32) {
+template <Modifiers M>
+static void choose(Wave& w, const Record& i) {
   Lanes room[2], result;
   w.mask = w.exec;
-  const Read a = source<kFloat>(w, i, 0, room[0].value), b = source<kFloat>(w, i, 1, room[1].value);
+  const Read a = source<M>(w, i, 0, room[0].value), b = source<M>(w, i, 1, room[1].value);
   const u64 second = source_mask(w, i, 2);
   for (u32 lane = 0; lane < kLanes; lane++) {
     result.value[lane] = second >> lane & 1 ? b.value[lane] : a.value[lane];
   }
-  put_result(w, i, result.value, chosen(second, b.defined, a.defined));
+  const Known known = chosen(second, b.defined, a.defined);
+  if (M == kHalf) put_half(w, i, result.value, known);
+  else put_result(w, i, result.value, known);
 }
 
-HANDLER(v_cndmask_b16) {
-  Lanes room[2], result;
-  w.mask = w.exec;
-  const Read a = source<kHalf>(w, i, 0, room[0].value), b = source<kHalf>(w, i, 1, room[1].value);
-  const u64 second = source_mask(w, i, 2);
-  for (u32 lane = 0; lane < kLanes; lane++) {
-    result.value[lane] = second >> lane & 1 ? b.value[lane] : a.value[lane];
-  }
-  put_half(w, i, result.value, chosen(second, b.defined, a.defined));
-}
+HANDLER(v_cndmask_b32) { choose<kFloat>(w, i); }
+HANDLER(v_cndmask_b16) { choose<kHalf>(w, i); }
 
 static u32 lane_of(const Wave& w, u32 value) { return value & (w.lanes - 1); }
 

@@ -98,11 +98,6 @@ bool run_group(std::vector<Wave*>& waves, Group& group, u32 size, u64 limit) {
 
 extern "C" {
 
-Handler* find_handler(const char* name) {
-  auto place = handlers().find(name);
-  return place == handlers().end() ? nullptr : place->second;
-}
-
 u32 record_size() { return sizeof(Record); }
 
 // Write the names of all handlers, a line each, and return how many bytes that takes.
@@ -115,7 +110,7 @@ u32 handler_names(char* to, u32 size) {
 
 // Execute one instruction on registers that are given, and leave there what it wrote: for tests of its meaning.
 void execute(const Record* code, u32 lanes, u32 family, u32* vectors, u32 count, u32* scalars, u64* exec, u32* scc) {
-  std::map<std::pair<u32, u32>, Finding> found;
+  Findings found;
   History history;
   Group group{{}, {}, 1, nullptr, 0, code, &found};
   group.history = &history;
@@ -135,7 +130,7 @@ void execute(const Record* code, u32 lanes, u32 family, u32* vectors, u32 count,
 // Return how many instructions the waves executed, or ~0 where the limit or the end of the code was met.
 u64 run(const Record* code, u32 size, const Launch* launch, const Region* regions, u32 region_count, const u32* words,
         Finding* findings, u32* finding_count, u64 limit) {
-  std::map<std::pair<u32, u32>, Finding> found;
+  Findings found;
   std::vector<Wave*> waves;
   History history;
   for (u32 k = 0; k < launch->waves; k++) {
@@ -159,11 +154,7 @@ u64 run(const Record* code, u32 size, const Launch* launch, const Region* region
     for (Wave* wave : waves) executed += wave->executed;
   }
   for (Wave* wave : waves) free(wave);
-  u32 kept = 0;
-  for (auto& [_, one] : found) {
-    if (kept < *finding_count) findings[kept++] = one;
-  }
-  *finding_count = kept;
+  give(found, findings, finding_count);
   return is_good ? executed : ~0ull;
 }
 }

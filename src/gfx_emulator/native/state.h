@@ -1,12 +1,9 @@
 // The state of a launch: records of instructions, waves with their registers, workgroups with their LDS, findings.
 #pragma once
 
-#include <map>
-#include <string>
-#include <utility>
 #include <vector>
 
-#include "regions.h"
+#include "handlers.h"
 
 constexpr u32 kLanes = 64;
 constexpr u32 kVectorRegisters = 512;  // 256 of them are accumulators
@@ -14,10 +11,6 @@ constexpr u32 kVcc = 106, kNull = 124, kExec = 126, kVccz = 251, kExecz = 252, k
 
 enum Family : u32 { kCdna, kRdna3, kRdna4 };
 enum Kind : u32 { kVector, kScalar, kConstant, kSpecial };
-
-struct Wave;
-struct Record;
-using Handler = void(Wave&, const Record&);
 
 // One operand. `value` is a constant; of 64 bits for a wide operand.
 struct Operand {
@@ -60,7 +53,7 @@ struct Group {
   const Region* regions;
   u32 region_count;
   const Record* code;
-  std::map<std::pair<u32, u32>, Finding>* findings;
+  Findings* findings;
   u64 writes = 0;  // instructions that wrote to the LDS
   History* history = nullptr;
   u32 id = 0;  // from 1 on
@@ -136,21 +129,5 @@ static inline void report(Wave& w, const Record& i, FindingKind kind, u64 first,
   if (kind == kUndefined && w.raced) {
     kind = kRaceInMemory, record = static_cast<u32>(w.raced - 1), first = w.raced_address, second = w.raced_with;
   }
-  auto [place, is_new] = w.group->findings->insert({{kind, record}, {kind, record, first, second, w.number, 0}});
-  place->second.count++;
+  add(*w.group->findings, {kind, record, first, second, w.number, 0});
 }
-
-// The handlers by the names of their opcodes.
-static inline std::map<std::string, Handler*>& handlers() {
-  static std::map<std::string, Handler*> all;
-  return all;
-}
-
-struct Registration {
-  Registration(const char* name, Handler* handler) { handlers()[name] = handler; }
-};
-
-#define HANDLER(name)                                       \
-  static void name([[maybe_unused]] Wave& w, [[maybe_unused]] const Record& i); \
-  static const Registration registration_##name(#name, name); \
-  static void name([[maybe_unused]] Wave& w, [[maybe_unused]] const Record& i)

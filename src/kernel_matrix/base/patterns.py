@@ -34,7 +34,7 @@ def is_found(pattern: str, text: str) -> bool:
     Raises:
         UserError: RE2 cannot use the pattern.
     """
-    return bool(_found_in(pattern, [text.encode(errors="replace")]))
+    return bool(_found_in(pattern, _held([text])))
 
 
 def last_lines(patterns: Sequence[str], texts: Sequence[str]) -> Iterator[tuple[int, int, int]]:
@@ -46,22 +46,34 @@ def last_lines(patterns: Sequence[str], texts: Sequence[str]) -> Iterator[tuple[
     Raises:
         UserError: RE2 cannot use a pattern.
     """
-    encoded = [text.encode(errors="replace") for text in texts]
+    held = _held(texts)
     for number, pattern in enumerate(patterns):
         spaced = pattern.replace(" ", r"\s")
-        for place in _found_in(f"(?m){spaced}", encoded):
-            upto = _asked("replace_substring_regex", rf"\A((?s:.*)(?m:{spaced}))(?s:.*)", [encoded[place]], r"\1")
-            yield number, place, int(upto[0].rstrip().count(b"\n")) + 1
+        if places := _found_in(f"(?m){spaced}", held):
+            of_pattern = _held([texts[place] for place in places])
+            every = _asked("replace_substring_regex", rf"\A((?s:.*)(?m:{spaced}))(?s:.*)", of_pattern, r"\1")
+            for place, upto in zip(places, every, strict=True):
+                yield number, place, int(upto.rstrip().count(b"\n")) + 1
 
 
-def _found_in(pattern: str, texts: Sequence[bytes]) -> list[int]:
+def _held(texts: Sequence[str]) -> Any:
+    """Return texts as RE2 searches them, or as a list where there is no pyarrow."""
+    encoded = [text.encode(errors="replace") for text in texts]
+    if find_spec("pyarrow") is None:
+        return encoded
+    import pyarrow as pa  # it takes long to import
+
+    return pa.array(encoded, pa.binary())
+
+
+def _found_in(pattern: str, texts: Any) -> list[int]:
     """Return the places of the texts that have a part that the pattern matches."""
     return [place for place, has in enumerate(_asked("match_substring_regex", pattern, texts)) if has]
 
 
-def _asked(question: str, pattern: str, texts: Sequence[bytes], *replacement: str) -> list[Any]:
+def _asked(question: str, pattern: str, texts: Any, *replacement: str) -> list[Any]:
     """Return what RE2 answers, or ``re`` where there is no pyarrow."""
-    if find_spec("pyarrow") is None:
+    if isinstance(texts, list):
         made = re.compile(pattern.encode())
         if replacement:
             return [made.sub(replacement[0].encode(), text) for text in texts]
@@ -70,7 +82,7 @@ def _asked(question: str, pattern: str, texts: Sequence[bytes], *replacement: st
     from pyarrow import compute
 
     try:
-        answer: list[Any] = getattr(compute, question)(pa.array(texts, pa.binary()), pattern, *replacement).to_pylist()
+        answer: list[Any] = getattr(compute, question)(texts, pattern, *replacement).to_pylist()
     except pa.ArrowInvalid as error:
         raise UserError(f"the pattern {pattern!r} cannot be used: {error}") from None
     return answer

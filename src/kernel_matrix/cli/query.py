@@ -29,7 +29,7 @@ def main(options: argparse.Namespace) -> int:
     from kernel_matrix.store import query  # DuckDB and pyarrow take long to import
 
     if not options.files and not options.query:
-        raise UserError('Give a query, such as `kernel-matrix query "SELECT * FROM cells"`. docs/history.md has more.')
+        raise UserError('Give a query, such as `kernel-matrix query "SELECT * FROM cells"`. docs/queries.md has more.')
     if not 0 < options.seconds <= TIMEOUT_MAX:
         raise UserError(f"--seconds {options.seconds:g}: give a number above 0.")
     text, *rest = ["", *options.query] if options.files else options.query

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.composer import Composer, ComposerError, MaxDepthExceededError
-from ruamel.yaml.constructor import ConstructorError, RoundTripConstructor
+from ruamel.yaml.constructor import ConstructorError, SafeConstructor
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.nodes import Node
+from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
 from kernel_matrix.base.errors import UserError
 
@@ -44,7 +43,7 @@ class Document:
         if len(content) > _BYTES:
             raise UserError(f"{path.name}:1: it has {len(content)} bytes, and {_BYTES} is the most. Take some out.")
         try:
-            self.root: Any = parsed(content.decode())
+            self.root, self._node = parsed(content.decode())
         except UnicodeDecodeError as error:
             line = content.count(b"\n", 0, error.start) + 1
             raise UserError(f"{path.name}:{line}: this is no text in UTF-8. Save the file in UTF-8.") from None
@@ -58,35 +57,32 @@ class Document:
         except YAMLError as error:  # a character that YAML does not have
             line = content.decode()[: getattr(error, "position", 0)].count("\n") + 1
             raise UserError(f"{path.name}:{line}: {getattr(error, 'reason', error)}. Take them out.") from None
-        if not isinstance(self.root, CommentedMap):
+        if not isinstance(self.root, dict):
             raise UserError(f"{path.name}:1: this is not a mapping of sections; see matrix.schema.json.")
 
     def line(self, place: Place) -> int:
         """Return the line of the deepest part of ``place`` that the text has."""
-        node, line = self.root, 1
-        for key in place:
-            if not _has(node, key):
-                continue  # a part that the model adds, such as the branch of a union
-            try:
-                mark = node.lc.key(key) if isinstance(node, CommentedMap) else node.lc.item(key)
-            except (KeyError, AttributeError):  # flow style keeps fewer marks
-                continue
-            line = mark[0] + 1
-            node = node[key]
-        return int(line)
+        lines = [begin.start_mark.line for _, begin, _ in self._parts(place)]
+        return int(lines[-1]) + 1 if lines else 1
 
     def dotted(self, place: Place) -> str:
         """Return the parts of ``place`` that the text has, such as ``platforms.rocm.targets[1]: ``."""
-        node, text = self.root, ""
-        for key in place:
-            if not _has(node, key):
-                continue
-            if isinstance(node, CommentedSeq):
-                text += f"[{key}]"
-            else:
-                text += f".{key}" if text else str(key)
-            node = node[key]
-        return f"{text}: " if text else ""
+        texts = (f".{key}" if isinstance(node, MappingNode) else f"[{key}]" for key, _, node in self._parts(place))
+        return f"{text.removeprefix('.')}: " if (text := "".join(texts)) else ""
+
+    def _parts(self, place: Place) -> Iterator[tuple[str | int, Node, Node]]:
+        """Yield the keys of ``place`` that the text has, each with the node where it begins and the node around it."""
+        node = self._node
+        for key in place:  # also a part that the model adds, such as the branch of a union
+            found: list[tuple[Node, Node]] = []
+            if isinstance(node, MappingNode):
+                found = [pair for pair in node.value if pair[0].value == str(key)]
+            elif isinstance(node, SequenceNode) and isinstance(key, int):
+                found = [(part, part) for part in node.value[key : key + 1]]
+            if node and found:
+                begin, part = found[-1]
+                yield key, begin, node
+                node = part
 
     def error(self, faults: Iterable[Fault]) -> UserError:
         """Return the error that names each fault in a line of its own, in the order of the file."""
@@ -94,21 +90,16 @@ class Document:
         return UserError("\n".join(f"{self.path.name}:{line}: {dotted}{text}" for line, dotted, text in lines))
 
 
-def parsed(text: str) -> Any:
-    """Return what a YAML text holds.
+def parsed(text: str) -> tuple[Any, Node | None]:
+    """Return what a YAML text holds, and its node, which knows the lines.
 
     Raises:
         YAMLError: it is not YAML, or more than anybody writes.
     """
-    yaml = YAML(typ="rt")
+    yaml = YAML(typ="safe", pure=True)
     yaml.Composer, yaml.Constructor, yaml.max_depth = _Composer, _Constructor, _LEVELS
-    return yaml.load(text)
-
-
-def _has(node: Any, key: str | int) -> bool:
-    if isinstance(node, CommentedMap):
-        return key in node
-    return isinstance(node, CommentedSeq) and isinstance(key, int) and key < len(node)
+    node = yaml.compose(text)
+    return yaml.constructor.construct_document(node) if node else None, node
 
 
 class _Composer(Composer):
@@ -135,7 +126,7 @@ class _Composer(Composer):
         return node
 
 
-class _Constructor(RoundTripConstructor):
+class _Constructor(SafeConstructor):
     """Name the line of a number or date that Python or the matrix cannot hold."""
 
     def construct_object(self, node: Any, deep: bool = False) -> Any:

@@ -21,6 +21,7 @@ __all__ = [
     "NOT_KNOWN",
     "STAGES",
     "Diagnosis",
+    "Error",
     "Rule",
     "Stage",
     "decoded",
@@ -32,6 +33,7 @@ __all__ = [
 ]
 
 Versions = tuple[tuple[str, str], ...]  # of distributions, by name
+Error = tuple[str, str, Versions]  # the text, the stage, and what was there
 NOT_KNOWN = "not known: no rule of the diagnosis matches this error"
 
 
@@ -83,8 +85,8 @@ def _diagnose(text: str, stage: str, versions: Versions, rules: tuple[Rule, ...]
     return diagnose_all([(text, stage, versions)], rules)[0]
 
 
-def diagnose_all(errors: Sequence[tuple[str, str, Versions]], rules: tuple[Rule, ...]) -> list[Diagnosis | None]:
-    """Return the diagnosis of each error, which is a text, a stage and versions, as :func:`diagnose` does of one."""
+def diagnose_all(errors: Sequence[Error], rules: tuple[Rule, ...]) -> list[Diagnosis | None]:
+    """Return the diagnosis of each error, as :func:`diagnose` does of one."""
     by_text: dict[str, list[int]] = {}
     for number, (text, *_) in enumerate(errors):
         by_text.setdefault(text, []).append(number)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -56,14 +57,16 @@ class Cases:
         """Return how many outputs the cases from ``start`` to ``end`` have."""
         return int(self.first[end] - self.first[start])
 
-    def names(self, start: int, end: int) -> list[str]:
-        """Return the names of the cases from ``start`` to ``end``."""
-        names: list[str] = self.cases.column("name").slice(start, end - start).to_pylist()
+    @cached_property
+    def names(self) -> list[str]:
+        """The names of all cases."""
+        names: list[str] = self.cases.column("name").to_pylist()
         return names
 
-    def states(self, start: int, end: int) -> npt.NDArray[np.uint8]:
-        """Return the places of the states of the cases from ``start`` to ``end`` among all states."""
-        return _numbers(self.cases.slice(start, end - start), "state")
+    @cached_property
+    def states(self) -> npt.NDArray[np.uint8]:
+        """The places of the states of all cases among all states."""
+        return _numbers(self.cases, "state")
 
     def written(self, start: int, end: int) -> tuple[bytes, bytes]:
         """Return the cases from ``start`` to ``end`` and their outputs as Arrow streams."""

@@ -70,9 +70,9 @@ def _write_cells(document: Document, sources: Sources, folder: Path) -> tuple[Co
             file = _File(len(written), cases, start)
         file.add(cell, lane)
         end = start + cell.planned
-        states = _LETTERS[cases.states(start, end)].tobytes().decode()
+        states = _LETTERS[cases.states[start:end]].tobytes().decode()
         in_journal = sources.judged.in_journal.get(cell.id, {})
-        columns.add(place, cell, cases.names(start, end), states, file.number, in_journal)
+        columns.add(place, cell, cases.names[start:end], states, file.number, in_journal)
     return columns, written | ({file.write(folder)} if file else set())
 
 

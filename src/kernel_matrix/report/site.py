@@ -110,16 +110,5 @@ def _created(document: Document) -> datetime:
 
 def _write_badge(path: Path, badge: Badge) -> None:
     """Write a badge as an endpoint of shields.io and as a picture."""
-    _write_if_other(path.with_name(f"{path.name}.json"), json.dumps(badge.endpoint()) + "\n")
-    _write_if_other(path.with_name(f"{path.name}.svg"), picture(badge))
-
-
-def _write_if_other(path: Path, text: str) -> None:
-    """Write a file unless it has this text: of hundreds of badges few change, and to look takes a fifth of the time."""
-    content = text.encode()
-    try:
-        if path.read_bytes() == content:
-            return
-    except OSError:
-        pass
-    write_atomically(path, content)
+    write_atomically(path.with_name(f"{path.name}.json"), json.dumps(badge.endpoint()) + "\n")
+    write_atomically(path.with_name(f"{path.name}.svg"), picture(badge))

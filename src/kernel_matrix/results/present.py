@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -125,7 +126,7 @@ def present(
     now: datetime | None = None,
     name: str = MATRIX_FILE,
 ) -> Present:
-    """Return the present state of the checkout at ``root``. Git is asked once for each commit of the records.
+    """Return the present state of the checkout at ``root``. Git is asked once for each commit of stale records.
 
     ``files`` are the result files. Where they lie in the checkout, they do not count as changed files. ``name`` is
     that of the matrix's file in ``root``.
@@ -135,14 +136,12 @@ def present(
     commits: dict[bool, set[str]] = {False: set(), True: set()}  # by whether their jobs ran outside of containers
     for record in records if is_checkout else ():
         commits[is_outside(record.job)].add(record.job.get("commit", "").partition("+")[0])
-    revisions = sorted(set().union(*commits.values()) - {""})
-    paths = {revision: _changed_since(root, revision, results) for revision in revisions}
+    paths = cache(partial(_changed_since, root, results))
     changed, outside = (
-        {
-            revision: _concerned_since(matrix, root, revision, paths[revision], name, is_outside=is_outside)
-            for revision in revisions
-            if revision in commits[is_outside]
-        }
+        _Since(
+            sorted(commits[is_outside] - {""}),
+            partial(_concerned_since, matrix, root, paths, name, is_outside=is_outside),
+        )
         for is_outside in (False, True)
     )
     toolchains = {
@@ -192,21 +191,45 @@ def _sha256(path: Path) -> str:
     return sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
-def _changed_since(root: Path, revision: str, results: Container[Path]) -> list[str] | None:
+class _Since(Mapping[str, Concerned | None]):
+    """What is concerned since each commit. It is found out when it is asked for: few results are stale."""
+
+    def __init__(self, revisions: Iterable[str], concerned: Callable[[str], Concerned | None]) -> None:
+        self._revisions, self._concerned = [*revisions], cache(concerned)
+
+    def __getitem__(self, revision: str) -> Concerned | None:
+        if revision not in self._revisions:
+            raise KeyError(revision)
+        return self._concerned(revision)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._revisions)
+
+    def __len__(self) -> int:
+        return len(self._revisions)
+
+
+def _changed_since(root: Path, results: Container[Path], revision: str) -> list[str] | None:
     """Return the files that were changed since a commit, apart from results; None if the checkout does not have it."""
     paths = git.changed_since(root, revision)
     return None if paths is None else [path for path in paths if (root / path).resolve() not in results]
 
 
 def _concerned_since(
-    matrix: Matrix, root: Path, revision: str, paths: Sequence[str] | None, name: str, *, is_outside: bool
+    matrix: Matrix,
+    root: Path,
+    changed: Callable[[str], Sequence[str] | None],
+    name: str,
+    revision: str,
+    *,
+    is_outside: bool,
 ) -> Concerned | None:
     """Return whom the changed files concern: files with other code, and of the matrix's file what a job reads of it."""
-    if paths is None:
+    if (paths := changed(revision)) is None:
         return None
 
-    def concerned(changed: Sequence[str]) -> Concerned:
-        return read_by_results(matrix, changed, in_container=not is_outside)
+    def concerned(files: Sequence[str]) -> Concerned:
+        return read_by_results(matrix, files, in_container=not is_outside)
 
     others = _with_other_code(concerned, root, revision, [path for path in paths if path != name])
     if name not in paths:

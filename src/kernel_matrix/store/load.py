@@ -161,13 +161,12 @@ def foreign(connection: Connection) -> dict[str, tuple[Record, ...]]:
 
 def _with_controls() -> str:
     """Return the question for the numbers of files with a control character in a text."""
-    maps = [f"map_keys({name})" for name in ("facts", "figures")]
+    facts = ["map_keys(facts)", "map_values(facts)"]
     texts = {
-        "jobs": ["map_keys(facts)", "map_values(facts)"],
-        "cases": [*(f'["{name}"]' for name in ("case", "action", "stage", "message", "detail")), "attempts", *maps,
-                  "map_values(facts)"],
+        "jobs": facts,
+        "cases": ['["case", action, stage, message, detail]', "attempts", "map_keys(figures)", *facts],
         "outputs": ["[output]", "map_keys(others)"],
-    }  # fmt: skip
+    }
     return " UNION ".join(
         f"SELECT source FROM {table} WHERE "
         + " OR ".join(f"regexp_matches(array_to_string({part}, ''), '{CONTROL}')" for part in parts)

@@ -74,9 +74,9 @@ class Samples:
         checked = self._choose_checked({number: cases.get(number, 0) for number in runs})
         jobs = Jobs(connection, "")
         refused: dict[JobFiles, str] = {}
-        for first in range(0, len(runs), _AT_ONCE):
-            numbers = [*runs][first : first + _AT_ONCE]
-            asked = [n for n in numbers if n in checked or (has_samples(runs[n]) and not self._is_full())]
+        wanted = [number for number, files in runs.items() if number in checked or has_samples(files)]
+        for first in range(0, len(wanted), _AT_ONCE):
+            asked = [n for n in wanted[first : first + _AT_ONCE] if n in checked or not self._is_full()]
             for number, records in _by_source(connection, asked, jobs).items():
                 try:
                     self._of_run(runs[number], records)

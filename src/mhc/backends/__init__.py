@@ -39,8 +39,14 @@ class Kernel(Protocol):
     A backend that compiles ahead of time also has ``compile(spec, target)``: it compiles for ``target`` (``sm_90``,
     ``gfx942``, ``x86-64-v3``), needs no device of that kind, and returns an :class:`Artifact`.
 
+    A backend that has the code of a :meth:`run` without compiling it again has ``code(spec, target)``: it returns that
+    :class:`Artifact` after the run, or None for targets for which it has not.
+
     A kernel whose attribute ``any_leading_dims`` is true also takes tensors whose tokens have several dimensions, or
     none, before those of a token. PyTorch then makes no view for it.
+
+    A kernel for GPUs may have ``recorded(inputs)``: the launches of a call that was made before, which later calls of
+    the same kind use with other addresses (:mod:`mhc.library.calls`).
     """
 
     def run(self, inputs: Any, out: Any, target: str | None = None) -> None:
@@ -78,6 +84,17 @@ class Artifact:
     def is_machine_code(self) -> bool:
         """Return whether a compiler made instructions."""
         return not self.kind.endswith("-source")
+
+
+class KeptCode(Protocol):
+    """A kernel whose :meth:`compile` finds, in a cache, what a run of the same specialisation has compiled."""
+
+    def compile(self, spec: Any, target: str) -> Artifact:
+        """Compile for ``target`` with no device."""
+
+    def code(self, spec: Any, target: str) -> Artifact:
+        """Return the code of a run."""
+        return self.compile(spec, target)
 
 
 def combined(artifacts: list[Artifact]) -> Artifact:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -61,6 +62,11 @@ class Operator:
         ends = list(itertools.accumulate(counts, initial=0))
         parts = [tuple(arguments[start:end]) for start, end in itertools.pairwise(ends)]
         return (*parts, tuple(arguments[ends[-1] :]))
+
+    @functools.cached_property
+    def backward_tensors(self) -> int:
+        """Return how many arguments of the backward are tensors; they come first."""
+        return (len(self.tensors) if self.keeps_inputs else 0) + len(self.saved) + len(self.grads)
 
     def kept(self, outputs: Sequence[Any]) -> tuple[Any, ...]:
         """Return what the backward takes of the forward's outputs, or of something else that is said of each output."""

@@ -149,16 +149,11 @@ bool run_group(Group& g, u32 size, u64 limit) {
 
 extern "C" {
 
-Handler* find_handler(const char* name) {
-  auto place = handlers().find(name);
-  return place == handlers().end() ? nullptr : place->second;
-}
-
 u32 record_size() { return sizeof(Record); }
 
 // Execute one instruction on registers that are given: for tests of its meaning.
 void execute_one(const Record* code, const u32* operands, u64* values, u32 registers) {
-  std::map<std::pair<u32, u32>, Finding> found;
+  Findings found;
   History history;
   Group group{};
   Wave w{};
@@ -174,7 +169,7 @@ void execute_one(const Record* code, const u32* operands, u64* values, u32 regis
 // Return how many instructions the warps executed, or ~0 where the limit or the end of the code was met.
 u64 run(const Record* code, u32 size, const u32* operands, const Launch* launch, const Given* given, u32 given_count,
         const Region* regions, u32 region_count, Finding* findings, u32* finding_count, u64 limit) {
-  std::map<std::pair<u32, u32>, Finding> found;
+  Findings found;
   History history;
   const u32 waves = (launch->threads[0] * launch->threads[1] * launch->threads[2] + kLanes - 1) / kLanes;
   std::vector<Wave> warps(waves);
@@ -203,11 +198,7 @@ u64 run(const Record* code, u32 size, const u32* operands, const Launch* launch,
     is_good = run_group(group, size, limit);
     for (Wave& wave : warps) executed += wave.executed;
   }
-  u32 kept = 0;
-  for (auto& [_, one] : found) {
-    if (kept < *finding_count) findings[kept++] = one;
-  }
-  *finding_count = kept;
+  give(found, findings, finding_count);
   return is_good ? executed : ~0ull;
 }
 }

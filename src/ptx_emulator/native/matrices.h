@@ -85,8 +85,9 @@ static inline void put_sum(Wave& w, const Record& i, const Product& p, u32 kind,
   }
 }
 
-// A from registers: rows by the lane's quarter, eight rows below in each second register.
-static inline bool get_left(Wave& w, const Record& i, Product& p, u32 first, u32 count, u32 type) {
+// A factor from registers: a line for each four lanes. The left one has more lines, in `kBlocks` registers in turn.
+template <u32 kBlocks, class Place>
+static inline bool get_factor(Wave& w, const Record& i, u32 first, u32 count, u32 type, Place place) {
   const u32 size = bytes_of(type), parts = 4 / size;
   bool defined = true;
   for (u32 r = 0; r < count; r++) {
@@ -95,25 +96,17 @@ static inline bool get_left(Wave& w, const Record& i, Product& p, u32 first, u32
     for (u32 lane = 0; lane < kLanes; lane++) {
       for (u32 k = 0; k < parts; k++) {
         const u32 bits = static_cast<u32>(w.lanes(number)[lane]) >> 8 * size * k;
-        p.a[lane / 4 + 8 * (r % 2)][lane % 4 * parts + 4 * parts * (r / 2) + k] = element(bits, type);
+        place(lane / 4 + 8 * (r % kBlocks), lane % 4 * parts + 4 * parts * (r / kBlocks) + k) = element(bits, type);
       }
     }
   }
   return defined;
 }
 
+static inline bool get_left(Wave& w, const Record& i, Product& p, u32 first, u32 count, u32 type) {
+  return get_factor<2>(w, i, first, count, type, [&](u32 row, u32 k) -> double& { return p.a[row][k]; });
+}
+
 static inline bool get_right(Wave& w, const Record& i, Product& p, u32 first, u32 count, u32 type) {
-  const u32 size = bytes_of(type), parts = 4 / size;
-  bool defined = true;
-  for (u32 r = 0; r < count; r++) {
-    const u32 number = origin(w, i, first + r);
-    defined &= w.defined[number] == ~0u;
-    for (u32 lane = 0; lane < kLanes; lane++) {
-      for (u32 k = 0; k < parts; k++) {
-        const u32 bits = static_cast<u32>(w.lanes(number)[lane]) >> 8 * size * k;
-        p.b[lane % 4 * parts + 4 * parts * r + k][lane / 4] = element(bits, type);
-      }
-    }
-  }
-  return defined;
+  return get_factor<1>(w, i, first, count, type, [&](u32 column, u32 k) -> double& { return p.b[k][column]; });
 }

@@ -1,21 +1,15 @@
 // The state of a launch: records of instructions, warps with their registers, blocks with their shared memory, findings.
 #pragma once
 
-#include <map>
-#include <string>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "formats.h"
+#include "handlers.h"
 #include "races.h"
 
 constexpr u32 kLanes = 32, kParameters = 6;
 constexpr u64 kSharedWindow = 1ull << 60, kLocalWindow = 1ull << 61;  // generic addresses of these spaces
-
-struct Wave;
-struct Record;
-using Handler = void(Wave&, const Record&);
 
 enum Flag : u32 {
   kPropagates = 1,  // the result is defined where all sources are
@@ -73,7 +67,7 @@ struct Group {
   u32 region_count;
   const Record* code;
   const u32* operands;
-  std::map<std::pair<u32, u32>, Finding>* findings;
+  Findings* findings;
   History* history;
   std::vector<Wave*> all;
   std::unordered_map<u32, Barrier> barriers;
@@ -125,23 +119,8 @@ static inline u32 origin(const Wave& w, const Record& i, u32 k) { return w.group
 
 static inline void report(Wave& w, const Record& i, FindingKind kind, u64 first = 0, u64 second = 0) {
   u32 record = static_cast<u32>(&i - w.group->code);
-  auto [place, is_new] = w.group->findings->insert({{kind, record}, {kind, record, first, second, w.number, 0}});
-  place->second.count++;
+  add(*w.group->findings, {kind, record, first, second, w.number, 0});
 }
-
-static inline std::map<std::string, Handler*>& handlers() {
-  static std::map<std::string, Handler*> all;
-  return all;
-}
-
-struct Registration {
-  Registration(const std::string& name, Handler* handler) { handlers()[name] = handler; }
-};
-
-#define HANDLER(name)                                                             \
-  static void name([[maybe_unused]] Wave& w, [[maybe_unused]] const Record& i);   \
-  static const Registration registration_##name(#name, name);                     \
-  static void name([[maybe_unused]] Wave& w, [[maybe_unused]] const Record& i)
 
 // Write a result into the lanes that are on.
 template <class Operation>

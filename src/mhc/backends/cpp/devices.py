@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import operator
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
 from mhc.backends import stage
+from mhc.backends.cpp.arguments import Arguments
 from mhc.backends.cpp.compilers import THREADS, artifact, cpu_target
 from mhc.backends.cpp.hopper import Shape, allow, config_of
 from mhc.backends.cpp.source import Source
 from mhc.toolchain import gfx
 
 _MESSAGE = 1024  # bytes
+_ALIGNMENT = 16  # bytes of four fp32 elements, the widest load
+_MOST = 256  # calls that are kept of one kernel
 
 I32, I64, U32, F32 = ctypes.c_int32, ctypes.c_int64, ctypes.c_uint32, ctypes.c_float
 
@@ -39,47 +43,76 @@ class LaunchError(RuntimeError):
     """A launch failed. The text is that of the driver, or of the fibers."""
 
 
-def run(source: Source, launches: Sequence[Launch], device: torch.device, target: str | None) -> None:
-    """Compile the source for ``target``, or for ``device``, and run the launches one after the other.
-
-    On a GPU they go to PyTorch's current stream. On a CPU the machine code of an AMD GPU is emulated.
-
-    Raises:
-        ValueError: ``target`` is not what ``device`` is.
-        LaunchError: a launch failed.
-    """
-    if device.type == "cpu" and target is not None and gfx.emulates(target):
-        emulated = _emulated(source, target)
-        with stage("launch"), gfx.ready():
-            for launch in launches:
-                emulated.launch(launch.kernel, launch.grid, THREADS, launch.arguments)
-        return
-    if device.type == "cpu":
-        if target is not None and target.startswith("sm_"):
-            raise ValueError(f"cpp: target is {target}, and the inputs are on a CPU; for others there is compile()")
-        library = _library(source, target or cpu_target())
-        with stage("launch"):
-            for launch in launches:
-                _run_on_cpu(library, launch)
-        return
-    present = target_of(device)
-    if target not in (None, present):
-        raise ValueError(f"cpp: target is {target}, and the inputs are on {present}; for others there is compile()")
-    if torch.cuda.current_device() == device.index:
-        _run_on_gpu(source, launches, device, present)
-    else:
-        with torch.cuda.device(device):
-            _run_on_gpu(source, launches, device, present)
+Made = Callable[[], tuple[Source, Sequence[Launch]]]
 
 
-def _run_on_gpu(source: Source, launches: Sequence[Launch], device: torch.device, target: str) -> None:
-    """Run the launches on the current stream of ``device``, which is the current one."""
-    _driver().enter(device.index)
-    module = _module(source, target, device.index)
-    stream = ctypes.c_void_p(torch._C._cuda_getCurrentRawStream(device.index))
-    with stage("launch"):
-        for launch in launches:
-            module.launch(launch, stream)
+class Calls:
+    """The calls of one kernel on GPUs: the work on the host that is the same for each kind of call is done once."""
+
+    def __init__(self) -> None:
+        self._calls: dict[Any, Call] = {}
+
+    def run(self, made: Made, inputs: Any, addresses: list[int], target: str | None) -> None:
+        """Compile for ``target``, or for the device of the inputs, and run what ``made`` returns one after the other.
+
+        On a GPU they go to PyTorch's current stream. On a CPU the machine code of an AMD GPU is emulated. ``addresses``
+        are those of all tensors that the caller handed over. For aligned tensors, what ``made`` returns depends on
+        nothing else than the shapes and options of the inputs, and the gradients that are asked for.
+
+        Raises:
+            ValueError: ``target`` is not what the device is.
+            LaunchError: a launch failed.
+        """
+        device = inputs[0].device
+        if _is_cpu(device):
+            _run_on_cpu(*made(), target)
+            return
+        present = target_of(device)
+        if target not in (None, present):
+            raise ValueError(f"cpp: target is {target}, and the inputs are on {present}; for others there is compile()")
+        if torch.cuda.current_device() == device.index:
+            self._run(made, inputs, addresses, present)
+        else:
+            with torch.cuda.device(device):
+                self._run(made, inputs, addresses, present)
+
+    def _run(self, made: Made, inputs: Any, addresses: list[int], target: str) -> None:
+        """Run on the current stream of the inputs' device, which is the current one."""
+        index = inputs[0].device.index
+        _driver().enter(index)
+        call = self.recorded(inputs)
+        if call is None or not are_aligned(addresses):
+            source, launches = made()
+            module = _module(source, target, index)
+            with stage("launch"):
+                call = Call(module, launches, addresses, index)
+            if call.known and are_aligned(addresses):
+                if len(self._calls) >= _MOST:
+                    self._calls.clear()
+                self._calls[_key(inputs)] = call
+        call.run(addresses)
+
+    def recorded(self, inputs: Any) -> Call | None:
+        """Return the call with inputs of the same kind that was made before, if any."""
+        return self._calls.get(_key(inputs))
+
+
+def _key(inputs: Any) -> tuple[Any, ...]:
+    return inputs.spec, inputs[0].shape, inputs[0].device.index, tuple(getattr(inputs, "needs", ()))
+
+
+def addresses_of(values: Iterable[Any]) -> list[int]:
+    """Return the addresses of the tensors among some values."""
+    return [value.data_ptr() for value in values if isinstance(value, torch.Tensor)]
+
+
+def are_aligned(addresses: Sequence[int]) -> bool:
+    """Return whether the widest loads may begin at these addresses."""
+    return functools.reduce(operator.or_, addresses) % _ALIGNMENT == 0
+
+
+def _is_cpu(device: torch.device) -> bool:
+    return device.type == "cpu"
 
 
 @functools.cache
@@ -96,24 +129,24 @@ def named_target(device: torch.device) -> str | None:
     return None if device.type == "cpu" else target_of(device)
 
 
-def pointers_of(launch: Launch) -> Any:
-    """Return the addresses of the arguments, as ``cuLaunchKernel`` takes them; they live as long as the result."""
-    values = [
-        ctypes.c_void_p(None if value is None else value.data_ptr())
-        if value is None or isinstance(value, torch.Tensor)
-        else value
-        for value in launch.arguments
-    ]
-    pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
-    pointers.values = values  # type: ignore[attr-defined]
-    return pointers
-
-
-def _run_on_cpu(library: ctypes.CDLL, launch: Launch) -> None:
-    message = ctypes.create_string_buffer(_MESSAGE)
-    function = getattr(library, f"{launch.kernel}_launch")
-    if function(*map(ctypes.c_uint, (*launch.grid, THREADS)), pointers_of(launch), message, ctypes.c_size_t(_MESSAGE)):
-        raise LaunchError(message.value.decode(errors="replace"))
+def _run_on_cpu(source: Source, launches: Sequence[Launch], target: str | None) -> None:
+    if target is not None and gfx.emulates(target):
+        emulated = _emulated(source, target)
+        with stage("launch"), gfx.ready():
+            for launch in launches:
+                emulated.launch(launch.kernel, launch.grid, THREADS, launch.arguments)
+        return
+    if target is not None and target.startswith("sm_"):
+        raise ValueError(f"cpp: target is {target}, and the inputs are on a CPU; for others there is compile()")
+    library = _library(source, target or cpu_target())
+    with stage("launch"):
+        for launch in launches:
+            message = ctypes.create_string_buffer(_MESSAGE)
+            function = getattr(library, f"{launch.kernel}_launch")
+            sizes = map(ctypes.c_uint, (*launch.grid, THREADS))
+            memory = Arguments(launch.arguments).take([])
+            if function(*sizes, memory.pointers, message, ctypes.c_size_t(_MESSAGE)):
+                raise LaunchError(message.value.decode(errors="replace"))
 
 
 @functools.cache
@@ -181,16 +214,24 @@ class _Driver:
             self._check(allow(self._library, function, launch.shape), f"allow {launch.kernel} its blocks")
         return function
 
-    def launch(self, function: ctypes.c_void_p, launch: Launch, stream: ctypes.c_void_p) -> None:
-        """Launch a kernel on a stream."""
-        pointers = pointers_of(launch)
-        if launch.shape is None:
-            sizes = map(ctypes.c_uint, (*launch.grid, THREADS, 1, 1, 0))
-            status = self._launch(function, *sizes, stream, pointers, None)
-        else:
-            config = config_of(launch.grid, launch.shape, stream)
-            status = self._library.cuLaunchKernelEx(ctypes.byref(config), function, pointers, None)
-        self._check(status, f"launch {launch.kernel}")
+    def launcher(self, function: ctypes.c_void_p, launch: Launch) -> Callable[[int, Any], None]:
+        """Return what launches a kernel on a stream, with pointers to its arguments; it keeps no tensor of these."""
+        action, grid, shape = f"launch {launch.kernel}", launch.grid, launch.shape
+        if shape is None:
+            sizes = tuple(map(ctypes.c_uint, (*grid, THREADS, 1, 1, 0)))
+
+            def start(stream: int, pointers: Any) -> None:
+                if status := self._launch(function, *sizes, ctypes.c_void_p(stream), pointers, None):
+                    self._check(status, action)
+
+            return start
+
+        def start_with_shape(stream: int, pointers: Any) -> None:
+            config = config_of(grid, shape, stream)
+            if status := self._library.cuLaunchKernelEx(ctypes.byref(config), function, pointers, None):
+                self._check(status, action)
+
+        return start_with_shape
 
     def _check(self, status: int, action: str) -> None:
         if status:
@@ -214,12 +255,41 @@ class _Module:
         self._module = self._driver.load(data)
         self._functions: dict[str, ctypes.c_void_p] = {}
 
-    def launch(self, launch: Launch, stream: ctypes.c_void_p) -> None:
-        """Launch one of the kernels."""
+    def launcher(self, launch: Launch) -> Callable[[int, Any], None]:
+        """Return what launches one of the kernels."""
         function = self._functions.get(launch.kernel)
         if function is None:
             function = self._functions[launch.kernel] = self._driver.function(self._module, launch)
-        self._driver.launch(function, launch, stream)
+        return self._driver.launcher(function, launch)
+
+
+class Call:
+    """The launches of one call, which may have other addresses the next time, where all of these are ``known``."""
+
+    def __init__(self, module: _Module, launches: Sequence[Launch], addresses: Sequence[int], index: int) -> None:
+        self._launches = [(module.launcher(each), Arguments(each.arguments, addresses)) for each in launches]
+        self._index = index
+        self.known = all(arguments.known for _, arguments in self._launches)
+
+    def launch(self, addresses: list[int]) -> bool:
+        """Launch as :meth:`run` in any thread, and return whether the addresses are aligned, which they must be."""
+        if not are_aligned(addresses):
+            return False
+        _driver().enter(self._index)
+        self.run(addresses)
+        return True
+
+    def run(self, addresses: list[int]) -> None:
+        """Launch on PyTorch's current stream with other addresses, in the order of those that were recorded."""
+        try:
+            stream = torch._C._cuda_getCurrentRawStream(self._index)
+            for start, arguments in self._launches:
+                memory = arguments.take(addresses)
+                start(stream, memory.pointers)
+                arguments.give_back(memory)
+        except Exception as error:
+            error.stage = "launch"  # type: ignore[attr-defined]
+            raise
 
 
 _driver = functools.cache(_Driver)

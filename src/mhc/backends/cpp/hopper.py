@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -37,9 +38,14 @@ class Shape(NamedTuple):
 
 
 class TensorMap(ctypes.Structure):
-    """Hold what the copy engine has to know of a tensor, as the driver encodes it."""
+    """Hold what the copy engine has to know of a tensor, as the driver encodes it.
+
+    ``address`` is that of the tensor, and ``again`` returns the map of a tensor of the same kind at another one.
+    """
 
     _fields_ = (("words", ctypes.c_uint64 * 16),)
+    address: int
+    again: Callable[[int], TensorMap]
 
 
 class _Attribute(ctypes.Structure):
@@ -68,7 +74,7 @@ def refusal(spec: Any, target: str | None) -> str | None:
     return None
 
 
-def config_of(grid: tuple[int, int, int], shape: Shape, stream: ctypes.c_void_p) -> ctypes.Structure:
+def config_of(grid: tuple[int, int, int], shape: Shape, stream: int) -> ctypes.Structure:
     """Return the argument of ``cuLaunchKernelEx``."""
     attributes = _attributes(shape)
     return _Config(grid, (shape.threads, 1, 1), shape.shared_bytes, stream, attributes, len(attributes))
@@ -107,11 +113,12 @@ def streams_map(x: torch.Tensor, tokens: int, columns: int) -> TensorMap:
     Raises:
         RuntimeError: the driver refuses it, as where ``x`` does not begin at a multiple of 16 bytes.
     """
-    return _map(x.data_ptr(), x.shape[:-2].numel(), *x.shape[-2:], tokens, columns)
+    return _map((x.shape[:-2].numel(), *x.shape[-2:], tokens, columns), x.data_ptr())
 
 
 @functools.lru_cache(maxsize=1024)  # encoding takes the host a few microseconds
-def _map(address: int, tokens: int, streams: int, hidden: int, box_tokens: int, box_columns: int) -> TensorMap:
+def _map(kind: tuple[int, ...], address: int) -> TensorMap:
+    tokens, streams, hidden, box_tokens, box_columns = kind
     memory = ctypes.create_string_buffer(ctypes.sizeof(TensorMap) + _ALIGNMENT)
     place = ctypes.addressof(memory) + -ctypes.addressof(memory) % _ALIGNMENT
     sizes = (ctypes.c_uint64 * 3)(hidden, streams, tokens)
@@ -121,4 +128,6 @@ def _map(address: int, tokens: int, streams: int, hidden: int, box_tokens: int, 
     status = ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled(*where, sizes, strides, box, every, 0, 0, _PROMOTION, 0)
     if status:
         raise RuntimeError(f"cpp: the driver cannot make a tensor map of x: {status}")
-    return TensorMap.from_buffer_copy(ctypes.string_at(place, ctypes.sizeof(TensorMap)))
+    made = TensorMap.from_buffer_copy(ctypes.string_at(place, ctypes.sizeof(TensorMap)))
+    made.address, made.again = address, functools.partial(_map, kind)
+    return made

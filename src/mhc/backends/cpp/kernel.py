@@ -8,15 +8,15 @@ from typing import Any
 
 import torch
 
-from mhc.backends import Artifact, NotSupportedError, stage, too_many_streams
+from mhc.backends import Artifact, KeptCode, NotSupportedError, stage, too_many_streams
 from mhc.backends.cpp.compilers import artifact
-from mhc.backends.cpp.devices import I32, Launch, run
+from mhc.backends.cpp.devices import I32, Calls, Launch, addresses_of
 from mhc.backends.cpp.source import Source
 
 _ALIGNMENT = 16  # bytes of four fp32 elements, the widest load
 
 
-class Kernel:
+class Kernel(KeptCode):
     """One operator in one direction.
 
     ``launches`` returns the launches of a call, in their order, and ``kernels`` names all that there may be. Every
@@ -32,6 +32,7 @@ class Kernel:
         self._kernels = kernels
         self._launches = launches
         self._source = functools.cache(self._made_source)
+        self._calls = Calls()
 
     def supports(self, spec: Any, target: str | None, tokens: int | None = None) -> str | None:
         """Return why the kernel does not take the specialisation, or None: the number of streams is the only limit."""
@@ -44,8 +45,12 @@ class Kernel:
             NotSupportedError: there are too many streams.
             ValueError: ``target`` is another architecture than the inputs' device.
         """
-        source = self._source(inputs.spec, target)
-        run(source, self._launches(inputs, out), inputs[0].device, target)
+        source = functools.partial(self._source, inputs.spec, target)
+        self._calls.run(lambda: (source(), self._launches(inputs, out)), inputs, addresses_of((*inputs, *out)), target)
+
+    def recorded(self, inputs: Any) -> Any:
+        """Return the launches of a call with aligned tensors that was made before, None if there are none."""
+        return self._calls.recorded(inputs)
 
     def compile(self, spec: Any, target: str) -> Artifact:
         """Compile for ``sm_90``, ``gfx942``, ``x86-64-v3`` or another of their kinds.

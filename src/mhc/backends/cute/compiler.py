@@ -5,9 +5,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-import struct
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -21,13 +20,10 @@ from cutlass.cute.runtime import make_ptr
 from mhc.backends import Artifact, combined, stage
 from mhc.backends.cute.sizes import THREADS, Sizes
 from mhc.toolchain.cache import Entry, cached
+from mhc.toolchain.cubins import entry_of, resources
 
 ELEMENTS = {torch.float32: cutlass.Float32, torch.bfloat16: cutlass.BFloat16, torch.float16: cutlass.Float16}
 _SPECIFIC = {"sm_90", "sm_100", "sm_103", "sm_110", "sm_120", "sm_121"}  # the compiler knows these with an "a" only
-
-# Attributes in the section .nv.info of a cubin: four bytes of head, then the number of a symbol and a value.
-_REGISTERS, _FRAME = 0x2F, 0x11
-_VALUE = 4  # the format of an attribute whose size follows its number
 
 
 @dataclass(frozen=True)
@@ -93,56 +89,6 @@ def compiled(program: Program, target: str) -> tuple[str, bytes]:
 def _host(kernel: cutlass.Constexpr, sizes: cutlass.Constexpr, arguments: tuple):
     """Launch the kernel. The compiler asks for it; the machine code is launched by the driver, on a grid of its own."""
     kernel(*arguments, sizes).launch(grid=[1, 1, 1], block=[THREADS, 1, 1])
-
-
-def resources(code: bytes) -> dict[str, int]:
-    """Return the registers of a thread, its stack and the block's static shared memory, out of a cubin."""
-    numbers = {"registers": 0, "stack_bytes": 0, "shared_bytes": 0}
-    for name, data, size in _sections(code):
-        if name == ".nv.info":
-            for attribute, value in _attributes(data):
-                key = {_REGISTERS: "registers", _FRAME: "stack_bytes"}.get(attribute)
-                if key is not None:
-                    numbers[key] = max(numbers[key], value)
-        elif name.startswith(".nv.shared.") and not name.startswith(".nv.shared.reserved"):
-            numbers["shared_bytes"] = max(numbers["shared_bytes"], size)
-    if not numbers["registers"]:
-        raise RuntimeError("the cubin does not tell its registers")
-    return numbers
-
-
-def entry_of(code: bytes) -> str:
-    """Return the name of the only kernel in a cubin."""
-    [name] = [name.removeprefix(".text.") for name, _, _ in _sections(code) if name.startswith(".text.")]
-    return name
-
-
-def _sections(code: bytes) -> Iterator[tuple[str, bytes, int]]:
-    """Yield the name, the content and the size of each section of an ELF file of 64 bits."""
-    (table,) = struct.unpack_from("<Q", code, 40)
-    size, count, names = struct.unpack_from("<HHH", code, 58)
-    heads = [struct.unpack_from("<IIQQQQ", code, table + i * size) for i in range(count)]
-    strings = heads[names][4]
-    for name, kind, _, _, offset, length in heads:
-        begin = strings + name
-        without_content = kind == 8  # SHT_NOBITS
-        yield (
-            code[begin : code.index(b"\0", begin)].decode(),
-            b"" if without_content else code[offset : offset + length],
-            length,
-        )
-
-
-def _attributes(data: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the number and the value of each attribute that has a value for a symbol."""
-    at = 0
-    while at + 4 <= len(data):
-        form, attribute, size = struct.unpack_from("<BBH", data, at)
-        at += 4
-        if form == _VALUE:
-            if size == 8:
-                yield attribute, struct.unpack_from("<II", data, at)[1]
-            at += size
 
 
 @functools.cache

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mhc.backends import Artifact, NotSupportedError, stage, too_many_streams
+from mhc.backends import Artifact, KeptCode, NotSupportedError, stage, too_many_streams
 from mhc.backends.cute.compiler import Program, artifact
 from mhc.backends.cute.driver import Launch, run
 
 
-class Kernel:
+class Kernel(KeptCode):
     """One operator in one direction.
 
     ``launches`` returns the launches of a call, in their order, and ``programs`` all kernels of a specialisation. Every

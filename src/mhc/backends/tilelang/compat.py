@@ -93,3 +93,15 @@ def _grid(function: Any, sizes: Mapping[str, int]) -> tuple[int, int]:
 def load(prim_func: Any, target: dict[str, str]) -> Any:
     """Build ``prim_func`` for a GPU that is here: a callable that takes torch tensors, on torch's current stream."""
     return tilelang.compile(prim_func, target=tvm.target.Target(target), execution_backend="tvm_ffi")
+
+
+def cubin_of(kernel: Any) -> bytes | None:
+    """Return the machine code of a kernel that :func:`load` returned; None where it is of another kind."""
+    adapter = kernel.adapter
+    built = getattr(adapter, "rt_mod", None) or adapter.executable  # the second if it came from TileLang's cache
+    for module in built.imports:
+        try:
+            module.inspect_source("cubin")
+        except UnicodeDecodeError as error:  # it takes the code for text, and nothing else hands the code over
+            return bytes(error.object)
+    return None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mhc.backends import Artifact, NotSupportedError, too_many_streams, with_fp32_products
-from mhc.backends.tilelang.program import Operands, Program, artifact, run_per_token, target_of
+from mhc.backends.tilelang.program import Operands, Program, artifact, code_of, run_per_token, target_of
 
 
 class Kernel:
@@ -80,3 +80,7 @@ class TokenKernel(Kernel):
             NotSupportedError: there are too many streams.
         """
         return artifact((self._program,), self.admitted(spec, target), target)
+
+    def code(self, spec: Any, target: str) -> Artifact | None:
+        """Return the code that :meth:`run` has compiled for a GPU; on a CPU it has none of its own."""
+        return code_of((self._program,), self.admitted(spec, target), target)

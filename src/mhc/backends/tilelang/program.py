@@ -15,10 +15,10 @@ from typing import Any
 
 import torch
 
-from mhc.backends import Artifact, stage
+from mhc.backends import Artifact, combined, stage
 from mhc.backends.tilelang import compilers
-from mhc.backends.tilelang.compat import Lowered, load, lower
-from mhc.toolchain import gfx, webgpu
+from mhc.backends.tilelang.compat import Lowered, cubin_of, load, lower
+from mhc.toolchain import cubins, gfx, webgpu
 from mhc.toolchain.cpus import Cpu, foreign
 from mhc.toolchain.emulator import Emulated
 
@@ -28,6 +28,9 @@ WORK_OF_THREAD = 1 << 20
 ALIGNMENT = 16
 
 Operands = dict[str, torch.Tensor]
+
+# What returns the code of a program that ran on a GPU, or None where the code is not known.
+_codes: dict[tuple[Program, Any, str], Callable[[], Artifact | None]] = {}
 
 
 @dataclass(frozen=True)
@@ -114,6 +117,13 @@ def artifact(programs: tuple[Program, ...], spec: Any, target: str) -> Artifact:
             symbols = [text.symbol for text in texts]
             return Artifact("program", target, compilers.emulated_program(source, symbols, cpu))
         return Artifact("shared-object", target, compilers.shared_object(source, target))
+
+
+def code_of(programs: Iterable[Program], spec: Any, target: str) -> Artifact | None:
+    """Return the code that programs had on a GPU or on an emulated one in this process; None without any."""
+    parts = [_codes[key]() for program in programs if (key := (program, spec, target)) in _codes]
+    known = [part for part in parts if part is not None]
+    return combined(known) if known else None
 
 
 def most(parts: Iterable[dict[str, int]]) -> dict[str, int]:
@@ -239,13 +249,24 @@ def _gpu_kernel(program: Program, spec: Any, target: str) -> Callable[[Operands]
     lowered(program, spec, target)  # so that an error of this stage is marked as one
     with stage("compile"):
         kernel = load(program.prim_func(spec, target), _tilelang_target(target))
+    _codes[program, spec, target] = lambda: _loaded_code(kernel, lowered(program, spec, target), target)
     return lambda operands: kernel(*operands.values())
+
+
+def _loaded_code(kernel: Any, text: Lowered, target: str) -> Artifact | None:
+    code = cubin_of(kernel)
+    if code is None:
+        return None
+    resources = cubins.resources(code)
+    shared = resources["shared_bytes"] + text.resources.get("shared_bytes", 0)
+    return Artifact("cubin", target, code, {**text.resources, **resources, "shared_bytes": shared})
 
 
 @cache
 def _emulated_kernel(program: Program, spec: Any, target: str) -> Callable[[Operands], None]:
     """Return what launches the machine code for an AMD GPU in the emulator."""
     text, module = lowered(program, spec, target), gfx.module(artifact((program,), spec, target))
+    _codes[program, spec, target] = lambda: artifact((program,), spec, target)
 
     def launch(operands: Operands) -> None:
         sizes = {name: operands[tensor].shape[dimension] for name, (tensor, dimension) in program.sizes.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -10,7 +11,7 @@ import torch
 import triton
 from triton.backends.compiler import GPUTarget
 
-from mhc.backends import Artifact, NotSupportedError, stage, too_many_streams, with_fp32_products
+from mhc.backends import Artifact, KeptCode, NotSupportedError, stage, too_many_streams, with_fp32_products
 from mhc.backends.triton.ahead import described, gpu_target, target_name
 from mhc.backends.triton.launch import Launch, Source, active_target, compile_sources, current
 from mhc.backends.triton.prepared import Prepared
@@ -20,13 +21,17 @@ Limit = Callable[[Any, GPUTarget | None], str | None]
 
 
 class _Plan(NamedTuple):
-    """The decisions that are made once for a specialisation on a device: the tiles, and the launches as compiled."""
+    """The decisions that are made once for a specialisation on a device.
+
+    They are the tiles, the launches as compiled, and what gets the tensors out of all that a caller hands over.
+    """
 
     tiles: Any
     prepared: Prepared
+    tensors_of: Callable[[Any], Any]
 
 
-class Kernel:
+class Kernel(KeptCode):
     """One operator in one direction: one launch or several.
 
     ``configure`` decides the tiles for a spec on a target, or in the interpreter where the target is None.
@@ -96,21 +101,30 @@ class Kernel:
             self._run(inputs, out, device, target)
 
     def _run(self, inputs: Any, out: Any, device: torch.device, target: str | None) -> None:
-        spec = inputs.spec
-        # PyTorch's dispatcher hands a list over.
-        key = (spec, device.index, tuple(getattr(inputs, "needs", ())), target, type(inputs))
+        key = _key(inputs, device, target)
+        # What is overwritten is an output too.
+        values = (*inputs, *out, inputs.added) if key[-1] is False else (*inputs, *out)
         plan = self._plans.get(key)
         if plan is None:
-            plan = self._plans[key] = self._plan(spec, device, target)
-        launches = self.launches(inputs, out, plan.tiles)
-        plan.prepared.launch(launches, (*inputs, *out), device)
+            plan = self._plans[key] = self._plan(inputs.spec, device, target, values)
+        launches = functools.partial(self.launches, inputs, out, plan.tiles)
+        plan.prepared.launch(launches, plan.tensors_of(values), device, inputs[0].shape)
 
-    def _plan(self, spec: Any, device: torch.device, target: str | None) -> _Plan:
+    def recorded(self, inputs: Any) -> Any:
+        """Return the launches of a call that was made before, which take other addresses, None if there are none.
+
+        They are those of the tensors in the inputs and outputs, and of a gradient that is added and not overwritten.
+        """
+        plan = self._plans.get(_key(inputs, inputs[0].device, None))
+        return None if plan is None else plan.prepared.recorded(inputs[0].shape)
+
+    def _plan(self, spec: Any, device: torch.device, target: str | None, values: tuple[Any, ...]) -> _Plan:
         active = active_target(self._function, device, target)
         self._refuse(spec, active)
         with stage("lower"):
             # On AMD a binary also depends on how many bytes lie behind each pointer.
-            return _Plan(self.configure(spec, active), Prepared(bare=active is not None and active.backend == "cuda"))
+            prepared = Prepared(bare=active is not None and active.backend == "cuda")
+            return _Plan(self.configure(spec, active), prepared, _tensors_of(values))
 
     def compile(self, spec: Any, target: str) -> Artifact:
         """Compile for ``target`` (``sm_90``, ``gfx942``) as :meth:`run` would there, with no device.
@@ -136,6 +150,17 @@ class Kernel:
         reason = self._reason(spec, target)
         if reason is not None:
             raise NotSupportedError(f"triton: {reason}")
+
+
+def _key(inputs: Any, device: torch.device, target: str | None) -> tuple[Any, ...]:
+    """Return what the device functions depend on, and which tensors there are."""
+    needs = tuple(getattr(inputs, "needs", ()))  # PyTorch's dispatcher hands a list over
+    return inputs.spec, device.index, needs, target, getattr(inputs, "overwritten", None)
+
+
+def _tensors_of(values: tuple[Any, ...]) -> Callable[[Any], Any]:
+    """Return what gets the tensors out of values like these, two of them at least."""
+    return operator.itemgetter(*(place for place, value in enumerate(values) if isinstance(value, torch.Tensor)))
 
 
 def device_target(device: torch.device) -> str | None:

@@ -1,13 +1,15 @@
-"""Launches without the work that Triton does on the host for each one: of a device function that is compiled.
+"""Launches without the work that Triton and Python do on the host for each one: of a call that was made before.
 
-Triton looks at every argument of a launch to find the binary for it. Here the binary is known after the first launch:
-the later ones have the same specialisation, tensors of the same dtypes that are aligned as PyTorch's allocator aligns
-them, and integers that no device function is specialised for.
+Triton looks at every argument of a launch to find the binary for it, and the code before it decides grids and scratch
+memory. Both are the same for every call with tensors of the same shapes and dtypes that are aligned as PyTorch's
+allocator aligns them. Such a call is recorded once, and is then a list of binaries with the places of their arguments.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import operator
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -19,8 +21,9 @@ from mhc.backends import stage
 from mhc.backends.triton.launch import Launch
 
 _ALIGNMENT = 16  # bytes; a pointer that is no multiple of them makes another binary
-_NO_TENSORS = frozenset({type(None), int, float, str, bool, tuple, list})
+_APART = 512  # bytes; scratch memory begins at a multiple of them, as PyTorch's allocator has it
 _ONES = ((1, 1, 1), (1, 1), (1,), ())  # what a grid of fewer than three dimensions lacks
+_MOST = 256  # calls that are kept for one specialisation: one for each number of tokens
 
 
 class Prepared:
@@ -30,42 +33,61 @@ class Prepared:
         """Take ``bare`` for whether the binaries depend on nothing else than the specialisation and the alignment."""
         self._bare = bare
         self._compiled = False
-        self._ready: list[_Binary] | None = None
+        self._ready: list[Any] | None = None
+        self._calls: dict[Any, _Call] = {}
 
-    def launch(self, launches: Sequence[Launch], tensors: Sequence[Any], device: torch.device) -> None:
+    def launch(
+        self, launches: Callable[[], Sequence[Launch]], tensors: Sequence[torch.Tensor], device: torch.device, key: Any
+    ) -> None:
         """Launch one after the other on the current stream of ``device``, which is the current one.
 
-        ``tensors`` are those that the caller handed over; scratch is always aligned.
+        ``tensors`` are those that the caller handed over, and others are scratch. Calls with the same ``key`` differ in
+        nothing but the addresses of these tensors.
         """
-        aligned = self._bare and _are_aligned(tensors)
+        addresses = [each.data_ptr() for each in tensors]
+        aligned = self._bare and _are_aligned(addresses)
         if aligned and self._ready is not None:
-            try:
-                stream = driver.active.get_current_stream(device.index)
-                hooks = _hook(knobs.runtime.launch_enter_hook), _hook(knobs.runtime.launch_exit_hook)
-                for binary, (_, _, grid, arguments) in zip(self._ready, launches, strict=True):
-                    binary.launch(grid, stream, hooks, arguments)
-            except Exception as error:
-                error.stage = "launch"  # type: ignore[attr-defined]
-                raise
-            return
-        if aligned or not self._compiled:
+            call = self.recorded(key) or self._recorded(launches(), tensors, device, key)
+            if call is not None and call.launch(addresses):
+                return
+        made = launches()
+        if self._ready is None and (aligned or not self._compiled):
             # A launch would compile too; done apart once, so that a failure says which of the two it was.
             with stage("compile"):
-                binaries = [_compile(one) for one in launches]
+                binaries = [_compile(one) for one in made]
             self._compiled = True
+            self._ready = binaries if aligned else None
         with stage("launch"):
-            for kernel, config, grid, arguments in launches:
+            for kernel, config, grid, arguments in made:
                 kernel[grid](*arguments, **config.constants, **config.options)
-            if aligned:
-                self._ready = [_Binary(compiled, one) for compiled, one in zip(binaries, launches, strict=True)]
+
+    def recorded(self, key: Any) -> _Call | None:
+        """Return the call that was recorded for ``key``, if any."""
+        return self._calls.get(key)
+
+    def _recorded(
+        self, launches: Sequence[Launch], tensors: Sequence[torch.Tensor], device: torch.device, key: Any
+    ) -> _Call | None:
+        """Keep the call for the next time, and return it; or None where its arguments cannot be told apart."""
+        assert self._ready is not None
+        known, memory = {id(each) for each in tensors}, {_memory(each) for each in tensors}
+        scratch = [each for one in launches for each in one.arguments if _is_scratch(each, known)]
+        if len(known) < len(tensors) or any(_memory(each) in memory for each in scratch):
+            return None
+        if len(self._calls) >= _MOST:
+            self._calls.clear()
+        call = self._calls[key] = _Call(self._ready, launches, tensors, scratch, device)
+        return call
 
 
-def _are_aligned(values: Sequence[Any]) -> bool:
-    # Types are compared first, as this runs at every launch: isinstance takes twice as long for what is no tensor.
-    for value in values:
-        if type(value) not in _NO_TENSORS and isinstance(value, torch.Tensor) and value.data_ptr() % _ALIGNMENT:
-            return False
-    return True
+def _are_aligned(addresses: Sequence[int]) -> bool:
+    return functools.reduce(operator.or_, addresses) % _ALIGNMENT == 0
+
+
+def _are_watched() -> bool:
+    """Return whether a profiler has a hook in Triton's launches; a chain of none is none."""
+    enter, leave = knobs.runtime.launch_enter_hook, knobs.runtime.launch_exit_hook
+    return bool(getattr(enter, "calls", enter) or getattr(leave, "calls", leave))
 
 
 def _compile(one: Launch) -> Any:
@@ -76,25 +98,75 @@ def _compile(one: Launch) -> Any:
     return compiled.result() if hasattr(compiled, "result") else compiled
 
 
-class _Binary:
-    """One loaded binary, and the constants that its launcher wants after the arguments."""
+def _is_scratch(argument: Any, known: set[int]) -> bool:
+    return isinstance(argument, torch.Tensor) and id(argument) not in known and argument.numel() > 0
 
-    def __init__(self, compiled: Any, one: Launch) -> None:
+
+def _memory(tensor: torch.Tensor) -> int:
+    """Return where the memory begins that a tensor is in."""
+    return tensor.untyped_storage().data_ptr()
+
+
+class _Call:
+    """The launches of one call, whose arguments are places in one list.
+
+    The list has the addresses of the tensors that the caller hands over, those in scratch memory, and everything else
+    that a launcher takes behind the grid and the stream.
+    """
+
+    def __init__(
+        self,
+        binaries: Iterable[Any],
+        launches: Sequence[Launch],
+        tensors: Sequence[torch.Tensor],
+        scratch: Sequence[torch.Tensor],
+        device: torch.device,
+    ) -> None:
+        self._device = device
+        self._places = {id(tensor): place for place, tensor in enumerate(tensors)}
+        self._size, self._offsets = 0, []
+        begins: dict[int, int] = {}  # of each allocation in the one that takes the place of all
+        for each in scratch:
+            if id(each) not in self._places:
+                if _memory(each) not in begins:
+                    begins[_memory(each)] = self._size
+                    self._size += -(-each.untyped_storage().nbytes() // _APART) * _APART
+                self._places[id(each)] = len(self._places)
+                self._offsets.append(begins[_memory(each)] + each.data_ptr() - _memory(each))
+        self._others: list[Any] = []
+        self._launches = [self._made(*each) for each in zip(binaries, launches, strict=True)]
+
+    def _place(self, value: Any) -> int:
+        if id(value) in self._places:
+            return self._places[id(value)]
+        self._others.append(0 if isinstance(value, torch.Tensor) else value)  # a tensor of no elements
+        return len(self._places) + len(self._others) - 1
+
+    def _made(self, compiled: Any, one: Launch) -> tuple[Any, tuple[int, ...], Callable[[Any], tuple[Any, ...]]]:
+        """Return the launcher, the grid, and what gets the launcher's arguments behind the stream out of the list."""
         names = one.kernel.arg_names[len(one.arguments) :]
-        self._compiled = compiled
-        self._constants = tuple(one.config.constants[name] for name in names)
-        self._run = compiled.run  # loads the binary
-        self._function, self._metadata = compiled.function, compiled.packed_metadata
+        run = compiled.run  # loads the binary
+        fixed = (compiled.function, compiled.packed_metadata, None, None, None)
+        values = (*fixed, *one.arguments, *(one.config.constants[name] for name in names))
+        return run, (*one.grid, *_ONES[len(one.grid)]), operator.itemgetter(*map(self._place, values))
 
-    def launch(self, grid: tuple[int, ...], stream: int, hooks: tuple[Any, Any], arguments: tuple[Any, ...]) -> None:
-        enter, leave = hooks
-        metadata = None
-        if enter is not None:
-            metadata = self._compiled.launch_metadata(grid, stream, *arguments, *self._constants)
-        fixed = (stream, self._function, self._metadata, metadata, enter, leave)
-        self._run(*grid, *_ONES[len(grid)], *fixed, *arguments, *self._constants)
+    def launch(self, addresses: list[int]) -> bool:
+        """Launch with the addresses of other tensors, in the order of those that were recorded.
 
-
-def _hook(hook: Any) -> Any:
-    """Return a hook of a profiler, and None for none of them and for a chain of none."""
-    return hook if getattr(hook, "calls", hook) else None
+        Return whether that was done: not where an address needs other binaries, or a profiler watches.
+        """
+        if not _are_aligned(addresses) or _are_watched():
+            return False
+        try:
+            values = addresses + self._others
+            if self._size:
+                room = torch.empty(self._size, dtype=torch.uint8, device=self._device)
+                begin = room.data_ptr()
+                values = [*addresses, *(begin + offset for offset in self._offsets), *self._others]
+            stream = driver.active.get_current_stream(self._device.index)
+            for run, grid, behind in self._launches:
+                run(*grid, stream, *behind(values))
+        except Exception as error:
+            error.stage = "launch"  # type: ignore[attr-defined]
+            raise
+        return True

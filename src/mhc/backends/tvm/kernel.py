@@ -11,6 +11,7 @@ from mhc.backends import Artifact, NotSupportedError, stage, too_many_streams, w
 from mhc.backends.tvm import gpu
 from mhc.backends.tvm.cpu import CpuForm
 from mhc.backends.tvm.gpu import GpuForm
+from mhc.toolchain import gfx
 
 # What a call hands over by name, in the order of the CPU script's parameters: tensors, None for one that is not given,
 # and for each gradient whether it is asked for (``needs_x``: 1 or 0).
@@ -55,6 +56,10 @@ class Kernel:
         """
         spec = self._admitted(spec, target)
         return self._gpu.artifact(spec, target) if gpu.takes(target) else self._cpu.artifact(spec, target)
+
+    def code(self, spec: Any, target: str) -> Artifact | None:
+        """Return the code that was emulated, which is in the cache; other devices get no artifact to run."""
+        return self.compile(spec, target) if gfx.emulates(target) else None
 
     def supports(self, spec: Any, target: str | None, tokens: int | None = None) -> str | None:
         """Return why neither form takes the specialisation, or None: the number of streams is the only limit."""

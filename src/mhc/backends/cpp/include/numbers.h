@@ -111,26 +111,33 @@ __device__ __forceinline__ float exponential(float x) {
 
 __device__ __forceinline__ float larger(float a, float b) { return a < b ? b : a; }
 
+// 1 / x, rounded once but for some whose rounding is all but a tie, for x from 1e-37 to 1e37.
+__device__ __forceinline__ float reciprocal(float x) {
+#if defined(__CUDACC__) && !defined(__HIP__)
+  float rough;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(rough) : "f"(x));
+  return fmaf(fmaf(-x, rough, 1.0f), rough, rough);
+#else
+  return 1.0f / x;
+#endif
+}
+
 // What several numbers are divided by. A quotient is rounded once, but for some whose rounding is all but a tie.
 //
 // NVIDIA's division has a branch for rare cases, so divisions wait for each other. Here the reciprocal is made once, and
 // each quotient is corrected by what is left of its number. The factor keeps reciprocals of small divisors finite.
 struct Divisor {
 #if defined(__CUDACC__) && !defined(__HIP__)
-  float scale, divisor, reciprocal;
+  float scale, divisor, inverse;
 
   Divisor() = default;
   __device__ __forceinline__ explicit Divisor(float value)
-      : scale(value < 0x1p-100f ? 0x1p64f : 1.0f), divisor(value * scale) {
-    float rough;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(rough) : "f"(divisor));
-    reciprocal = fmaf(fmaf(-divisor, rough, 1.0f), rough, rough);
-  }
+      : scale(value < 0x1p-100f ? 0x1p64f : 1.0f), divisor(value * scale), inverse(reciprocal(divisor)) {}
 
   __device__ __forceinline__ float divide(float number) const {
     number *= scale;
-    const float quotient = number * reciprocal;
-    return fmaf(fmaf(-divisor, quotient, number), reciprocal, quotient);
+    const float quotient = number * inverse;
+    return fmaf(fmaf(-divisor, quotient, number), inverse, quotient);
   }
 #else
   float divisor;

@@ -9,16 +9,15 @@ from typing import Any
 
 import torch
 
-from mhc.backends import Artifact
+from mhc.backends import Artifact, KeptCode
 from mhc.backends.cpp.compilers import THREADS, artifact
-from mhc.backends.cpp.devices import U32, Launch, run
+from mhc.backends.cpp.devices import U32, Calls, Launch, addresses_of, are_aligned
 from mhc.backends.cpp.hopper import Shape, refusal
 from mhc.backends.cpp.kernel import Kernel, cdiv, refuse
 from mhc.backends.cpp.source import Source
 from mhc.ops.mhc_post import MhcPostBackwardInputs, MhcPostGrads, MhcPostInputs, MhcPostOutputs, MhcPostSpec
 
 _PIECE = 8  # columns of a thread, as in columns.cu
-_ALIGNMENT = 16  # bytes of a load
 _WARP, _MOST_THREADS = 32, 256  # of a block of the backward
 _SHARED_PERCENT = 0  # all that can be is L1 cache; or it would keep the little that a Sinkhorn before it leaves
 
@@ -35,7 +34,7 @@ class _Backward(ctypes.Structure):
     )
 
 
-class Columns:
+class Columns(KeptCode):
     """``mhc_post`` in one direction, in one launch. Tensors that are not aligned get the launches of ``plain``.
 
     ``kernels`` names all that there may be, ``launch`` returns the launch of a call, and ``threads`` tells how many
@@ -56,6 +55,7 @@ class Columns:
         self._launch = launch
         self._threads = threads
         self._source = functools.cache(self._made_source)
+        self._calls = Calls()
 
     def supports(self, spec: Any, target: str | None, tokens: int | None = None) -> str | None:
         """Return why the variant does not run the specialisation on ``target``, or None where it does."""
@@ -70,11 +70,16 @@ class Columns:
             NotSupportedError: the specialisation is not of this variant.
             ValueError: ``target`` is another architecture than the inputs' device.
         """
-        tensors = (value for value in (*inputs, *out) if isinstance(value, torch.Tensor))
-        if any(tensor.data_ptr() % _ALIGNMENT for tensor in tensors):
-            self._plain.run(inputs, out, target)
+        addresses = addresses_of((*inputs, *out))
+        if are_aligned(addresses):
+            source = functools.partial(self._source, inputs.spec, "sm_90")
+            self._calls.run(lambda: (source(), [self._launch(inputs, out)]), inputs, addresses, target)
         else:
-            run(self._source(inputs.spec, "sm_90"), [self._launch(inputs, out)], inputs.x.device, target)
+            self._plain.run(inputs, out, target)
+
+    def recorded(self, inputs: Any) -> Any:
+        """Return the launches of a call with aligned tensors that was made before, None if there are none."""
+        return self._calls.recorded(inputs)
 
     def compile(self, spec: Any, target: str) -> Artifact:
         """Compile for ``sm_90``.

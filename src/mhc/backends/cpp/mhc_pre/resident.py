@@ -6,9 +6,9 @@ import ctypes
 import functools
 from typing import Any, NamedTuple
 
-from mhc.backends import Artifact, stage
+from mhc.backends import Artifact, KeptCode, stage
 from mhc.backends.cpp.compilers import artifact
-from mhc.backends.cpp.devices import Launch, run
+from mhc.backends.cpp.devices import Calls, Launch, addresses_of, are_aligned
 from mhc.backends.cpp.hopper import STREAMS, Shape, clusters_of, refusal, streams_map
 from mhc.backends.cpp.kernel import Kernel, cdiv, refuse
 from mhc.backends.cpp.source import Source
@@ -24,7 +24,6 @@ _REGISTERS = {5: 96, 4: 144}  # those for weights that the projecting threads ha
 _WHOLE_REGISTERS = 132  # those for whole weights; the others are needed to take them apart
 _SHARED_BYTES = 232448  # of a block, at most
 _STAGES = range(3, 10)  # steps that a block has in shared memory
-_ALIGNMENT = 16  # bytes of the widest loads and stores, and of a tensor map's tensor
 
 _NAME = "mhc_pre_resident"
 
@@ -88,7 +87,7 @@ class _Problem(ctypes.Structure):
     )
 
 
-class Resident:
+class Resident(KeptCode):
     """``mhc_pre`` or ``mhc_head`` forward, in one launch. Tensors that are not aligned get the launch of ``plain``."""
 
     any_leading_dims = True
@@ -96,6 +95,7 @@ class Resident:
     def __init__(self, plain: Kernel) -> None:
         self._plain = plain
         self._cut_of = functools.cache(self._made_cut)
+        self._calls = Calls()
 
     def supports(self, spec: Any, target: str | None, tokens: int | None = None) -> str | None:
         """Return why the variant does not run the specialisation on ``target``, or None where it does."""
@@ -112,13 +112,15 @@ class Resident:
             NotSupportedError: the specialisation is not of this variant.
             ValueError: ``target`` is another architecture than the inputs' device.
         """
-        tensors = (tensor for tensor in (*inputs[:5], *out) if tensor is not None)
-        if any(tensor.data_ptr() % _ALIGNMENT for tensor in tensors if tensor.dim() > 1):
+        addresses = addresses_of((*inputs, *out))
+        if are_aligned(addresses):
+            self._calls.run(lambda: self._made(inputs, out), inputs, addresses, target)
+        else:
             self._plain.run(inputs, out, target)
-            return
-        with stage("lower"):
-            cut = self._cut_of(inputs.spec, "sm_90")
-        run(_source(inputs.spec, cut), [_launch(inputs, out, cut)], inputs.x.device, target)
+
+    def recorded(self, inputs: Any) -> Any:
+        """Return the launches of a call with aligned tensors that was made before, None if there are none."""
+        return self._calls.recorded(inputs)
 
     def compile(self, spec: Any, target: str) -> Artifact:
         """Compile for ``sm_90``.
@@ -129,6 +131,11 @@ class Resident:
         with stage("lower"):
             cut = self._cut_of(spec, target)
         return artifact(_source(spec, cut), target, (_NAME,), _GROUP * cut.groups)
+
+    def _made(self, inputs: Any, out: Any) -> tuple[Source, list[Launch]]:
+        with stage("lower"):
+            cut = self._cut_of(inputs.spec, "sm_90")
+        return _source(inputs.spec, cut), [_launch(inputs, out, cut)]
 
     def _made_cut(self, spec: _Spec, target: str) -> _Cut:
         refuse(self.supports(spec, target))

@@ -1,154 +1,186 @@
-// sinkhorn and its gradient. A lane has one row of a matrix in registers: sums of rows are its own, sums of columns go
-// through shuffles. A matrix has LANES lanes of a warp; those beyond its rows repeat the last row, and add zero.
+// sinkhorn and its gradient. A lane has one row of a matrix and one column in registers, so that all sums are its own. A
+// matrix has LANES lanes of a warp; lane i has in slot j what concerns lane i ^ j, and gets it by one shuffle. Lanes and
+// slots beyond the rows are zero.
+//
+// Every iteration but the first scales rows and columns: the matrix is rows[i] * first[i][j] * columns[j], and a division
+// by sums is one reciprocal for each line. The gradient of `first` needs no division at all.
 //
 // The compiler is given STREAMS.
 #include "sums.h"
 
 constexpr int LANES = STREAMS <= 1 ? 1 : STREAMS <= 2 ? 2 : STREAMS <= 4 ? 4 : STREAMS <= 8 ? 8 : 16;
 constexpr int MATRICES = THREADS / LANES;  // of a block
-constexpr int KEPT = 20;                   // iterations whose quotients and divisors the backward keeps at a time
+constexpr int KEPT = 20;  // iterations whose scales the backward keeps at a time; of more the scales could overflow
 
-struct Row {
-  float of[STREAMS];
+struct Line {
+  float of[LANES];
 };
 
-// Where a lane's row lies. A matrix beyond the last token repeats that one, and is not stored.
+struct Matrix {
+  Line row, column;
+};
+
+// Where a lane's row and column lie. A matrix beyond the last token repeats that one, and is not stored.
 struct Place {
   long long first;
-  bool is_row, is_stored;
+  int lane;
+  bool is_stored;
 
   __device__ __forceinline__ explicit Place(long long tokens) {
-    const int lane = thread_index() % LANES;
+    lane = thread_index() % LANES;
     const long long token = block_index() * MATRICES + thread_index() / LANES;
-    is_row = lane < STREAMS;
-    is_stored = is_row && token < tokens;
-    first = ((token < tokens ? token : tokens - 1) * STREAMS + (is_row ? lane : STREAMS - 1)) * STREAMS;
+    is_stored = token < tokens;
+    first = (is_stored ? token : tokens - 1) * STREAMS * STREAMS;
   }
+
+  __device__ __forceinline__ bool is_real(int slot) const {
+    return STREAMS == LANES || (lane < STREAMS && (lane ^ slot) < STREAMS);
+  }
+
+  // The element of a lane's row in a slot; beyond the last line it is that of the last line.
+  __device__ __forceinline__ long long in_row(int slot) const { return first + line(lane) * STREAMS + line(lane ^ slot); }
+  __device__ __forceinline__ long long in_column(int slot) const { return first + line(lane ^ slot) * STREAMS + line(lane); }
+
+ private:
+  __device__ __forceinline__ static int line(int lane) { return STREAMS == LANES || lane < STREAMS ? lane : STREAMS - 1; }
 };
 
-__device__ __forceinline__ Row load_row(const float* matrix, const Place& place) {
-  Row row;
-  for (int j = 0; j < STREAMS; ++j) row.of[j] = matrix[place.first + j];
+// What each lane of a matrix has.
+__device__ __forceinline__ Line gather(float value) {
+  Line line;
+  for (int j = 0; j < LANES; ++j) line.of[j] = j == 0 ? value : MHC_SHUFFLE_XOR(value, j);
+  return line;
+}
+
+// The columns of rows, or the rows of columns.
+__device__ __forceinline__ Line transposed(const Line& lines) {
+  Line line;
+  for (int j = 0; j < LANES; ++j) line.of[j] = j == 0 ? lines.of[j] : MHC_SHUFFLE_XOR(lines.of[j], j);
+  return line;
+}
+
+__device__ __forceinline__ Line load_row(const float* matrix, const Place& place) {
+  Line row;
+  for (int j = 0; j < LANES; ++j) row.of[j] = place.is_real(j) ? matrix[place.in_row(j)] : 0.0f;
   return row;
 }
 
-__device__ __forceinline__ void store_row(float* matrix, const Place& place, const Row& row) {
+__device__ __forceinline__ void store_row(float* matrix, const Place& place, const Line& row) {
   if (!place.is_stored) return;
-  for (int j = 0; j < STREAMS; ++j) matrix[place.first + j] = row.of[j];
-}
-
-__device__ __forceinline__ Row sums_of_columns(const Row& row, const Place& place) {
-  Row sums;
-  for (int j = 0; j < STREAMS; ++j) sums.of[j] = sum_of_lanes<LANES>(place.is_row ? row.of[j] : 0.0f);
-  return sums;
-}
-
-__device__ __forceinline__ float sum_of_row(const Row& row) {
-  float sum = row.of[0];
-  for (int j = 1; j < STREAMS; ++j) sum += row.of[j];
-  return sum;
-}
-
-__device__ __forceinline__ float sum_of_products(const Row& a, const Row& b) {
-  float sum = a.of[0] * b.of[0];
-  for (int j = 1; j < STREAMS; ++j) sum += a.of[j] * b.of[j];
-  return sum;
-}
-
-__device__ __forceinline__ Row products(const Row& a, const Row& b) {
-  Row row;
-  for (int j = 0; j < STREAMS; ++j) row.of[j] = a.of[j] * b.of[j];
-  return row;
-}
-
-struct Divisors {
-  Divisor of[STREAMS];
-
-  __device__ __forceinline__ explicit Divisors(const Row& sums) {
-    for (int j = 0; j < STREAMS; ++j) of[j] = Divisor(sums.of[j]);
+  for (int j = 0; j < LANES; ++j) {
+    if (place.is_real(j)) matrix[place.in_row(j)] = row.of[j];
   }
-};
-
-__device__ __forceinline__ Row quotients(const Row& row, const Divisors& divisors) {
-  Row quotient;
-  for (int j = 0; j < STREAMS; ++j) quotient.of[j] = divisors.of[j].divide(row.of[j]);
-  return quotient;
 }
 
-__device__ __forceinline__ Row quotients(const Row& row, const Divisor& divisor) {
-  Row quotient;
-  for (int j = 0; j < STREAMS; ++j) quotient.of[j] = divisor.divide(row.of[j]);
-  return quotient;
+__device__ __forceinline__ float sum_of(const Line& line) {
+  float sum = line.of[0];
+  for (int j = 1; j < LANES; ++j) sum += line.of[j];
+  return sum;
 }
 
-// The first iteration: the matrix, the softmax over each column, and what the row was divided by.
+__device__ __forceinline__ float sum_of_products(const Line& a, const Line& b) {
+  float sum = a.of[0] * b.of[0];
+  for (int j = 1; j < LANES; ++j) sum = MHC_FMA(a.of[j], b.of[j], sum);
+  return sum;
+}
+
+// Scale each entry: `along` has one number for each slot, and `own` is the lane's.
+__device__ __forceinline__ void scale(Line& line, const Line& along, float own, bool own_first) {
+  for (int j = 0; j < LANES; ++j) {
+    line.of[j] = own_first ? (line.of[j] * own) * along.of[j] : (line.of[j] * along.of[j]) * own;
+  }
+}
+
+// The first iteration: its rows, the softmax over each column, and what the row was divided by.
 struct First {
-  Row matrix, columns;
+  Line row, columns;
   float divisor;
 };
 
 // In the form of the paper, each row is multiplied by a power of e that makes its largest entry 1 before it is divided:
 // a row whose quotients would all be 0 keeps its proportions.
-__device__ __forceinline__ First first_iteration(const Row& logits, const Place& place, float eps, bool deepseek) {
-  Row below, powers;
-  for (int j = 0; j < STREAMS; ++j) {
-    float largest = logits.of[j];
-    for (int apart = LANES / 2; apart > 0; apart /= 2) largest = larger(largest, MHC_SHUFFLE_XOR(largest, apart));
-    below.of[j] = logits.of[j] - largest;
-    powers.of[j] = exponential(below.of[j]);
+__device__ __forceinline__ First first_iteration(const float* logits, const Place& place, float eps, bool deepseek) {
+  float largest = logits[place.in_column(0)];
+  for (int j = 1; j < LANES; ++j) largest = larger(largest, logits[place.in_column(j)]);
+  const Line largests = gather(largest);
+  Line below, powers;
+  for (int j = 0; j < LANES; ++j) {
+    below.of[j] = logits[place.in_row(j)] - largests.of[j];
+    powers.of[j] = place.is_real(j) ? exponential(below.of[j]) : 0.0f;
   }
-  const Row sums = sums_of_columns(powers, place);
+  const Line sums = gather(sum_of(transposed(powers)));
   First first;
-  first.columns = quotients(powers, Divisors(sums));
+  for (int j = 0; j < LANES; ++j) first.columns.of[j] = place.is_real(j) ? Divisor(sums.of[j]).divide(powers.of[j]) : 0.0f;
   if (deepseek) {
-    for (int j = 0; j < STREAMS; ++j) first.matrix.of[j] = first.columns.of[j] + eps;
-    first.divisor = sum_of_row(first.matrix) + eps;
+    for (int j = 0; j < LANES; ++j) first.row.of[j] = first.columns.of[j] + (place.is_real(j) ? eps : 0.0f);
+    first.divisor = sum_of(first.row) + eps;
   } else {
     float largest = below.of[0];
-    for (int j = 1; j < STREAMS; ++j) largest = larger(largest, below.of[j]);
-    for (int j = 0; j < STREAMS; ++j) powers.of[j] = exponential(below.of[j] - largest);
-    first.matrix = quotients(powers, Divisors(sums));
-    first.divisor = sum_of_row(first.matrix);
+    for (int j = 1; j < LANES; ++j) largest = larger(largest, below.of[j]);
+    for (int j = 0; j < LANES; ++j) {
+      const float power = exponential(below.of[j] - largest);
+      first.row.of[j] = place.is_real(j) ? Divisor(sums.of[j]).divide(power) : 0.0f;
+    }
+    first.divisor = sum_of(first.row);
   }
-  first.matrix = quotients(first.matrix, Divisor(first.divisor));
+  const Divisor divisor(place.is_real(0) ? first.divisor : 1.0f);
+  for (int j = 0; j < LANES; ++j) first.row.of[j] = divisor.divide(first.row.of[j]);
   return first;
 }
 
-// One iteration: divide by the sums of the columns, then by the sums of the rows. It keeps no second quotients: a step
-// back has them sooner by a division than from memory.
-struct Step {
-  Row by_columns, columns;  // the first quotients, the divisors of the columns
-  float row;                // the divisor of the row
+// What rows and columns are multiplied by after some iterations, and the reciprocals of a lane's own two numbers.
+struct Scales {
+  Line rows, columns;
+  float row = 1.0f, column = 1.0f;
 
-  __device__ __forceinline__ Row take(const Row& matrix, const Place& place, float eps) {
-    columns = sums_of_columns(matrix, place);
-    for (int j = 0; j < STREAMS; ++j) columns.of[j] += eps;
-    by_columns = quotients(matrix, Divisors(columns));
-    row = sum_of_row(by_columns) + eps;
-    return quotients(by_columns, Divisor(row));
+  Scales() = default;
+  __device__ __forceinline__ explicit Scales(const Place& place) {
+    for (int j = 0; j < LANES; ++j) rows.of[j] = columns.of[j] = place.is_real(j) ? 1.0f : 0.0f;
   }
 
-  // The gradient of M' = M / s is (g - sum of g M') / s.
-  __device__ __forceinline__ void undo(Row& grad, const Place& place) const {
-    // No compiler moves work to before a shuffle: what needs no gradient stands first.
-    const Divisor of_row(row);
-    const Divisors of_columns(columns);
-    const float along = sum_of_products(grad, quotients(by_columns, of_row));
-    for (int j = 0; j < STREAMS; ++j) grad.of[j] = of_row.divide(grad.of[j] - along);
-    const Row down = sums_of_columns(products(grad, by_columns), place);
-    for (int j = 0; j < STREAMS; ++j) grad.of[j] -= down.of[j];
-    grad = quotients(grad, of_columns);
+  // One iteration: divide by the sums of the columns, then by the sums of the rows. With the reciprocal of a scale so
+  // far, eps beside the sum of scaled entries is eps times that beside the sum of the others.
+  __device__ __forceinline__ void iterate(const Matrix& matrix, const Place& place, float eps) {
+    column = MHC_FMA(eps, column, sum_of_products(matrix.column, rows));
+    columns = gather(place.is_real(0) ? reciprocal(column) : 0.0f);
+    row = MHC_FMA(eps, row, sum_of_products(matrix.row, columns));
+    rows = gather(place.is_real(0) ? reciprocal(row) : 0.0f);
+  }
+
+  __device__ __forceinline__ void apply(Matrix& matrix) const {
+    scale(matrix.row, columns, rows.of[0], true);
+    scale(matrix.column, rows, columns.of[0], false);
   }
 };
 
+// The matrix after `count` more iterations.
+__device__ __forceinline__ void iterate(Matrix& matrix, const Place& place, int count, float eps) {
+  for (int left = count; left > 0; left -= KEPT) {
+    Scales scales(place);
+    for (int k = 0; k < (left < KEPT ? left : KEPT); ++k) scales.iterate(matrix, place, eps);
+    scales.apply(matrix);
+  }
+}
+
+// Go back over one division: `along` is of the lines that were divided, and `across` of the others. Each of the first
+// has lost the sum of gradient times entry, in proportion to the scales.
+__device__ __forceinline__ void undo(Line& along, Line& across, const Line& entries, const Line& divided, const Line& others) {
+  const Line lost = gather(sum_of_products(along, entries) * divided.of[0]);
+  for (int j = 0; j < LANES; ++j) {
+    along.of[j] = MHC_FMA(-lost.of[0], others.of[j], along.of[j]);
+    across.of[j] = MHC_FMA(-lost.of[j], others.of[0], across.of[j]);
+  }
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS)
-    sinkhorn_forward(const float* logits, float* matrix, long long tokens, int iterations, float eps, int deepseek) {
+    sinkhorn_forward(const float* logits, float* result, long long tokens, int iterations, float eps, int deepseek) {
   const Place place(tokens);
   wait_for_launch_before();
   let_next_launch_begin();
-  Row row = first_iteration(load_row(logits, place), place, eps, deepseek).matrix;
-  for (int k = 1; k < iterations; ++k) row = Step().take(row, place, eps);
-  store_row(matrix, place, row);
+  Matrix matrix{first_iteration(logits, place, eps, deepseek).row, {}};
+  matrix.column = transposed(matrix.row);
+  iterate(matrix, place, iterations - 1, eps);
+  store_row(result, place, matrix.row);
 }
 
 // Go back over KEPT iterations at a time. Each time, the iterations before them run again.
@@ -156,26 +188,46 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     sinkhorn_backward(const float* logits, const float* grad_matrix, float* grad_logits, long long tokens,
                       int iterations, float eps, int deepseek) {
   const Place place(tokens);
-  const First first = first_iteration(load_row(logits, place), place, eps, deepseek);
-  Row grad = load_row(grad_matrix, place);
-  Step steps[KEPT];
+  const First first = first_iteration(logits, place, eps, deepseek);
+  Matrix grad{load_row(grad_matrix, place), {}};
+  grad.column = transposed(grad.row);
+  struct {
+    float row, column;
+  } steps[KEPT];  // a lane's own scales
   for (int left = iterations - 1; left > 0;) {
     const int count = left < KEPT ? left : KEPT;
-    Row row = first.matrix;
-    for (int k = 0; k < left - count; ++k) row = Step().take(row, place, eps);
-    for (int k = 0; k < count; ++k) row = steps[k].take(row, place, eps);
+    Matrix matrix{first.row, transposed(first.row)};
+    iterate(matrix, place, left - count, eps);
+    Scales scales(place);
+    const Line ones = scales.rows;
+    for (int k = 0; k < count; ++k) {
+      scales.iterate(matrix, place, eps);
+      steps[k] = {scales.rows.of[0], scales.columns.of[0]};
+    }
+    scales.apply(grad);
+    Line rows = scales.rows;
 #pragma unroll 1
-    for (int k = count - 1; k >= 0; --k) steps[k].undo(grad, place);
+    for (int k = count - 1; k >= 0; --k) {
+      const Line columns = gather(steps[k].column), before = k > 0 ? gather(steps[k - 1].row) : ones;
+      undo(grad.row, grad.column, matrix.row, rows, columns);
+      undo(grad.column, grad.row, matrix.column, columns, before);
+      rows = before;
+    }
     left -= count;
   }
-  const float along = sum_of_products(grad, first.matrix);
-  for (int j = 0; j < STREAMS; ++j) grad.of[j] -= along;
-  grad = deepseek ? quotients(grad, Divisor(first.divisor)) : products(grad, first.matrix);
-  const Row down = sums_of_columns(deepseek ? products(grad, first.columns) : grad, place);
-  for (int j = 0; j < STREAMS; ++j) {
-    grad.of[j] = deepseek ? first.columns.of[j] * (grad.of[j] - down.of[j]) : grad.of[j] - first.columns.of[j] * down.of[j];
+  Line row = grad.row;
+  const float along = sum_of_products(row, first.row);
+  for (int j = 0; j < LANES; ++j) {
+    row.of[j] -= along;
+    row.of[j] = deepseek ? Divisor(place.is_real(0) ? first.divisor : 1.0f).divide(row.of[j]) : row.of[j] * first.row.of[j];
   }
-  store_row(grad_logits, place, grad);
+  Line weighted = row;
+  for (int j = 0; j < LANES; ++j) weighted.of[j] *= deepseek ? first.columns.of[j] : 1.0f;
+  const Line down = gather(sum_of(transposed(weighted)));
+  for (int j = 0; j < LANES; ++j) {
+    row.of[j] = deepseek ? first.columns.of[j] * (row.of[j] - down.of[j]) : row.of[j] - first.columns.of[j] * down.of[j];
+  }
+  store_row(grad_logits, place, row);
 }
 
 EXPORT(sinkhorn_forward)

@@ -17,6 +17,7 @@ from mhc.backends.tilelang.program import (
     Operands,
     Program,
     artifact,
+    code_of,
     kind_of,
     run_on_cpu,
     run_on_gpu,
@@ -84,6 +85,10 @@ class Gradients(Kernel):
             NotSupportedError: there are too many streams.
         """
         return artifact(PROGRAMS, self.admitted(spec, target), target)
+
+    def code(self, spec: Any, target: str) -> Artifact | None:
+        """Return the code that :meth:`run` has compiled for a GPU; on a CPU it has none of its own."""
+        return code_of(PROGRAMS, self.admitted(spec, target), target)
 
 
 def _sum(spec: ReadSpec, target: str, given: Operands, factors: torch.Tensor, out: MhcPreGrads | MhcHeadGrads) -> None:

@@ -41,7 +41,7 @@ def _sources(spec: SinkhornSpec, tiles: Config) -> list[Source]:
 
 
 def kept_iterations(later: int, most: int) -> int:
-    """Return of how many iterations at once to keep the matrices, of ``later`` in all: few parts, and a small rest.
+    """Return of how many iterations at once to keep the scales, of ``later`` in all: few parts, and a small rest.
 
     Every part runs the iterations before it again. The rest is code of its own.
     """
@@ -50,11 +50,12 @@ def kept_iterations(later: int, most: int) -> int:
 
 @functools.cache
 def _backward_config(spec: SinkhornSpec, target: GPUTarget | None) -> Config:
-    """Decide the tiles as in the forward, and of how many iterations at once to keep the matrices and the sums."""
+    """Decide the tiles as in the forward, and of how many iterations at once to keep the scales."""
     constants, compiler = _config(spec, target)
-    # A thread holds that many entries of each tensor, and of each iteration two matrices: up to 72 registers.
-    entries = 4 if target is None else constants["BLOCK_TOKENS"] * constants["PADDED"] ** 2 // target.warp_size
-    return Config({**constants, "KEPT": kept_iterations(spec.iterations - 1, 36 // max(4, entries))}, compiler)
+    # A thread holds that many entries of each matrix, at most so many columns, and of each iteration their scales.
+    # The interpreter keeps fewer, so that it goes through all of the code.
+    entries = 8 if target is None else constants["BLOCK_TOKENS"] * constants["PADDED"] ** 2 // target.warp_size
+    return Config({**constants, "KEPT": kept_iterations(spec.iterations - 1, 80 // max(4, entries))}, compiler)
 
 
 def _backward_launches(inputs: SinkhornBackwardInputs, out: SinkhornGrads, tiles: Config) -> list[Launch]:

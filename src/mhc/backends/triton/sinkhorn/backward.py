@@ -6,13 +6,14 @@ import triton
 import triton.language as tl
 
 from mhc.backends.triton.sinkhorn.forward import (
+    after,
     below_largest,
     column_softmax,
     first_matrix,
     iterate,
     matrices,
     quotients,
-    totals,
+    unscaled,
 )
 
 
@@ -20,23 +21,26 @@ from mhc.backends.triton.sinkhorn.forward import (
 def back_over(first, grad, before, COUNT: tl.constexpr, STREAMS: tl.constexpr, PADDED: tl.constexpr, EPS: tl.constexpr):
     """Return the gradient before ``COUNT`` iterations, which follow ``before`` others after the first matrix.
 
-    Of a division M' = M / s the way back needs M' and s: the gradient of M is (g - Σ g · M') / s. Both are kept, in
-    registers. To get the M before as M' · s would take fewer registers, and round once more at every step.
+    The iterations scale rows and columns of a matrix. Of its gradient, each division by sums takes away the sum of
+    gradient times entry, in proportion to the scales: no step divides. The scales of all steps are kept, in registers.
     """
-    matrix = first
-    for _ in range(before):
-        matrix = iterate(matrix, STREAMS, PADDED, EPS)
-    quotient = ()
-    sums = ()
-    for step in tl.static_range(2 * COUNT):
-        divisors = totals(matrix, 1 + step % 2, STREAMS, PADDED, EPS)
-        matrix = quotients(matrix, divisors)
-        quotient = quotient + (matrix,)
-        sums = sums + (divisors,)
-    for back in tl.static_range(2 * COUNT):
-        # The last of a pair was a division by the sums of rows.
-        along = tl.sum(grad * quotient[2 * COUNT - 1 - back], axis=2 - back % 2, keep_dims=True)
-        grad = quotients(grad - along, sums[2 * COUNT - 1 - back])
+    matrix = after(first, before, STREAMS, PADDED, EPS)
+    scales_of_rows, scales_of_columns = unscaled(matrix)
+    by_rows, by_columns = unscaled(matrix)
+    rows = (scales_of_rows,)
+    columns = (scales_of_columns,)
+    for step in tl.static_range(COUNT):
+        scales_of_rows, scales_of_columns, by_rows, by_columns = iterate(
+            matrix, rows[step], columns[step], by_rows, by_columns, STREAMS, PADDED, EPS
+        )
+        rows = rows + (scales_of_rows,)
+        columns = columns + (scales_of_columns,)
+    grad = grad * rows[COUNT] * columns[COUNT]
+    for back in tl.static_range(COUNT):
+        lost = tl.sum(grad * matrix, axis=2, keep_dims=True) * rows[COUNT - back]
+        grad = grad - lost * columns[COUNT - back]
+        lost = tl.sum(grad * matrix, axis=1, keep_dims=True) * columns[COUNT - back]
+        grad = grad - lost * rows[COUNT - back - 1]
     return grad
 
 

@@ -109,10 +109,63 @@ def first_matrix(
 
 
 @triton.jit
-def iterate(matrix, STREAMS: tl.constexpr, PADDED: tl.constexpr, EPS: tl.constexpr):
-    """Return the matrix after one iteration: columns, then rows."""
-    matrix = quotients(matrix, totals(matrix, 1, STREAMS, PADDED, EPS))
-    return quotients(matrix, totals(matrix, 2, STREAMS, PADDED, EPS))
+def reciprocals(sums):
+    """Return the reciprocals of sums from 1e-37 to 1e37, rounded once but for some whose rounding is all but a tie."""
+    rough = 1.0 / sums
+    return tl.fma(tl.fma(-sums, rough, tl.full(sums.shape, 1.0, tl.float32)), rough, rough)
+
+
+@triton.jit
+def unscaled(matrix):
+    """Return the scales of rows and of columns of matrices that no iteration has scaled."""
+    return tl.full([matrix.shape[0], matrix.shape[1], 1], 1.0, tl.float32), tl.full(
+        [matrix.shape[0], 1, matrix.shape[2]], 1.0, tl.float32
+    )
+
+
+@triton.jit
+def sums_of_scaled(matrix, others, before, AXIS: tl.constexpr, STREAMS: tl.constexpr, PADDED: tl.constexpr, EPS):
+    """Return the reciprocals of the next scales: the sums along ``AXIS`` of entries times the ``others``, plus eps.
+
+    The lines that are summed are scaled already, and ``before`` are the reciprocals of these scales: so eps beside the
+    sum of scaled entries is that multiple of eps here.
+    """
+    sums = totals(matrix * others, AXIS, STREAMS, PADDED, 0.0)
+    if EPS != 0.0:
+        sums = tl.fma(tl.full(sums.shape, EPS, tl.float32), before, sums)
+    return sums
+
+
+@triton.jit
+def iterate(matrix, rows, columns, by_rows, by_columns, STREAMS: tl.constexpr, PADDED: tl.constexpr, EPS: tl.constexpr):
+    """Return the scales after one more iteration, columns and then rows, and their reciprocals."""
+    by_columns = sums_of_scaled(matrix, rows, by_columns, 1, STREAMS, PADDED, EPS)
+    columns = reciprocals(by_columns)
+    by_rows = sums_of_scaled(matrix, columns, by_rows, 2, STREAMS, PADDED, EPS)
+    return reciprocals(by_rows), columns, by_rows, by_columns
+
+
+@triton.jit
+def scaled(matrix, count, STREAMS: tl.constexpr, PADDED: tl.constexpr, EPS: tl.constexpr):
+    """Return matrices after ``count`` more iterations, of which no scale may overflow.
+
+    An iteration scales rows and columns: entry (i, j) is rows[i] * matrix[i, j] * columns[j], and a division by sums is
+    one reciprocal for each line.
+    """
+    rows, columns = unscaled(matrix)
+    by_rows, by_columns = unscaled(matrix)
+    for _ in range(count):
+        rows, columns, by_rows, by_columns = iterate(matrix, rows, columns, by_rows, by_columns, STREAMS, PADDED, EPS)
+    return matrix * rows * columns
+
+
+@triton.jit
+def after(matrix, count, STREAMS: tl.constexpr, PADDED: tl.constexpr, EPS: tl.constexpr):
+    """Return matrices after ``count`` more iterations."""
+    MOST: tl.constexpr = 20  # iterations in which no scale overflows
+    for _ in range(count // MOST):
+        matrix = scaled(matrix, MOST, STREAMS, PADDED, EPS)
+    return scaled(matrix, count % MOST, STREAMS, PADDED, EPS)
 
 
 @triton.jit(do_not_specialize=["tokens"])
@@ -132,6 +185,5 @@ def sinkhorn_kernel(
     below = below_largest(tl.load(logits + places, mask=real, other=0.0))
     columns, divisors = column_softmax(below, inside, STREAMS, PADDED)
     current, _ = first_matrix(below, columns, divisors, inside, STREAMS, PADDED, FORM, EPS)
-    for _ in range(ITERATIONS - 1):
-        current = iterate(current, STREAMS, PADDED, EPS)
+    current = after(current, ITERATIONS - 1, STREAMS, PADDED, EPS)
     tl.store(matrix + places, current, mask=real & inside)
