@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import ROOT, few_cases, figures_of, job_of
+from conftest import ROOT, few_cells, figures_of, job_of
 from judges import compare, write_site
 from serving import served
 from test_compare import TRITON, compiled
@@ -40,7 +40,7 @@ def noise(ratio):
 @pytest.fixture(scope="module")
 def planned(matrix):
     """Return the plan of two toolchains: a difference does not depend on how many cells there are."""
-    few = few_cases(plan(matrix, "quick"))
+    few = few_cells(plan(matrix, "quick"))
     jobs = [job for job in few.jobs if job.platform == "cuda" and job.toolchain in ("reference", "triton-3.6")]
     return replace(few, jobs=tuple(jobs))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -253,6 +254,12 @@ def test_a_call_of_the_same_kind_makes_no_launches(driver: Driver, monkeypatch: 
         run(shifted, mhc_post.empty_grads(shifted))
     assert len(made) == 5
     assert [name for name, _ in driver.calls].count("cuLaunchKernelEx") == 9
+    x = torch.zeros(8)
+    alive, kept = weakref.ref(x), devices.Launch("kernel", (1, 1, 1), (x,), hopper.Shape(128, 0, 1))
+    call = devices.Call(devices._Module(b""), [kept], [x.data_ptr()], 0)
+    del x, kept
+    assert call.known
+    assert alive() is None, "a recorded call keeps a tensor"
 
 
 def test_tensors_that_are_not_aligned_get_the_plain_kernel(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from types import SimpleNamespace
 
 import pytest
@@ -109,6 +110,11 @@ def test_a_recorded_call_has_the_addresses_of_its_own_tensors(function, monkeypa
             assert function.compiled.launched[-1][9:] == expected
             assert allocated[-1].nbytes == 1024
     assert (len(made), len(function.compiled.launched)) == (2, 3)
+    alive = weakref.ref(x), weakref.ref(out)
+    made.clear()
+    function.run.clear()
+    del x, out
+    assert [each() for each in alive] == [None, None], "a recorded call keeps a tensor"
 
 
 def test_a_call_with_one_tensor_twice_is_not_recorded(function):

@@ -23,11 +23,10 @@ class Arguments:
     """The arguments of a launch, each a tensor, None for a tensor that is not given, or a value of ctypes.
 
     ``addresses`` are those of the tensors that a caller hands over. The next time there may be others in their places,
-    unless ``known`` is false: then an argument points to what the caller did not hand over.
+    unless ``known`` is false: then an argument points to what the caller did not hand over. No tensor is kept alive.
     """
 
     def __init__(self, arguments: Sequence[Any], addresses: Sequence[int] = ()) -> None:
-        self._arguments = arguments  # alive as long as their addresses are used
         self.known = len(set(addresses)) == len(addresses)
         self._maps: list[tuple[int, Callable[[int], TensorMap]]] = []
         self._others: list[Any] = []

@@ -215,10 +215,10 @@ class _Driver:
         return function
 
     def launcher(self, function: ctypes.c_void_p, launch: Launch) -> Callable[[int, Any], None]:
-        """Return what launches a kernel on a stream, with pointers to its arguments."""
-        action = f"launch {launch.kernel}"
-        if launch.shape is None:
-            sizes = tuple(map(ctypes.c_uint, (*launch.grid, THREADS, 1, 1, 0)))
+        """Return what launches a kernel on a stream, with pointers to its arguments; it keeps no tensor of these."""
+        action, grid, shape = f"launch {launch.kernel}", launch.grid, launch.shape
+        if shape is None:
+            sizes = tuple(map(ctypes.c_uint, (*grid, THREADS, 1, 1, 0)))
 
             def start(stream: int, pointers: Any) -> None:
                 if status := self._launch(function, *sizes, ctypes.c_void_p(stream), pointers, None):
@@ -227,11 +227,10 @@ class _Driver:
             return start
 
         def start_with_shape(stream: int, pointers: Any) -> None:
-            config = config_of(launch.grid, shape, stream)
+            config = config_of(grid, shape, stream)
             if status := self._library.cuLaunchKernelEx(ctypes.byref(config), function, pointers, None):
                 self._check(status, action)
 
-        shape = launch.shape
         return start_with_shape
 
     def _check(self, status: int, action: str) -> None:
