@@ -154,7 +154,8 @@ def _judged(
     hold = plugins.needed("limits of code", "resources")(limits, columns, project.root) if limits else None
     verdicts.judge(connection, columns, presence, loaded.samples, hold)
     in_journal = judged.set_aside(connection, columns)
-    _enter_words(connection, project)
+    if enter_words := plugins.part("words of reruns"):  # what running red cases again has told
+        enter_words(connection, project.build)
     foreign = load.foreign(connection)
     states = judged.states_of_expected(connection, columns)
     ended = ended_rules(project, planned, states, presence.now.date()) if presence else ()
@@ -175,12 +176,6 @@ def _judged(
         presence=presence,
         in_journal=in_journal,
     )
-
-
-def _enter_words(connection: Connection, project: Project) -> None:
-    """Add to the reasons of red cases what running them again has told."""
-    if enter := plugins.part("words of reruns"):
-        enter(connection, project.build)
 
 
 def ended_rules(project: Project, planned: Plan, states: Mapping[str, State], today: date) -> tuple[RuleState, ...]:
