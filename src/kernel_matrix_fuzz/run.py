@@ -23,7 +23,7 @@ from kernel_matrix_fuzz import names
 from kernel_matrix_fuzz.findings import Searched, check_of, totals, words
 from kernel_matrix_fuzz.lanes import Lane, lanes_of
 from kernel_matrix_fuzz.names import BEGIN, Tried
-from kernel_matrix_fuzz.search import FAILED, Search
+from kernel_matrix_fuzz.search import FAILED, Finding, Search
 from kernel_matrix_fuzz.section import section_of
 from kernel_matrix_fuzz.space import space_of
 from kernel_matrix_fuzz.worker import Worker, WorkerError
@@ -69,16 +69,18 @@ def search(project: Project, wish: Wish, say: Say) -> bool:
     cells = [(lane, order.sample(lane.cases, len(lane.cases))) for lane in lanes]
     count = sum(len(cases) for _, cases in cells)
     say(f"seed {wish.seed}, {count} cells, {wish.seconds / 60:g} minutes")
-    began, results = time.time(), []
-    for result in _results(project, wish, known, cells, say):
-        results.append(result)
-        say(f"{result.case.cell.id}: {totals(result.states)} in {result.seconds:.0f} s")
-        if result.finding:
-            again = command(["fuzz", *whole.options, *result.lane.options, "--case", result.finding.name])
-            say(words(project.matrix.ops[result.case.cell.op], result.finding, again))
-    note = f"seed {wish.seed}; {wish.seconds / 60:g} minutes for {len(results)} of {count} cells"
-    check = check_of(project, results, began, note)
-    say(f"written: {checks.write(check, whole.build, f'fuzz-{_digest(wish)}')}")
+    began, results = time.time(), list[Searched]()
+    try:
+        for result in _results(project, wish, known, cells, say):
+            results.append(result)
+            say(f"{result.case.cell.id}: {totals(result.states)} in {result.seconds:.0f} s")
+            if result.finding:
+                again = command(["fuzz", *whole.options, *result.lane.options, "--case", result.finding.name])
+                say(words(project.matrix.ops[result.case.cell.op], result.finding, again))
+    finally:  # an interrupted search keeps what it has tried
+        note = f"seed {wish.seed}; {wish.seconds / 60:g} minutes for {len(results)} of {count} cells"
+        check = check_of(project, results, began, note)
+        say(f"written: {checks.write(check, whole.build, f'fuzz-{_digest(wish)}')}")
     return any(result.finding for result in results)
 
 
@@ -96,7 +98,14 @@ def _results(
                             say(f"{waiting} cells were not tried: the time is over")
                             return
                         one = Search(worker, case, space_of(project.matrix, case.cell, lane.entry), wish.seed)
-                        result = _searched(lane, one, known, min(left, max(_LEAST, left / waiting)))
+                        own = [it for it in known if (it.op, it.direction) == (case.cell.op, case.cell.direction)]
+                        began = time.monotonic()
+                        try:
+                            finding = one.run(own, min(left, max(_LEAST, left / waiting)))
+                        except KeyboardInterrupt:
+                            yield _searched(lane, one, began, None)
+                            raise
+                        result = _searched(lane, one, began, finding)
                         left, waiting = left - result.seconds, waiting - 1
                         yield result
             except WorkerError as error:
@@ -109,11 +118,8 @@ def _digest(wish: Wish) -> str:
     return sha256(parts.encode()).hexdigest()[:8]
 
 
-def _searched(lane: Lane, one: Search, known: Sequence[Tried], seconds: float) -> Searched:
-    """Search a cell for so many seconds."""
-    began, cell = time.monotonic(), one.case.cell
-    own = [tried for tried in known if (tried.op, tried.direction) == (cell.op, cell.direction)]
-    finding = one.run(own, seconds)
+def _searched(lane: Lane, one: Search, began: float, finding: Finding | None) -> Searched:
+    """Return what the search of a cell has tried and found."""
     states = Counter(verdict.state for verdict in one.verdicts.values())
     return Searched(lane, one.case, states, time.monotonic() - began, finding)
 

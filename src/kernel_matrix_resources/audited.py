@@ -22,23 +22,22 @@ def state_by_code(
 
     What no result of ``raws`` says the ``others`` may say.
     """
-    limits: dict[tuple[str, bool], tuple[float, bool]] = {}
+    limits: dict[tuple[str, bool], float] = {}
     for entry in entries:
         for figure, names in _NAMES.items() if holds(entry["where"], facts) else ():
-            only_compiled = entry.get("only_compiled", False)
             if figure in entry:
-                limits[figure, False] = _number(entry[figure]), only_compiled
+                limits[figure, False] = _number(entry[figure])
             if "growth" in entry and root:
                 _, before = _last(root / entry["last"]).get(case, ("", {}))
-                most = entry["growth"] * value if (value := _value(before, names)) is not None else float("nan")
-                limits[figure, True] = most, only_compiled
+                value = _value(before, names)
+                limits[figure, True] = float("nan") if value is None else entry["growth"] * value
     is_code = any(map(_is_code, (*raws, *others)))
     state = ""
-    for (figure, _), (most, only_compiled) in limits.items():
+    for (figure, _), most in limits.items():
         needed = _needed(raws, figure) or _needed(others, figure)
         if needed and max(needed) > most:
             return "fail"
-        if not needed and most >= 0 and (is_code or not only_compiled):
+        if not needed and most >= 0 and is_code:
             state = "error"
     return state
 

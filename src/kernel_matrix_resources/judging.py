@@ -54,7 +54,6 @@ def _enter(connection: Connection, planned: Planned, entries: Sequence[Resource]
             kind,
             value,
             entry.last if kind == "growth" else None,
-            entry.only_compiled,
         )
         for number, entry in enumerate(entries)
         for figure, keys in FIGURES.items()
@@ -63,7 +62,7 @@ def _enter(connection: Connection, planned: Planned, entries: Sequence[Resource]
     ]
     schema = {
         "entry": NUMBER, "figure": TEXT, "words": TEXT, "keys": pa.list_(TEXT), "kind": TEXT, "value": pa.float64(),
-        "last": TEXT, "only_compiled": pa.bool_(),
+        "last": TEXT,
     }  # fmt: skip
     enter_rows(connection, "resource_limits", schema, limits)
     cells, names = [], []

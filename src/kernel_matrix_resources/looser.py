@@ -29,11 +29,10 @@ def looser(before: Sequence[Any], former: Plan, after: Sequence[Any], full: Plan
 
 
 def _by_case(given: Sequence[Any], full: Plan) -> dict[tuple[str, str], tuple[str, float]]:
-    """Return the place and the limit of each figure of each case; whether it is for compiled code alone is one too."""
+    """Return the place and the limit of each figure of each case."""
     found: dict[tuple[str, str], tuple[str, float]] = {}
     for index, entry in enumerate(entries_of(given)):
         limits: dict[str, float] = {**entry.limits, **({"growth": entry.growth} if entry.growth else {})}
-        limits |= {f"only_compiled of {figure}": float(entry.only_compiled) for figure in limits}
         for case in full.cases:
             if has_values(facts_of(case), entry.where):
                 found |= {(case.id, figure): (f"resources[{index}]", limit) for figure, limit in limits.items()}

@@ -47,9 +47,6 @@ class Resource(Section):
     code: Size | None = Field(default=None, description="Size of the machine code.")
     growth: float | None = Field(default=None, ge=1, description="How many times its last value a figure may be.")
     last: str | None = Field(default=None, description="The folder with the tables of the last results, for 'growth'.")
-    only_compiled: bool = Field(
-        default=False, description="A case that no result compiled, because it only ran, does not owe the figures."
-    )
     source: str = Field(
         min_length=20,
         description="Where the limit comes from: a sentence, and if it was measured the command and the date.",

@@ -1,8 +1,8 @@
 -- What the code of a case needs may not be more than a limit of matrix.yaml allows, or than its last value allows.
 --
--- A run says nothing of the code: the figures of a case are those of any accepted result that has them. Where the
--- deciding result is not stale, a stale one does not count. Source is no code. Of several the largest counts. A case of
--- which a limited figure is not known owes it, unless the limit is for compiled code alone and there is none.
+-- The figures of a case are those of any accepted result that has them, of a run or of a compilation. Where the deciding
+-- result is not stale, a stale one does not count. Source is no code. Of several the largest counts. A case of whose code
+-- a limited figure is not known owes it; a case of whose code nothing is known owes nothing.
 CREATE OR REPLACE TEMP MACRO name_in(figures, keys) AS
     list_filter(keys, lambda key: figures['artifact.' || key] IS NOT NULL)[1];
 
@@ -34,7 +34,7 @@ compared AS (
         PARTITION BY planned, figure, kind ORDER BY needed IS NULL, stale > 0, needed DESC) = 1
 ),
 named AS (  -- of several kernels in a case the one that needs most
-    SELECT *, needed IS NULL AND (is_compiled OR NOT only_compiled) AS is_owed,
+    SELECT *, needed IS NULL AND is_compiled AS is_owed,
         substring(list_filter(map_keys(figures), lambda name:
         ends_with(name, '_' || key) AND figures[name] = needed
         AND figures[left(name, -len(key)) || 'bytes'] IS NOT NULL)[1], 10) AS kernel

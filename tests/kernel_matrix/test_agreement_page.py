@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import few_cases
+from conftest import few_cells
 from judges import write_site
 from shown import Page
 
@@ -23,7 +23,7 @@ CPU = "cpu-llvm/x86-64-v3"
 
 @pytest.fixture(scope="module")
 def planned(matrix) -> Plan:
-    return few_cases(plan(matrix, "quick"))
+    return few_cells(plan(matrix, "quick"))
 
 
 def with_samples(record: Record, steps: int) -> Record:

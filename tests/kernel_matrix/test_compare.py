@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from conftest import few_cases
+from conftest import few_cells
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from judges import compare, judge_each
@@ -22,7 +22,7 @@ def planned(matrix):
 
 @pytest.fixture(scope="module")
 def few(planned):
-    return few_cases(planned)
+    return few_cells(planned)
 
 
 def case_of(planned, cell, dtype="fp32"):

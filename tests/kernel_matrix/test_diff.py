@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import ROOT, few_cases, figures_of, job_of
+from conftest import ROOT, few_cells, figures_of, job_of
 from judges import compare, write_site
 from serving import served
 from test_compare import TRITON, compiled
@@ -40,7 +40,7 @@ def noise(ratio):
 @pytest.fixture(scope="module")
 def planned(matrix):
     """Return the plan of two toolchains: a difference does not depend on how many cells there are."""
-    few = few_cases(plan(matrix, "quick"))
+    few = few_cells(plan(matrix, "quick"))
     jobs = [job for job in few.jobs if job.platform == "cuda" and job.toolchain in ("reference", "triton-3.6")]
     return replace(few, jobs=tuple(jobs))
 
@@ -254,10 +254,9 @@ def test_the_limit_follows_the_spread_of_earlier_runs():
 @pytest.mark.slow
 def test_only_measurements_on_the_same_device_count(site, good, diff, with_ratio):
     """Five earlier runs with the same ratio make the limit strict; those of another device do not."""
-    past = history.History()
-    for day in range(1, 7):
-        folder = site("past", good, past, f"2026-05-0{day}T00:00:00Z")
-        past = history.read(folder)
+    [[one]] = [runs for cell, runs in history.read(site("past", good)).measurements.items() if cell == TRITON]
+    runs = tuple(one.model_copy(update={"started": f"2026-05-0{day}T00:00:00Z"}) for day in range(1, 7))
+    past = history.History(measurements={TRITON: runs})
     before = site("before", good, past, "2026-05-08T00:00:00Z")
     slightly = [replace(r, job={**r.job, "device": "a GPU"}) for r in of_triton(good, with_ratio(1.0))]
     elsewhere = [replace(r, job={**r.job, "device": "another"}) for r in slightly]
@@ -352,18 +351,23 @@ def test_a_case_with_few_runs_is_not_judged_and_counted():
 
 @pytest.fixture
 def timed(planned, site, passing):
-    """Write a site of runs whose speeds these are, one a day, after those of an earlier site."""
+    """Write a site of runs whose speeds these are, one a day, after those of an earlier site: the last one's report."""
     case = next(case for case in planned.cases if case.timed and not case.exclusion)
 
+    def report(name, speed, day, past):
+        times = {"time.run": 1e-3, "time.eager": 2e-3, "time.ratio": speed, "time.rounds": 5.0}
+        record = passing(case)
+        record = replace(record, metrics={**record.metrics, **times})
+        return site(name, [record], history.History(measurements=past), f"2026-05-{day:02}T00:00:00Z")
+
     def write(name, speeds, earlier=None, first=1):
-        past = history.read(earlier) if earlier else history.History()
-        for day, speed in enumerate(speeds, first):
-            record = passing(case)
-            times = {"time.run": 1e-3, "time.eager": 2e-3, "time.ratio": speed, "time.rounds": 5.0}
-            record = replace(record, metrics={**record.metrics, **times})
-            folder = site(name, [record], past, f"2026-05-{day:02}T00:00:00Z")
-            past = history.read(folder)
-        return folder
+        past = history.read(earlier or report("first", 1.0, 1, {})).measurements
+        *_, one = past[case.cell.id]
+        past = past if earlier else {}
+        for day, speed in enumerate(speeds[:-1], first):
+            then = {"started": f"2026-05-{day:02}T00:00:00Z", "speed": dict.fromkeys(one.speed, speed)}
+            past = history.with_run(past, {case.cell.id: one.model_copy(update=then)})
+        return report(name, speeds[-1], first + len(speeds) - 1, past)
 
     return write
 

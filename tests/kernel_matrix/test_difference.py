@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from conftest import few_cases
+from conftest import few_cells
 from judges import compare, write_site
 from test_compare import TRITON
 from test_report import all_cases
@@ -29,7 +29,7 @@ AssertionError: out
 
 @pytest.fixture(scope="module")
 def planned(matrix):
-    return few_cases(plan(matrix, "quick"))
+    return few_cells(plan(matrix, "quick"))
 
 
 @pytest.fixture

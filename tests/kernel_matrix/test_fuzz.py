@@ -16,6 +16,7 @@ from kernel_matrix.config.concern import concerned
 from kernel_matrix.config.reads import differences
 from kernel_matrix.report import checks
 from kernel_matrix_fuzz.run import Wish, repeat, search
+from kernel_matrix_fuzz.search import Search, Verdict
 
 # A kernel that is wrong in the last row of a shape that ends behind a tile of 16, and one that flushes denormals.
 FAULTS = """
@@ -86,6 +87,18 @@ def test_a_rare_fault_is_found_shrunk_and_repeated_by_its_name(faulty, toolchain
     assert not repeat(faulty, wish("good", smallest, overflows), said.append)
     assert [line.split()[1] for line in said if " fuzz:" in line] == ["passed", "not"]
     assert f"not judged {overflows}" in "\n".join(said)
+
+
+def test_an_interrupted_search_keeps_what_it_has_tried(faulty, monkeypatch):
+    def interrupted(self, known, seconds):
+        self.verdicts |= {"one": Verdict("passed"), "other": Verdict("passed")}
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Search, "run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        search(faulty, wish("ragged"), print)
+    [check] = checks.read(faulty.build / checks.FOLDER)
+    assert [(cell.tried, cell.found) for cell in check.cells] == [(2, 0)]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from conftest import Doubles, few_cases, harness, job_of
+from conftest import Doubles, few_cells, harness, job_of
 from judges import compare, make_document
 from together import first_are_quick
 
@@ -315,7 +315,7 @@ def test_a_lane_is_as_old_as_its_newest_job_and_not_as_the_report(made):
 
 @pytest.mark.slow
 def test_a_report_that_is_made_again_does_not_keep_a_dead_lane_alive(matrix):
-    planned = few_cases(plan(matrix, "quick"))
+    planned = few_cells(plan(matrix, "quick"))
     case = next(case for case in planned.cases if case.cell.action == "run")
     started, lane_of_case = datetime(2026, 1, 1, tzinfo=UTC), lane_id(case.id)
     for days, is_silent in ((2, False), (8, True), (400, True)):
@@ -331,7 +331,7 @@ def test_a_report_that_is_made_again_does_not_keep_a_dead_lane_alive(matrix):
 
 @pytest.mark.parametrize("started", first_are_quick(1, ["", "soon", "2099-01-01T00:00:00Z"]))
 def test_a_job_without_a_true_start_shows_no_sign_of_life(matrix, started):
-    planned = few_cases(plan(matrix, "quick"))
+    planned = few_cells(plan(matrix, "quick"))
     case = next(case for case in planned.cases if case.cell.action == "run")
     record = Record(case.id, "fail", "run", job={**job_of(case), "started": started})
     document = make_document(matrix, planned, [record])

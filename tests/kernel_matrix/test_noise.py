@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import judges
 import pytest
-from conftest import few_cases
+from conftest import few_cells
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from judges import write_site
@@ -43,7 +43,7 @@ def record(case="c", outcome="pass", **kinds):
 
 @pytest.fixture(scope="module")
 def planned(matrix):
-    return few_cases(plan(matrix, "quick"))
+    return few_cells(plan(matrix, "quick"))
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-from conftest import few_cases
+from conftest import few_cells
 from judges import write_site
 from serving import serving
 from test_compare import TRITON
@@ -177,7 +177,7 @@ def test_a_comment_is_never_longer_than_github_takes(site):
 
 @pytest.mark.slow
 def test_a_site_that_a_report_wrote_is_read(matrix, passing, tmp_path):
-    few = few_cases(plan(matrix, "quick"))
+    few = few_cells(plan(matrix, "quick"))
     jobs = [job for job in few.jobs if job.platform == "cuda" and job.toolchain in ("reference", "triton-3.6")]
     planned = replace(few, jobs=tuple(jobs))
     good = all_cases(planned, passing)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from xml.etree import ElementTree
 
 import pytest
-from conftest import ROOT, few_cases, few_targets
+from conftest import ROOT, few_cells
 from judges import make_document, write_site
 from pydantic import ValidationError
 from shown import Page
@@ -30,7 +30,7 @@ from kernel_matrix.store.record import Record
 @pytest.fixture(scope="module")
 def planned(matrix):
     """Return the plan of a few targets: what a report says of a cell does not depend on how many there are."""
-    return few_targets(few_cases(plan(matrix, "quick")))
+    return few_cells(plan(matrix, "quick"))
 
 
 A_DAY_LATER = datetime(2026, 1, 2, tzinfo=UTC)  # than the start of the records' jobs

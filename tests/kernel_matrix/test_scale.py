@@ -18,18 +18,19 @@ def scale(*words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 def test_made_up_results_are_reported_from_both_forms(tmp_path):
-    made = scale("--cases", "960", "--jobs", "4", "--parquet", "--into", str(tmp_path))
+    made = scale("--cases", "480", "--jobs", "2", "--parquet", "--into", str(tmp_path))
     assert made.returncode == 0, made.stderr
-    assert made.stdout.endswith("results of 960 planned cases\n")
+    assert made.stdout.endswith("results of 480 planned cases\n")
     measured = scale("--into", str(tmp_path), "--measure", "junit", "tables")
     assert measured.returncode == 0, measured.stderr
     assert [line[: line.index(" in ")] for line in measured.stdout.splitlines()] == [
-        "junit: 960 cases", "tables: 960 cases"
+        "junit: 480 cases", "tables: 480 cases"
     ]  # fmt: skip
 
 
 @pytest.mark.slow
 def test_too_few_cases_for_the_jobs_are_refused(tmp_path):
-    refused = scale("--cases", "100", "--jobs", "10", "--into", str(tmp_path / "none"))
+    few = ROOT / "docs" / "results" / "nvidia-h200"
+    refused = scale("--cases", "100", "--jobs", "10", "--like", str(few), "--into", str(tmp_path / "none"))
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "10 jobs have at least 2400 cases" in refused.stderr

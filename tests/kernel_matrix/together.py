@@ -23,6 +23,7 @@ NEEDS = {
     "engine": {"engine", "contained", "own_engine"},
     "browser": {"chromium"},
     "slow": {"reported", "swept", "wheels", "workflow"},
+    "nightly": {"clickhouse"},
 }
 # The files that take more than half a minute, in the order of their time. ``test_package`` takes from Inductor's cache
 # what ``test_cpu_platform`` has compiled, so it comes when that is done.

@@ -53,9 +53,9 @@ _EXPECTATIONS = [
 _EXCLUSION = Exclusion(reason="It is not wanted here.", until="2027-01-01", **_SHARED)
 _OF_TESTS = {"source": "chosen for the tests of the judge"}
 RESOURCES = [
-    {"where": {"platform": ["cuda", "metal"]}, "registers": 32, "only_compiled": True, **_OF_TESTS},
+    {"where": {"platform": ["cuda", "metal"]}, "registers": 32, **_OF_TESTS},
     {"where": {"target": "sm_90", "dtype": "bf16"}, "registers": 64, **_OF_TESTS},
-    {"where": {"direction": "forward", "toolchain": "two"}, "spills": 0, "only_compiled": True, **_OF_TESTS},
+    {"where": {"direction": "forward", "toolchain": "two"}, "spills": 0, **_OF_TESTS},
 ]
 # Figures with the right limits, that those of other machines do not have.
 _ODD = [

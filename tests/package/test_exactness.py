@@ -8,7 +8,7 @@ import torch
 import mhc
 from mhc.backends.reference.kernel import full_precision
 from mhc.library import eager, execution
-from spy import COMPILED, HIDDEN, PAPER, TENSORS, TOKENS, N, Spy, arguments, call, tensor
+from spy import COMPILED, HIDDEN, TENSORS, TOKENS, N, Spy, arguments, call, tensor
 
 OPS = list(TENSORS)
 CPU = torch.device("cpu")
@@ -17,8 +17,6 @@ CPU = torch.device("cpu")
 def results(op, backend="reference", dtype=torch.float32):
     """Return the outputs and all gradients of one call."""
     values = arguments(op, **(COMPILED if backend == "inductor" else {}))
-    if backend == "inductor" and dtype == torch.bfloat16:
-        values = [PAPER.get(value, value) if isinstance(value, float) else value for value in values]
     for place in range(2 if op in ("mhc_post", "mhc_post_pre") else 1):
         if op != "sinkhorn":
             values[place] = values[place].detach().to(dtype).requires_grad_()
@@ -34,7 +32,8 @@ def equal(one, other):
 
 @pytest.mark.parametrize(("op", "backend"), [*((op, "reference") for op in OPS), ("mhc_head", "inductor")])
 def test_autocast_changes_no_bit(op, backend):
-    for dtype in (torch.float32, torch.bfloat16):
+    # PyTorch's compiler takes ten seconds for each dtype. Autocast is about what is wider than bf16.
+    for dtype in (torch.float32, torch.bfloat16) if backend == "reference" else (torch.float32,):
         plain = results(op, backend, dtype)
         with torch.autocast("cpu", torch.bfloat16):
             assert equal(results(op, backend, dtype), plain)

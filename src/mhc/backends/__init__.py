@@ -44,6 +44,9 @@ class Kernel(Protocol):
 
     A kernel whose attribute ``any_leading_dims`` is true also takes tensors whose tokens have several dimensions, or
     none, before those of a token. PyTorch then makes no view for it.
+
+    A kernel for GPUs may have ``recorded(inputs)``: the launches of a call that was made before, which later calls of
+    the same kind use with other addresses (:mod:`mhc.library.calls`).
     """
 
     def run(self, inputs: Any, out: Any, target: str | None = None) -> None:

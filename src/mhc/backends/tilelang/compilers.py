@@ -26,7 +26,8 @@ from mhc.toolchain.cpus import CPUS, Cpu
 
 # None of these changes a result: no addition is reordered, no operation becomes approximate. TileLang's C reads the
 # bits of a float through a pointer to an integer, hence the first; the peeling limit keeps the loops over lanes whole,
-# so that they become vectors; sqrtf need not set errno; g++ would otherwise load an operand once for each product.
+# so that they become vectors; sqrtf need not set errno; g++ would otherwise load an operand once for each product, and
+# write a vector's zeros in halves, for which a load of the whole vector has to wait.
 CPU_FLAGS = (
     "-fno-strict-aliasing",
     "-O3",
@@ -34,6 +35,7 @@ CPU_FLAGS = (
     "-fno-math-errno",
     "-fno-trapping-math",
     "-fno-tree-ter",
+    "-fno-tree-loop-distribute-patterns",
     "-std=c++17",
     "-w",
 )

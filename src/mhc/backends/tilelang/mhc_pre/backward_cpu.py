@@ -6,7 +6,7 @@ from typing import Any
 
 from mhc.backends.tilelang.compat import CPU_LAUNCH
 from mhc.backends.tilelang.compat import cpu_language as T
-from mhc.backends.tilelang.cpu import FP32, STORAGE, narrow, widen
+from mhc.backends.tilelang.cpu import FP32, STORAGE, fetch, narrow, widen
 from mhc.backends.tilelang.mhc_pre.factors import (
     STAGE,
     columns_of_block,
@@ -20,7 +20,14 @@ from mhc.backends.tilelang.mhc_pre.forward_cpu import GROUP
 from mhc.backends.tilelang.mhc_pre.tensors import tensors_of
 from mhc.ops.read import ReadSpec
 
-VECTORS = 4  # of columns that advance together down the tokens
+OWNED_BYTES = 36864  # of phi, or of its gradient, that stay in the cache while the tokens pass
+
+
+def owned_vectors(columns: int, mixes: int, lanes: int) -> int:
+    """Return how many of the vectors of some columns advance together down the tokens, in pieces of one size."""
+    vectors = -(-columns // lanes)
+    pieces = -(-vectors // max(1, OWNED_BYTES // (4 * mixes * lanes)))
+    return -(-vectors // pieces)
 
 
 def add_products(spec: ReadSpec, lanes: int) -> Any:
@@ -118,6 +125,8 @@ def grad_x(spec: ReadSpec, lanes: int) -> Any:
     # The last vector of a stream begins early enough to end with it: some columns are computed twice, and alike.
     lanes = min(lanes, hidden)
     staged = mixes + streams + 1  # the factors before dz
+    owned = owned_vectors(hidden, mixes, lanes)
+    rows = next(size for size in (8, 6, 5, 4, 3, 2, 1) if mixes % size == 0)
     tensors = tensors_of(spec, stored, T)
     tokens = tensors.tokens
 
@@ -134,21 +143,29 @@ def grad_x(spec: ReadSpec, lanes: int) -> Any:
             f = T.alloc_local((GROUP, staged), FP32)
             d = T.alloc_local((GROUP, lanes), FP32)
 
-            for c in T.serial(T.ceildiv(hidden, VECTORS * lanes)):
+            for c in T.serial(T.ceildiv(hidden, owned * lanes)):
                 for g in T.serial(T.ceildiv(tokens, GROUP)):
                     # Past the last token, read it again: it is not stored.
                     for t in T.serial(GROUP):
                         for o in T.serial(staged):
                             f[t, o] = factors[T.min(g * GROUP + t, tokens - 1), o]
-                    for u in T.serial(T.min(VECTORS, T.ceildiv(hidden - c * VECTORS * lanes, lanes))):
-                        start = T.min((c * VECTORS + u) * lanes, hidden - lanes)
+                    for u in T.serial(T.min(owned, T.ceildiv(hidden - c * owned * lanes, lanes))):
+                        start = T.min((c * owned + u) * lanes, hidden - lanes)
+                        # The rows of the next group lie far apart: a CPU does not see that they come next.
+                        for t in T.serial(GROUP):
+                            fetch(x[T.min((g + 1) * GROUP + t, tokens - 1), i * hidden + start], dtype)
+                            fetch(grad_x[T.min((g + 1) * GROUP + t, tokens - 1), i * hidden + start], dtype)
+                            fetch(grad_h_in[T.min((g + 1) * GROUP + t, tokens - 1), start], dtype)
                         for t in T.unroll(GROUP, explicit=True):
                             for v in T.serial(lanes):
                                 d[t, v] = T.float32(0)
-                        for o in T.serial(mixes):
-                            for t in T.unroll(GROUP, explicit=True):
-                                for v in T.serial(lanes):
-                                    d[t, v] = d[t, v] + f[t, o] * phi[o, i * hidden + start + v]
+                        for q in T.serial(mixes // rows):
+                            for v in T.serial(lanes):
+                                for o in T.unroll(rows, explicit=True):
+                                    for t in T.unroll(GROUP, explicit=True):
+                                        d[t, v] = (
+                                            d[t, v] + f[t, q * rows + o] * phi[q * rows + o, i * hidden + start + v]
+                                        )
                         for t in T.serial(T.min(GROUP, tokens - g * GROUP)):
                             if weighted:
                                 for v in T.serial(lanes):
@@ -170,6 +187,7 @@ def sums(spec: ReadSpec, lanes: int) -> Any:
     place, small_sums, columns = factors_of(spec), mixes_of(spec) + gates_of(spec), columns_of_block(spec)
     _, stored = STORAGE[dtype]
     lanes = min(lanes, width)
+    owned = owned_vectors(columns, mixes, lanes)
     tensors = tensors_of(spec, stored, T)
     tokens, blocks = tensors.tokens, tensors.blocks
 
@@ -182,13 +200,13 @@ def sums(spec: ReadSpec, lanes: int) -> Any:
     ):
         with T.Kernel(blocks, **CPU_LAUNCH) as block:
             f = T.alloc_local((GROUP, mixes), FP32)
-            q = T.alloc_local((VECTORS, mixes, lanes), FP32)
+            q = T.alloc_local((owned, mixes, lanes), FP32)
             wide = T.alloc_local((GROUP, lanes), FP32)
             all_tokens = T.alloc_local((small_sums,), FP32)
             of_stage = T.alloc_local((small_sums,), FP32)
 
-            for c in T.serial(T.ceildiv(T.min(columns, width - block * columns), VECTORS * lanes)):
-                for u in T.serial(VECTORS):
+            for c in T.serial(T.ceildiv(T.min(columns, width - block * columns), owned * lanes)):
+                for u in T.serial(owned):
                     for o in T.serial(mixes):
                         for v in T.serial(lanes):
                             q[u, o, v] = T.float32(0)
@@ -199,9 +217,11 @@ def sums(spec: ReadSpec, lanes: int) -> Any:
                             f[t, o] = T.if_then_else(
                                 g * GROUP + t < tokens, factors[0, T.min(g * GROUP + t, tokens - 1), o], T.float32(0)
                             )
-                    for u in T.serial(VECTORS):
+                    for u in T.serial(owned):
                         # The last vector begins early enough to end with the width; what is there twice is stored once.
-                        start = T.min(block * columns + (c * VECTORS + u) * lanes, width - lanes)
+                        start = T.min(block * columns + (c * owned + u) * lanes, width - lanes)
+                        for t in T.serial(GROUP):
+                            fetch(x[T.min((g + 1) * GROUP + t, tokens - 1), start], dtype)
                         for t in T.unroll(GROUP, explicit=True):
                             for v in T.serial(lanes):
                                 wide[t, v] = widen(x[T.min(g * GROUP + t, tokens - 1), start + v], dtype)
@@ -214,8 +234,8 @@ def sums(spec: ReadSpec, lanes: int) -> Any:
                                     + f[2, o] * wide[2, v]
                                     + f[3, o] * wide[3, v]
                                 )
-                for u in T.serial(VECTORS):
-                    first = block * columns + (c * VECTORS + u) * lanes
+                for u in T.serial(owned):
+                    first = block * columns + (c * owned + u) * lanes
                     start = T.min(first, width - lanes)
                     for o in T.serial(mixes):
                         for v in T.serial(lanes):
