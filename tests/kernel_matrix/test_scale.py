@@ -18,13 +18,13 @@ def scale(*words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 def test_made_up_results_are_reported_from_both_forms(tmp_path):
-    made = scale("--cases", "480", "--jobs", "2", "--parquet", "--into", str(tmp_path))
+    made = scale("--cases", "960", "--jobs", "4", "--parquet", "--into", str(tmp_path))
     assert made.returncode == 0, made.stderr
-    assert made.stdout.endswith("results of 480 planned cases\n")
+    assert made.stdout.endswith("results of 960 planned cases\n")
     measured = scale("--into", str(tmp_path), "--measure", "junit", "tables")
     assert measured.returncode == 0, measured.stderr
     assert [line[: line.index(" in ")] for line in measured.stdout.splitlines()] == [
-        "junit: 480 cases", "tables: 480 cases"
+        "junit: 960 cases", "tables: 960 cases"
     ]  # fmt: skip
 
 
