@@ -19,7 +19,6 @@ from kernel_matrix.config.plan import Plan, outputs_not_named, with_cases
 from kernel_matrix.config.rule_state import RuleState, locked_versions
 from kernel_matrix.machines.row_plan import RowPlan, asked_of
 from kernel_matrix.pipeline import Project, plan
-from kernel_matrix.report.runs import Side, is_address, is_site, measurements, read_address, read_site
 from kernel_matrix.results import history, repeat
 from kernel_matrix.results.history import History
 from kernel_matrix.results.present import Present
@@ -29,6 +28,7 @@ from kernel_matrix.store.record import Record
 from kernel_matrix.store.validation import STREAMED, Asked
 
 if TYPE_CHECKING:
+    from kernel_matrix.report.runs import Side
     from kernel_matrix.results.judged import Judged
     from kernel_matrix.results.planned import Planned
     from kernel_matrix.results.side_by_side import CasePair
@@ -154,7 +154,8 @@ def _judged(
     hold = plugins.needed("limits of code", "resources")(limits, columns, project.root) if limits else None
     verdicts.judge(connection, columns, presence, loaded.samples, hold)
     in_journal = judged.set_aside(connection, columns)
-    _enter_words(connection, project)
+    if enter_words := plugins.part("words of reruns"):  # what running red cases again has told
+        enter_words(connection, project.build)
     foreign = load.foreign(connection)
     states = judged.states_of_expected(connection, columns)
     ended = ended_rules(project, planned, states, presence.now.date()) if presence else ()
@@ -175,12 +176,6 @@ def _judged(
         presence=presence,
         in_journal=in_journal,
     )
-
-
-def _enter_words(connection: Connection, project: Project) -> None:
-    """Add to the reasons of red cases what running them again has told."""
-    if enter := plugins.part("words of reruns"):
-        enter(connection, project.build)
 
 
 def ended_rules(project: Project, planned: Plan, states: Mapping[str, State], today: date) -> tuple[RuleState, ...]:
@@ -234,12 +229,12 @@ def side(project: Project, planned: Plan, name: str, earlier: History | None = N
     Raises:
         UserError: it does not exist, or cannot be used.
     """
-    from kernel_matrix.report import cells, make_document  # DuckDB and pyarrow take long to import
+    from kernel_matrix.report import cells, make_document, runs  # DuckDB and pyarrow take long to import
 
-    if is_address(name):
-        return read_address(name)
-    if is_site(Path(name)):
-        return read_site(Path(name))
+    if runs.is_address(name):
+        return runs.read_address(name)
+    if runs.is_site(Path(name)):
+        return runs.read_site(Path(name))
     with judged(project, planned, [Path(name)], asks_present=False) as results:
         if broken := results.loaded.broken:
             raise UserError(f"{name}: {' '.join(broken[0].split())} A run is compared only as a whole.")
@@ -247,8 +242,8 @@ def side(project: Project, planned: Plan, name: str, earlier: History | None = N
             raise UserError(f"{name}: it holds no results. Name a site, a folder of results, or the address of a site.")
         sources = cells.Sources(project.matrix, results, project.rules)
         document = make_document.document(sources, earlier=earlier)
-        past = history.with_run(earlier.measurements if earlier else {}, measurements(document))
-        return Side(name, document, past, tuple(record for _, record in results.sampled() if record.samples))
+        past = history.with_run(earlier.measurements if earlier else {}, runs.measurements(document))
+        return runs.Side(name, document, past, tuple(record for _, record in results.sampled() if record.samples))
 
 
 def result_to_repeat(project: Project, tier: Tier, identity: str, folders: Sequence[Path]) -> Record:

@@ -17,6 +17,7 @@ from conftest import ROOT, few_cases, figures_of, harness, output_figures
 from judges import write_site
 from shown import Page
 from test_forged import HEAD, LOCK, NOW, facts_of, part_of
+from together import first_are_quick
 
 from kernel_matrix.audit import audit
 from kernel_matrix.audit.figures import LONG, of_undiagnosed
@@ -338,7 +339,7 @@ def test_a_report_with_a_wrong_figure_ends_with_1_and_says_which(doubles, monkey
     assert "audit: compat.json: run.cells_by_evidence: {'compiled': 4711} is shown, and the results make" in done.stderr
 
 
-@pytest.mark.parametrize(("most", "note"), [(10_000, False), (1, True)])
+@pytest.mark.parametrize(("most", "note"), first_are_quick(1, [(1, True), (10_000, False)]))
 def test_of_a_large_plan_a_sample_is_audited_also_where_few_results_are_there(doubles, monkeypatch, most, note):
     (doubles.root / "build" / "results").mkdir(parents=True)
     monkeypatch.setattr("kernel_matrix.audit.MOST_PLANNED", most)

@@ -59,6 +59,7 @@ def test_no_job_of_a_true_page_has_a_difference(sites):
     assert audit(*sources) == []
 
 
+@pytest.mark.slow
 def test_a_figure_of_a_job_that_was_chosen_is_held_to_its_results(sites):
     site, _, audit = sites
     name, value, first = cases_of(site, "/reference/")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import END, ROOT, RUN, Doubles, harness, records_in, sh
 from shown import Page
+from together import first_are_quick
 
 from kernel_matrix import plugins
 from kernel_matrix.base.errors import UserError
@@ -146,7 +147,7 @@ def test_what_belongs_to_expectations_is_refused_without_them(capsys):
     assert "--write and results are for kernel-matrix check --expectations." in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["run", "matrix", "report", "serve"])
+@pytest.mark.parametrize("command", first_are_quick(2, ["run", "matrix", "report", "serve"]))
 @pytest.mark.parametrize("number", [errno.EROFS, errno.ENOSPC])
 def test_a_disk_that_is_full_or_may_not_be_written_is_one_sentence(doubles: Doubles, monkeypatch, command, number):
     def fail(path, *_, **__):

@@ -90,6 +90,7 @@ def seeded_errors(matrix, tmp_path_factory) -> tuple[Page, dict[str, tuple[Case,
     return Page(folder), found, document
 
 
+@pytest.mark.slow
 def test_a_case_seeded_with_the_error_shows_cause_and_remedy_beside_it(seeded_errors):
     page, found, _ = seeded_errors
     cells = page.cells
@@ -101,6 +102,7 @@ def test_a_case_seeded_with_the_error_shows_cause_and_remedy_beside_it(seeded_er
         assert result["reason"] == record.message, "the raw error stays"
 
 
+@pytest.mark.slow
 def test_no_case_seeded_with_the_error_of_a_rule_is_undiagnosed(seeded_errors):
     _, _, document = seeded_errors
     assert document.undiagnosed == ()

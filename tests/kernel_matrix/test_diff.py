@@ -218,6 +218,7 @@ def test_a_share_of_misrounded_elements_that_grew_is_less_exact(site, good, diff
     assert diff(before, site("c", of_triton(good, narrow(0.012))))[0] == 0
 
 
+@pytest.mark.slow
 def test_the_summary_of_a_pull_request_says_what_is_less_exact(matrix, planned, site, good, with_ratio, tmp_path):
     now = of_triton(good, with_ratio(3.0))
     write_site(matrix, planned, now, tmp_path / "new", against=site("old", good))

@@ -218,6 +218,7 @@ def test_the_tests_of_another_tool_are_cases_like_those_of_pytest(of_tools, tool
     assert counts == states
 
 
+@pytest.mark.slow
 def test_the_tests_of_a_class_are_one_operator_and_a_retry_is_flaky(of_tools, monkeypatch, capsys):
     monkeypatch.setattr("signal.signal", lambda *_: None)
     file = of_tools.root / "matrix.yaml"

@@ -56,6 +56,7 @@ def good(planned, passing):
     return [passing(case) for case in planned.cases if not case.expectations]
 
 
+@pytest.mark.slow
 def test_every_file_is_of_its_model(make, planned, passing):
     _, page = make(good(planned, passing))
     Overview.model_validate(page.overview)

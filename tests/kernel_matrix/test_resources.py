@@ -125,6 +125,7 @@ GROWN = [
 ]
 
 
+@pytest.mark.slow
 def test_the_judge_and_the_audit_hold_code_to_its_last_values(matrix, cell, tmp_path):
     pairs = list(zip(cell, GROWN, strict=False))
     for started, needs in (("2026-02-01", None), ("2026-01-01", {"registers": 1, "spills": 9})):

@@ -19,7 +19,6 @@ import pytest
 from conftest import ROOT, Doubles, figures_of, harness
 from serving import serving
 from shown import Page
-from together import first_are_quick
 
 from kernel_matrix import pipeline
 from kernel_matrix.config.load import load
@@ -135,9 +134,10 @@ def test_a_case_that_passes_and_is_expected_to_fail_is_fixed(doubles, held):
     assert in_journal(with_expectation(doubles), held) == "pX"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "other",
-    first_are_quick(1, [{"versions": "[numpy<2]"}, {"until": "'numpy>=1'"}, {"until": "2020-01-01"}]),
+    [{"versions": "[numpy<2]"}, {"until": "'numpy>=1'"}, {"until": "2020-01-01"}],
     ids=str,
 )
 def test_an_expectation_of_other_versions_or_that_has_ended_fixes_nothing(doubles, held, other):

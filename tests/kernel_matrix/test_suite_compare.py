@@ -90,6 +90,7 @@ def test_figures_canaries_and_samples_are_recorded(comparison):
     assert exact.metrics["y.misrounded"] == exact.metrics["y.floor_misrounded"]
 
 
+@pytest.mark.slow
 def test_a_fail_says_which_figure_is_over_which_limit(comparison):
     reason = case_named(comparison, "test_is_wrong").reason
     assert re.search(r"y: max_abs 0\.001 is over \S+", reason)
@@ -114,6 +115,7 @@ EDITED = {
 }
 
 
+@pytest.mark.slow
 def test_a_record_of_a_comparison_is_not_believed_without_its_figures(comparison):
     verdict = case_named(comparison, "test_compares_two")
     job = {name: value for name, value in verdict.record.job.items() if not name.startswith("canary")}  # of all cases

@@ -138,6 +138,7 @@ def test_a_file_of_an_older_form_is_bad_input_with_its_name(tmp_path):
         read(tmp_path / "old.json")
 
 
+@pytest.mark.slow
 def test_the_module_of_a_distribution_imports_however_its_name_is_written(tmp_path):
     """The name that a user gives has a hyphen, and the installed distribution calls itself with an underscore."""
     (tmp_path / "own_kernels.py").write_text("print('imported')")

@@ -33,6 +33,7 @@ LONGEST = (
     *("test_suite", "test_access", "test_without_gpu", "test_mutated_page", "test_package", "test_page_files"),
     *("test_judge", "test_tables", "test_diff", "test_query", "test_cheats", "test_tables_run", "test_present"),
     *("test_machines", "test_probes", "test_harness_image", "test_scale", "test_suite_examples", "test_everything"),
+    *("test_launch_emulated", "test_forged", "test_gfx_pseudocode", "test_gfx_emulator", "test_caches"),
     *("test_distributions", "test_serve", "test_report", "test_compare", "test_compare_cells", "test_views"),
     *("test_gitlab", "test_systemd", "test_buildkite"),
     *("test_jobs", "test_cli", "test_repro", "test_audit", "test_ascend", "test_bench_cpu"),

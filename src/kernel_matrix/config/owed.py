@@ -36,16 +36,6 @@ class Owed:
         general = Rules(self.factor, self.rounded, self.ulps, self.cap)
         return dict(self.own).get(output.partition("@")[0], general)
 
-    def limit_growth(self, output: str) -> float | None:
-        """Return how fast the error of an output may grow with the number of tokens; None if there is no rule.
-
-        The name of the output may end with that of a variant (``phi@tensor_cores``).
-        """
-        if self.growth is None:
-            return None
-        of_sums, of_others = self.growth
-        return of_sums if output.partition("@")[0] in self.sums else of_others
-
 
 NamedCase = tuple[str, Mapping[str, Scalar], Owed]
 

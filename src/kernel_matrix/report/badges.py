@@ -10,10 +10,9 @@ from typing import NamedTuple, TypeVar
 from kernel_matrix.base.evidence import Evidence
 from kernel_matrix.report.document import Document, Lane
 from kernel_matrix.results.history import LaneHistory
-from kernel_matrix.results.states import RED, STATES, State
+from kernel_matrix.results.states import RED_FIRST, State
 
 GREEN, BLUE, GREY, RED_COLOUR = "#1a7f37", "#2f6fde", "#6e7781", "#cf222e"
-RED_FIRST: tuple[State, ...] = tuple(state for state in STATES if state in RED)
 KNOWN: tuple[Evidence, ...] = ("ran", "emulated", "held", "told", "compiled", "lowered")
 
 _WIDTH = 6.4  # of a character of the picture, in pixels

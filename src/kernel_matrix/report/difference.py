@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kernel_matrix.base.evidence import EVIDENCE
-from kernel_matrix.report.document import CellOutline, Noise, Outline, as_float
+from kernel_matrix.report.document import CellOutline, Noise, Outline
+from kernel_matrix.report.words import as_float
 from kernel_matrix.results.history import Measurement, Measurements
 from kernel_matrix.results.states import RED, State
 from kernel_matrix.results.trend import Slower

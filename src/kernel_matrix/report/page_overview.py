@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kernel_matrix.base.evidence import EVIDENCE
-from kernel_matrix.report.document import Cell, Document, Number, UndiagnosedError, as_float, least_exact
+from kernel_matrix.report.document import Cell, Document, Number, UndiagnosedError
 from kernel_matrix.report.page_data import NOT_PLANNED, SCHEMA_VERSION, CellColumns, Op, Overview, StateWord
 from kernel_matrix.report.scripts import shortened
-from kernel_matrix.report.words import MEANING, STALE, headline
+from kernel_matrix.report.words import MEANING, STALE, as_float, headline, least_exact
 from kernel_matrix.results.history import lane_id
 from kernel_matrix.results.states import RED, STATES, State
 from kernel_matrix.vendors.registry import vendor_named

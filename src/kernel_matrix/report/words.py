@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from kernel_matrix.base.commands import line_here
-from kernel_matrix.report.badges import RED_FIRST
-from kernel_matrix.report.difference import Difference
-from kernel_matrix.report.document import Cell, Document, Noise, Number, least_exact, ratio_in_short
-from kernel_matrix.results.states import State
+from kernel_matrix.results.states import RED_FIRST, State
+
+if TYPE_CHECKING:  # the models take long to make, and many commands need only words
+    from kernel_matrix.report.difference import Difference
+    from kernel_matrix.report.document import Cell, Document, Noise, Number
 
 # The colour that each state has everywhere, and what a reader needs to know of it.
 MEANING: dict[State, tuple[str, str]] = {
@@ -119,3 +122,24 @@ def _words(output: str, noise: Noise) -> str:
 def counted(number: int, noun: str) -> str:
     """Return a number and its noun, with an s behind it unless the number is one."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def least_exact(outputs: Iterable[tuple[str, Noise]]) -> tuple[str, Noise]:
+    """Return the output with the largest noise ratio."""
+    return max(outputs, key=lambda item: -1.0 if item[1].ratio is None else as_float(item[1].ratio))
+
+
+def as_float(ratio: float | str) -> float:
+    """Return a number of the document, which writes Inf and NaN as words; NaN counts as Inf."""
+    value = float(ratio)
+    return math.inf if math.isnan(value) else value
+
+
+def ratio_in_short(ratio: float | str) -> str:
+    """Return a ratio in four characters or less, where it is no larger than 9999."""
+    value = as_float(ratio)
+    if math.isinf(value):
+        return "∞"
+    if value >= 9999.5:
+        return f"{value:.0e}".replace("e+0", "e").replace("e+", "e")
+    return f"{value:.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"

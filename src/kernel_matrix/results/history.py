@@ -15,10 +15,9 @@ import pydantic_core
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.store import junit, names
-from kernel_matrix.store.junit import BrokenResultError
+from kernel_matrix.store import names
 from kernel_matrix.store.record import Record
-from kernel_matrix.store.validation import Bounds, RefusedError
+from kernel_matrix.store.validation import Bounds
 
 FILE = "history.json"
 SCHEMA_VERSION = 1
@@ -117,17 +116,12 @@ def read(folder: Path | None) -> History:
 def _beside_tables(folder: Path) -> tuple[list[Record], list[str]]:
     """Return the records of journals and JUnit XML below a folder, and a sentence for each file that is not taken."""
     there = names.find_results([folder], Bounds())
-    records: list[Record] = []
-    refused = dict(there.refused)
-    problems: list[str] = []
-    for path in (*there.journals, *there.junit):
-        try:
-            records += junit.read_any(path, Bounds())
-        except RefusedError as error:
-            refused[path] = str(error)
-        except BrokenResultError as error:
-            problems.append(f"{error}. Its cases are missing below; fetch or make the file again.")
-    return records, [*problems, *names.sentences(refused)]
+    if not (files := [*there.journals, *there.junit]):
+        return [], names.sentences(there.refused)
+    from kernel_matrix.store.load import collect  # DuckDB and pyarrow take long to import
+
+    found = collect(files)
+    return [*found.records], [*found.broken, *names.sentences(there.refused)]
 
 
 def of_tables(folder: Path) -> History:

@@ -34,11 +34,6 @@ def temporary(connection: Connection, name: str, question: str) -> None:
     connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {question}").fetchall()
 
 
-def view(connection: Connection, name: str, question: str) -> None:
-    """Give a question a name, for answers that are asked for once or twice and are large."""
-    connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {question}").fetchall()
-
-
 def enter(connection: Connection, name: str, schema: pa.Schema, columns: Mapping[str, Any]) -> None:
     """Keep columns of Python values, or of NumPy's, as a table of this connection."""
     arrays = [pa.array(columns[field.name], field.type) for field in schema]
@@ -128,8 +123,5 @@ def connect() -> duckdb.DuckDBPyConnection:
 
 def literals(names: Sequence[str], *, is_glob: bool = False) -> list[str]:
     """Return texts as SQL writes them; of a glob, its special characters stand for themselves."""
-    return [_quoted(re.sub(r"([\[*?])", r"[\1]", name) if is_glob else name) for name in names]
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+    plain = [re.sub(r"([\[*?])", r"[\1]", name) if is_glob else name for name in names]
+    return ["'" + name.replace("'", "''") + "'" for name in plain]

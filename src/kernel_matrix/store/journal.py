@@ -86,21 +86,6 @@ class Ends:
         return self.records[case]
 
 
-def of_journal(entries: Iterable[Entry], attempts: int = 1, job: Mapping[str, str] | None = None) -> list[Record]:
-    """Return the records of the cases that have ended by a journal, whether or not its job goes on.
-
-    Args:
-        entries: of the journal, in their order. Those that are not signed say ``forged`` (``job.journal``).
-        attempts: how often a case is tried that does not pass.
-        job: facts of the job, beside those that its processes say.
-    """
-    ends = Ends(attempts)
-    for entry in entries:
-        ends.take(entry)
-    facts = {**(job or {}), **ends.facts}
-    return [replace(record, job=facts) for record in ends.records.values()]
-
-
 def record_of(entry: Entry, earlier: Sequence[str]) -> Record:
     """Return the record of a case from the entry of its end, and from the ends of its earlier attempts."""
     outcome: Outcome = entry["outcome"]

@@ -60,12 +60,10 @@ def parse(paths: Sequence[Path], bounds: Bounds) -> Parsed:
     return Parsed(tuple(paths), refused, broken, *tables)
 
 
-def parse_all(
-    paths: Sequence[Path], bounds: Bounds, processes: int = 2, few_bytes: int = _FEW_BYTES
-) -> Iterator[Parsed]:
+def parse_all(paths: Sequence[Path], bounds: Bounds, processes: int = 2) -> Iterator[Parsed]:
     """Read files in several processes, and yield them in their order."""
     groups = [paths[place : place + _FILES_AT_ONCE] for place in range(0, len(paths), _FILES_AT_ONCE)]
-    if sum(path.stat().st_size for path in paths if path.is_file()) < few_bytes or processes < 2:
+    if sum(path.stat().st_size for path in paths if path.is_file()) < _FEW_BYTES or processes < 2:
         yield from (parse(group, bounds) for group in groups)
         return
     # A process is started anew, because a fork of one that has threads may hang.

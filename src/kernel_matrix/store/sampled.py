@@ -22,11 +22,6 @@ from kernel_matrix.store.records import Jobs, records_of
 from kernel_matrix.store.validation import Bounds, RefusedError
 
 
-def has_samples(files: JobFiles) -> bool:
-    """Return whether a run has samples of some output."""
-    return bool(pq.ParquetFile(files.path("samples")).metadata.num_rows)
-
-
 def samples_of(files: JobFiles) -> dict[str, dict[str, Sample]]:
     """Return the samples of a run by case and output.
 
@@ -74,7 +69,8 @@ class Samples:
         checked = self._choose_checked({number: cases.get(number, 0) for number in runs})
         jobs = Jobs(connection, "")
         refused: dict[JobFiles, str] = {}
-        wanted = [number for number, files in runs.items() if number in checked or has_samples(files)]
+        sizes = {number: pq.ParquetFile(files.path("samples")).metadata.num_rows for number, files in runs.items()}
+        wanted = [number for number in runs if number in checked or sizes[number]]
         for first in range(0, len(wanted), _AT_ONCE):
             asked = [n for n in wanted[first : first + _AT_ONCE] if n in checked or not self._is_full()]
             for number, records in _by_source(connection, asked, jobs).items():
