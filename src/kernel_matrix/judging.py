@@ -149,7 +149,6 @@ def _judged(
     from kernel_matrix.store import load
     from kernel_matrix.store.records import Jobs
 
-    jobs = Jobs(connection)
     limits = project.matrix.resources
     hold = plugins.needed("limits of code", "resources")(limits, columns, project.root) if limits else None
     verdicts.judge(connection, columns, presence, loaded.samples, hold)
@@ -165,7 +164,7 @@ def _judged(
         planned.package,
         planned.tier,
         loaded,
-        jobs,
+        Jobs(connection),
         notes=(
             *([presence.note] if presence and presence.note else []),
             *outputs_not_named(planned),

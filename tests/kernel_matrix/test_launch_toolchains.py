@@ -77,7 +77,7 @@ def test_programs_of_tilelang_are_compiled_for_every_target(tmp_path):
 
 
 def test_the_sources_of_an_extension_of_pytorch_are_compiled_kernel_by_kernel(tmp_path, monkeypatch):
-    """What is said without a hipcc: ``test_launch_sources.py``."""
+    """Put a hipcc there; ``test_launch_sources.py`` has what is said without one."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "hipcc").write_text(HIPCC)
     (tmp_path / "bin" / "hipcc").chmod(0o755)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from kernel_matrix.base.evidence import EVIDENCE
 from kernel_matrix.report.document import CellOutline, Noise, Outline
-from kernel_matrix.report.words import as_float
 from kernel_matrix.results.history import Measurement, Measurements
+from kernel_matrix.results.noise import as_float
 from kernel_matrix.results.states import RED, State
 from kernel_matrix.results.trend import Slower
 

@@ -15,10 +15,10 @@ from pydantic import ValidationError
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.report.difference import Difference, LessExact, Transition, difference, with_unplanned
 from kernel_matrix.report.document import FILE, BenchResult, Cell, Document, Outline
-from kernel_matrix.report.words import as_float
 from kernel_matrix.results import history, trend
 from kernel_matrix.results.history import Measurement, Measurements
 from kernel_matrix.results.moved import Moved, movement
+from kernel_matrix.results.noise import as_float
 from kernel_matrix.store.record import BENCH, Record
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from kernel_matrix.report.document import Cell, Document, Number
-from kernel_matrix.report.words import as_float
+from kernel_matrix.results.noise import as_float
 
 FILE = "compat.csv"
 COLUMNS = (

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from kernel_matrix.base.commands import line_here
+from kernel_matrix.results.noise import as_float
 from kernel_matrix.results.states import RED_FIRST, State
 
 if TYPE_CHECKING:  # the models take long to make, and many commands need only words
@@ -127,12 +128,6 @@ def counted(number: int, noun: str) -> str:
 def least_exact(outputs: Iterable[tuple[str, Noise]]) -> tuple[str, Noise]:
     """Return the output with the largest noise ratio."""
     return max(outputs, key=lambda item: -1.0 if item[1].ratio is None else as_float(item[1].ratio))
-
-
-def as_float(ratio: float | str) -> float:
-    """Return a number of the document, which writes Inf and NaN as words; NaN counts as Inf."""
-    value = float(ratio)
-    return math.inf if math.isnan(value) else value
 
 
 def ratio_in_short(ratio: float | str) -> str:

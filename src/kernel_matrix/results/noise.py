@@ -73,3 +73,9 @@ def in_words(record: Record, most: int | None = None) -> str:
 def _magnitude(value: float) -> float:
     """Return a figure of a record; Inf for NaN, and for a negative one, which no error is."""
     return value if value >= 0 else math.inf
+
+
+def as_float(ratio: float | str) -> float:
+    """Return a number of the document, which writes Inf and NaN as words; NaN counts as Inf."""
+    value = float(ratio)
+    return math.inf if math.isnan(value) else value

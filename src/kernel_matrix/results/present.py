@@ -192,7 +192,7 @@ def _sha256(path: Path) -> str:
 
 
 class _Since(Mapping[str, Concerned | None]):
-    """What is concerned since each commit. It is found out when it is asked for: few results are stale."""
+    """Hold what is concerned since each commit. It is found out when it is asked for: few results are stale."""
 
     def __init__(self, revisions: Iterable[str], concerned: Callable[[str], Concerned | None]) -> None:
         self._revisions, self._concerned = [*revisions], cache(concerned)

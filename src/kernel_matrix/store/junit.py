@@ -157,7 +157,8 @@ class _Reading:
     """The tests of a file that were read so far, and the parts of the test that is being read."""
 
     def __init__(self, bounds: Bounds, digest: str) -> None:
-        self.bounds, self._digest, self._most = bounds, digest, bounds.text
+        self.bounds, self._digest = bounds, digest
+        self._most, self._many, self._deepest = bounds.text, bounds.properties, bounds.depth
         self.tests: list[tuple[str, Record]] = []  # with the class of each
         self._is_ours = False
         self._open: list[_Suite] = []
@@ -180,7 +181,7 @@ class _Reading:
             RefusedError: it declares a document type or entities, or holds more than honest results do.
         """
         parser = self._parser
-        parser.buffer_text = True
+        parser.buffer_text = parser.ordered_attributes = True
         parser.StartDoctypeDeclHandler = parser.EntityDeclHandler = _refuse
         parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
         parser.Parse(content, True)
@@ -192,14 +193,34 @@ class _Reading:
             raise RefusedError(f"a text is longer than {self.bounds.text} characters")
         return text[:most]
 
-    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+    def _start(self, tag: str, attributes: list[str]) -> None:
+        """Take the start of an element. Nearly all elements of our own files are properties.
+
+        Those of a suite are the facts of its job.
+        """
         self._depth += 1
-        if self._depth > self.bounds.depth:
-            raise RefusedError(f"its elements lie more than {self.bounds.depth} deep")
+        if self._depth > self._deepest:
+            raise RefusedError(f"its elements lie more than {self._deepest} deep")
         if tag != "property":
-            self._element(tag, attributes)
-        elif self._is_ours and "name" in attributes:  # nearly all elements of our own files
-            self._property(attributes)
+            self._element(tag, dict(zip(attributes[::2], attributes[1::2], strict=True)))
+            return
+        if not self._is_ours:
+            return
+        if len(attributes) == 4 and attributes[0] == "name" and attributes[2] == "value":
+            name, value = attributes[1], attributes[3]
+        else:  # nobody writes them so
+            of_property = dict(zip(attributes[::2], attributes[1::2], strict=True))
+            if "name" not in of_property:
+                return
+            name, value = of_property["name"], of_property.get("value", "")
+        if len(name) + len(value) > self._most:
+            self._cut(max(name, value, key=len), self._most)
+        if len(self._given) >= self._many:
+            raise RefusedError(f"a case has more than {self._many} properties")
+        if name == _RUN and self._case is None and _IDENTITY.fullmatch(value):
+            self._run = value
+        else:
+            self._given[name] = value
 
     def _element(self, tag: str, attributes: dict[str, str]) -> None:
         if len(max(attributes.values(), key=len, default="")) > self.bounds.text:
@@ -238,18 +259,6 @@ class _Reading:
         if len(self.tests) >= self.bounds.cases:
             raise RefusedError(f"it has more than {self.bounds.cases} cases")
         self._case, self._given, self._results, self._tries = attributes, {}, {}, []
-
-    def _property(self, attributes: Mapping[str, str]) -> None:
-        """Take a property of ours: those of a suite are the facts of its job."""
-        name, value = attributes["name"], attributes.get("value", "")
-        if len(name) + len(value) > self._most:
-            self._cut(max(name, value, key=len), self._most)
-        if len(self._given) >= self.bounds.properties:
-            raise RefusedError(f"a case has more than {self.bounds.properties} properties")
-        if name == _RUN and self._case is None and _IDENTITY.fullmatch(value):
-            self._run = value
-        else:
-            self._given[name] = value
 
     def _hear(self, texts: list[str] | None) -> None:
         """Append what is read to these texts; to none if there are none."""
