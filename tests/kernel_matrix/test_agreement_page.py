@@ -75,6 +75,7 @@ def test_compat_json_has_members_groups_pairs_and_the_odd_one_out(site):
     )
 
 
+@pytest.mark.slow
 def test_the_page_has_the_agreement_of_compat_json_and_marks_the_odd_cells(site):
     page = Page(site)
     assert page.value("agreement") == json.loads((site / "compat.json").read_text())["agreement"]
@@ -83,11 +84,13 @@ def test_the_page_has_the_agreement_of_compat_json_and_marks_the_odd_cells(site)
     assert {name.split("/")[2] for name in odd} == {"tvm-0.27"}
 
 
+@pytest.mark.slow
 def test_the_summary_names_the_odd_ones_out(site):
     summary = (site / "summary.md").read_text()
     assert re.search(rf"- expand forward fp32: Odd one out: {CPU}/tvm-0.27, in (\d) of \1 cases \(out\)\.", summary)
 
 
+@pytest.mark.slow
 def test_the_page_names_what_was_not_compared(site):
     agreement = Page(site).value("agreement")
     assert agreement["without"] == [f"{CPU}/inductor"]

@@ -89,6 +89,7 @@ def test_a_finding_goes_to_its_case_with_kernel_and_line_and_the_next_case_runs(
     assert (folder / "cache").resolve() == (build / "cache").resolve(), "what the matrix compiled is compiled no more"
 
 
+@pytest.mark.slow
 def test_a_finding_that_the_package_explains_is_shown_and_not_red(here: Doubles, monkeypatch):
     here.edit("suite: suite,", "suite: suite, probes: probes,")
     entry = {"tool": "memcheck", "kernel": "double_it", "finding": "Invalid", "reason": "The read is of padding."}
@@ -178,6 +179,7 @@ def test_what_is_lacking_is_one_sentence(here: Doubles, monkeypatch, tmp_path: P
         watched(here, monkeypatch)
 
 
+@pytest.mark.slow
 def test_a_check_s_file_is_on_the_page_and_a_broken_one_is_a_sentence(here: Doubles, monkeypatch):
     found = watched(here, monkeypatch)
     here.edit("suite: suite,", "suite: suite, checks: kept,")

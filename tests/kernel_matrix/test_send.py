@@ -16,6 +16,7 @@ from typing import NamedTuple
 import pytest
 from conftest import copy_doubles, harness, write_results
 from judges import audited
+from together import first_are_quick
 
 from kernel_matrix import judging, pipeline
 from kernel_matrix.base.errors import UserError
@@ -107,6 +108,7 @@ def states(project: Project, toolchain: str) -> list[str]:
         return [one.state for one in judged.verdicts() if one.case.cell.toolchain == toolchain]
 
 
+@pytest.mark.slow
 def test_a_run_that_passed_elsewhere_is_told_and_counts_in_no_figure_of_the_project(project, sent):
     done = taken(project, sent)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -134,6 +136,7 @@ def test_a_run_that_passed_elsewhere_is_told_and_counts_in_no_figure_of_the_proj
     assert ": 1 fail, 5 pass. This word stands in 5 of them" in note
 
 
+@pytest.mark.slow
 def test_a_word_hides_nothing_red_and_no_run_of_the_project(project, sent):
     assert taken(project, sent).returncode == 0
     first, second, third = (record.case for record in of_alice(project, "good"))
@@ -154,6 +157,7 @@ def test_a_word_hides_nothing_red_and_no_run_of_the_project(project, sent):
     assert states(project, "good") == ["missing"] * 3
 
 
+@pytest.mark.slow
 def test_where_the_project_ran_a_case_a_word_changes_nothing(project, sent):
     assert taken(project, sent).returncode == 0
     for toolchain in ("good", "wrong"):
@@ -172,6 +176,7 @@ def test_where_the_project_ran_a_case_a_word_changes_nothing(project, sent):
     assert shown == without
 
 
+@pytest.mark.slow
 def test_a_word_about_other_code_is_stale(project, sent):
     assert taken(project, sent).returncode == 0
     suite = next((project.root / "suite").glob("test_*.py"))
@@ -289,7 +294,7 @@ def edited(folder: Path, sent: Sent) -> None:
     path.write_text(path.read_text().replace('"pass": 5', '"pass": 6'))
 
 
-@pytest.mark.parametrize("edit", [by_eve, without_alice, without_fails, edited])
+@pytest.mark.parametrize("edit", first_are_quick(1, [by_eve, without_alice, without_fails, edited]))
 def test_what_was_taken_and_changed_since_does_not_count(project, sent, edit):
     assert taken(project, sent).returncode == 0
     [folder] = (project.results / "told").iterdir()
