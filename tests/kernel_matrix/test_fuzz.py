@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 
@@ -99,6 +100,16 @@ def test_an_interrupted_search_keeps_what_it_has_tried(faulty, monkeypatch):
         search(faulty, wish("ragged"), print)
     [check] = checks.read(faulty.build / checks.FOLDER)
     assert [(cell.tried, cell.found) for cell in check.cells] == [(2, 0)]
+
+
+def test_repro_prints_the_command_for_a_name(faulty):
+    for name in (
+        "fuzz:double.forward:tokens=17:plain:0",
+        "cpu-any/any/ragged/double.forward/fuzz:double.forward:tokens=17:plain:0",
+    ):
+        done = harness("repro", name, "--matrix", str(faulty.file))
+        assert (done.returncode, done.stderr) == (0, "")
+        assert shlex.split(done.stdout)[-5:] == ["fuzz", "--case", name, "--matrix", str(faulty.file)]
 
 
 @pytest.mark.parametrize(

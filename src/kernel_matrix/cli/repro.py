@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from kernel_matrix import judging
-from kernel_matrix.base.commands import line_here
+from kernel_matrix import judging, plugins
+from kernel_matrix.base.commands import command, line_here
 from kernel_matrix.cli.options import add_matrix_options, load_project
 from kernel_matrix.results import repeat
 from kernel_matrix.vendors.machine import detect
@@ -15,13 +15,17 @@ from kernel_matrix.vendors.machine import detect
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options: which cell, of which results."""
     add_matrix_options(parser)
-    parser.add_argument("cell", help="a cell or a case, by its id")
+    parser.add_argument("cell", help="a cell or a case, by its id; or the name of a case of the fuzzer")
     parser.add_argument("results", nargs="*", type=Path, help="folders or files of results (build/results)")
 
 
 def main(options: argparse.Namespace) -> int:
     """Print the facts as comments, then the command. 1: this machine lacks the hardware."""
     project = load_project(options)
+    of_name = plugins.part("repeat of a name")
+    if of_name and (words := of_name(options.cell)):
+        print(line_here(command(words), project.options))
+        return 0
     record = judging.result_to_repeat(
         project, options.tier or "full", options.cell, options.results or [project.results]
     )
