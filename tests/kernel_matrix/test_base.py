@@ -29,6 +29,11 @@ def test_a_file_that_cannot_be_written_whole_keeps_its_former_content(tmp_path: 
     assert list(tmp_path.iterdir()) == [file]
     write_atomically(file, b"second")
     assert file.read_text() == "second"
+    state = file.stat().st_ino, file.stat().st_mtime_ns
+    write_atomically(file, "second")
+    assert (file.stat().st_ino, file.stat().st_mtime_ns) == state, "it has this content already"
+    write_atomically(file, "sec0nd")
+    assert file.read_text() == "sec0nd", "another content of the same size"
 
 
 def test_waiting_ends_with_the_answer_or_with_the_time() -> None:

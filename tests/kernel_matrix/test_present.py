@@ -224,6 +224,7 @@ def test_a_checkout_knows_what_was_changed_since_each_commit_of_the_records(repo
     records = [Record("a", "pass", job={"commit": commit}) for commit in (first, f"{first}+changes", STRANGE) * 3]
     made = present(doubles.matrix, repository, [*records, Record("a", "pass", job={"commit": "--output=x"})])
     assert made.is_checkout
+    assert asked == [], "git is asked for a commit when a result of it is stale"
     assert made.commit.endswith("+changes")
     assert made.changed[first] == Concerned(everything="src/new.py"), "README.md concerns nobody"
     assert made.changed[STRANGE] is None
