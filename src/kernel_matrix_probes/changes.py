@@ -43,7 +43,7 @@ def changes(attempts: Sequence[Attempt]) -> tuple[Change, ...]:
 
 
 def _differing(old: Attempt, new: Attempt, thing: str) -> Iterator[tuple[str, tuple[str, str]]]:
-    for name in old.cases.keys() & new.cases.keys():
+    for name in sorted(old.cases.keys() & new.cases.keys()):
         if not all(is_of_the_version(attempt.cases[name]) for attempt in (old, new)):
             continue
         before, now = (_text(attempt, name, attempt.cases[name], thing) for attempt in (old, new))
