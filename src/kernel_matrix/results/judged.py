@@ -237,13 +237,13 @@ class Judged:
         return self._verdicts(f"{_IS_RED} AND {self.where}", "" if most is None else f"LIMIT {most}", outputs=False)
 
     def red_by_cell(self, most: int) -> list[tuple[int, list[Verdict]]]:
-        """Return, for each cell with red cases, their number and the first of them, as objects."""
+        """Return, for each cell with red cases, their number and the first of them; missing ones come last."""
         question = f"""
             SELECT cell, count(*) FROM verdicts JOIN planned USING (planned) WHERE {_IS_RED} AND {self.where}
             GROUP BY cell ORDER BY cell
         """
         numbers = [number for _, number in rows(self.connection, question)]
-        first = f"QUALIFY row_number() OVER (PARTITION BY cell ORDER BY planned) <= {most}"
+        first = f"QUALIFY row_number() OVER (PARTITION BY cell ORDER BY state = 'missing', planned) <= {most}"
         verdicts = self._verdicts(f"{_IS_RED} AND {self.where}", order_after=first)
         groups = [list(group) for _, group in groupby(verdicts, lambda verdict: verdict.case.cell)]
         return list(zip(numbers, groups, strict=True))
