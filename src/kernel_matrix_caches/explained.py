@@ -11,7 +11,7 @@ FILE = "caches.yaml"
 
 
 class Explanation(BaseModel):
-    """Whose fault a difference is, and where it is told to its maintainers."""
+    """Name whose fault a difference is, and where it is told to its maintainers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

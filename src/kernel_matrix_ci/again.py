@@ -16,13 +16,13 @@ from kernel_matrix.pipeline import Project
 from kernel_matrix.report import checks
 from kernel_matrix.report.checks import Check, Finding
 from kernel_matrix.results.states import Verdict
+from kernel_matrix.run.supervise import JOB_LIMIT
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix_ci.again_words import NAME, Tries, machine_of
 from kernel_matrix_ci.passed import Passed
 
 _RED = {"fail", "error", "known"}  # of a case that is not red as "fixed"
 _WORKS = {"pass", "flaky", "fixed", "held", "compiled", "lowered"}
-_CUT = "the job's time limit"  # in the message of a case that had no time to end
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def _became(tried: Sequence[Tried], found: Sequence[Verdict]) -> Iterator[tuple[
     by_case = {verdict.case.id: verdict for verdict in found}
     for one in tried:
         now = by_case.get(one.case)
-        if now and now.record and one.verdict.record and _CUT not in now.record.message:
+        if now and now.record and one.verdict.record and JOB_LIMIT not in now.record.message:
             same = machine_of(now.record.job) == machine_of(one.verdict.record.job)
             is_red = _is_red(one.verdict, now)
             if same and is_red is not None:

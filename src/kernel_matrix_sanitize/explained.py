@@ -13,7 +13,7 @@ FILE = "sanitize.yaml"
 
 
 class Explanation(BaseModel):
-    """Why a finding is no fault of the kernel."""
+    """Hold why a finding is no fault of the kernel."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -18,12 +18,12 @@ from kernel_matrix.results.states import RED
 from kernel_matrix.run import schedule
 from kernel_matrix.run.decide import decide
 from kernel_matrix.run.settings import Progress, Settings
+from kernel_matrix.run.supervise import JOB_LIMIT
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix_sanitize import tools
 from kernel_matrix_sanitize.explained import Explanation, explanations
 
 _SLOWER = 20  # how much longer a case and a job may take
-_CUT = "the job's time limit of"  # in the message of a case that the end of the time cut off, or that it came before
 _CHARACTERS = 2000  # of a finding's text that are kept
 _INTERPRETER = "TRITON_INTERPRET"  # the variable with which Triton runs in Python
 _FACTS = ("commit", "device", "driver")
@@ -76,7 +76,7 @@ def watch(
         verdicts, facts = judged.verdicts(), judged.jobs.facts
     said = {name: ", ".join(sorted({job[name] for job in facts.values() if job.get(name)})) for name in _FACTS}
     findings, unfinished = list[Finding](), dict[str, str]()
-    cut = {verdict.case.id for verdict in verdicts if minutes and verdict.record and _CUT in verdict.record.message}
+    cut = {one.case.id for one in verdicts if minutes and one.record and JOB_LIMIT in one.record.message}
     for verdict in (one for one in verdicts if one.case.id not in cut):
         if found := tools.findings(tool, verdict.record.detail if verdict.record else ""):
             findings += [_finding(verdict.case.id, text, tool, known) for text in found]

@@ -19,7 +19,7 @@ from kernel_matrix.results.noise import Noise
 from kernel_matrix.results.noise_sums import noise_of_cells
 from kernel_matrix.results.planned import Planned
 from kernel_matrix.results.present import Present, start_of
-from kernel_matrix.results.states import RED, STATES, State, Verdict
+from kernel_matrix.results.states import RED, RED_FIRST, STATES, State, Verdict
 from kernel_matrix.store.database import Connection, enter, one, rows
 from kernel_matrix.store.load import Loaded
 from kernel_matrix.store.record import BENCH, PROBE, TOLD_BY, Record
@@ -237,13 +237,13 @@ class Judged:
         return self._verdicts(f"{_IS_RED} AND {self.where}", "" if most is None else f"LIMIT {most}", outputs=False)
 
     def red_by_cell(self, most: int) -> list[tuple[int, list[Verdict]]]:
-        """Return, for each cell with red cases, their number and the first of them; missing ones come last."""
+        """Return, for each cell with red cases, their number and the worst of them, in the order of the plan."""
         question = f"""
             SELECT cell, count(*) FROM verdicts JOIN planned USING (planned) WHERE {_IS_RED} AND {self.where}
             GROUP BY cell ORDER BY cell
         """
         numbers = [number for _, number in rows(self.connection, question)]
-        first = f"QUALIFY row_number() OVER (PARTITION BY cell ORDER BY state = 'missing', planned) <= {most}"
+        first = f"QUALIFY row_number() OVER (PARTITION BY cell ORDER BY {_WORST_FIRST}, planned) <= {most}"
         verdicts = self._verdicts(f"{_IS_RED} AND {self.where}", order_after=first)
         groups = [list(group) for _, group in groupby(verdicts, lambda verdict: verdict.case.cell)]
         return list(zip(numbers, groups, strict=True))
@@ -316,4 +316,6 @@ _WITHOUT_SAMPLES = """
     GROUP BY platform, target, toolchain ORDER BY min(place)
 """
 _COUNTS = "WHERE position IS NOT NULL"
-_IS_RED = f"state IN ({', '.join(repr(state) for state in sorted(RED))})"
+_RED_STATES = ", ".join(map(repr, RED_FIRST))
+_IS_RED = f"state IN ({_RED_STATES})"
+_WORST_FIRST = f"list_position([{_RED_STATES}], state)"

@@ -24,6 +24,7 @@ from kernel_matrix.run.quiet import Share
 from kernel_matrix.run.room import Room
 from kernel_matrix.store.record import Record
 
+JOB_LIMIT = "the job's time limit"  # in the message of a case that it ended, or that it came before
 _LOG_TAIL = 60  # lines of a dead process's output that go into its case
 _LOG_BYTES = 1 << 18  # that are read for these lines
 _KILLED: Literal["killed"] = "killed"
@@ -73,7 +74,7 @@ class Supervisor:
             self._begin(cases, resume=resume)
             while remaining := self.cases.remaining(cases):
                 if time.monotonic() >= self.deadline:
-                    message = f"the job's time limit of {self.limits.job:g} s came first"
+                    message = f"{JOB_LIMIT} of {self.limits.job:g} s came first"
                     self.cases.give_up(remaining, "missing", "", message)
                     break
                 self._run_process(remaining)
@@ -189,7 +190,7 @@ class Supervisor:
         if full:
             stage, reason = "crash", f"the job's folder has more than {self.room.most / (1 << 30):g} GiB"
         elif late:
-            stage, reason = "timeout", f"the job's time limit of {self.limits.job:g} s ended it in {self.cases.stage}"
+            stage, reason = "timeout", f"{JOB_LIMIT} of {self.limits.job:g} s ended it in {self.cases.stage}"
         elif self.cases.in_flight:
             stage, reason = "timeout", f"no end after {self.limits.case:g} s, in stage {self.cases.stage}"
         else:
