@@ -7,6 +7,8 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -236,7 +238,7 @@ def is_redundant(behind: str, target: str) -> bool:
 def by_hand(x, o, code: tl.constexpr):
     """Store what code makes of the places of 64 numbers, in a register that nothing else uses."""
     places = x + tl.arange(0, 64)
-    made = tl.inline_asm_elementwise(code, "=v,v,~{v200}", [places], dtype=tl.int32, is_pure=False, pack=1)
+    made = tl.inline_asm_elementwise(code, "=v,v,~{v200},~{s40}", [places], dtype=tl.int32, is_pure=False, pack=1)
     tl.store(o + tl.arange(0, 64), made)
 
 
@@ -279,6 +281,30 @@ def halves(target: str) -> dict[str, Any]:
     return told
 
 
+PRIVATE = """
+global_load_b32 $0, $1, off
+v_mov_b32 v200, -8
+s_mov_b32 s40, -8
+LOADED
+scratch_store_b32 v200, $0, off offset:24
+scratch_load_b32 $0, off, s40 offset:24
+LOADED
+"""
+
+
+def private(target: str) -> dict[str, Any]:
+    """Write to private memory behind a vector with a negative number, and read there behind such a scalar."""
+    x, o = torch.arange(64, dtype=torch.int32), torch.empty(64, dtype=torch.int32)
+    code = PRIVATE.replace("LOADED", "s_wait_loadcnt 0" if target == "gfx1201" else "s_waitcnt vmcnt(0)")
+    with Kept() as kept, suppress(FoundError):  # the compiler knows of no private memory
+        by_hand[1,](x, o, code, num_warps=2)
+    [(program, grid, threads, arguments, shared)] = kept.launches
+    program.kernel = replace(program.kernel, scratch=32)
+    found = program.launch(grid, threads, arguments, shared=shared).findings
+    result = np.frombuffer(contents(arguments)[1], np.int32)
+    return {"found": sorted(one.kind for one in found), "same": bool((result == x.numpy()).all())}
+
+
 def kind_of(name: str) -> str | None:
     if name == "s_barrier" or name == "s_barrier_wait":
         return "barrier"
@@ -317,6 +343,7 @@ PROGRAMS: tuple[tuple[Callable[[str], dict[str, Any]], tuple[str, ...]], ...] = 
     (mutants, ("gfx942", "gfx1100")),
     (protected, ("gfx942",)),
     (halves, ("gfx1100",)),
+    (private, ("gfx1100", "gfx1201")),
 )
 
 

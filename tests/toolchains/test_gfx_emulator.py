@@ -118,6 +118,11 @@ def test_each_half_of_a_register_is_waited_for_and_known_on_its_own(results):
     assert len(found) == 15
 
 
+def test_offsets_of_private_memory_have_a_sign_on_rdna_4_alone(results):
+    assert results["private", "gfx1201"] == {"found": [], "same": True}
+    assert results["private", "gfx1100"] == {"found": ["read outside", "write outside"], "same": False}
+
+
 def test_memory_may_be_protected_and_an_argument_has_its_size(results):
     assert set(results["protected", "gfx942"]["found"]) == {"write protected"}
     assert results["protected", "gfx942"]["wrong"] == "add: the argument at 24 has 4 bytes, not 2"
