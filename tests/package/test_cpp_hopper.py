@@ -159,6 +159,17 @@ def test_the_launch_is_of_clusters_that_share_the_tokens(driver: Driver, tokens:
     assert told_to_launch == {4: [16, 1, 1], 6: [1, 0, 0]}  # a cluster of 16 blocks, and an early launch
 
 
+def test_what_a_launch_says_beside_its_arguments_is_made_once_for_a_stream(driver: Driver) -> None:
+    launch = devices.Launch("kernel", (7, 1, 1), (), hopper.Shape(128, 0, 1, early=True))
+    start = devices._Driver().launcher(ctypes.c_void_p(1), launch)
+    for stream in (5, 6, 5):
+        start(stream, None)
+    configs = [arguments[0]._obj for name, arguments in driver.calls if name == "cuLaunchKernelEx"]
+    assert [config.stream for config in configs] == [5, 6, 5]
+    assert configs[0] is configs[2]
+    assert list(configs[0].grid) == [7, 1, 1]
+
+
 def test_a_map_is_made_once_and_its_refusal_is_said(driver: Driver) -> None:
     x = inputs_of(3, 512).x
     for _ in range(2):

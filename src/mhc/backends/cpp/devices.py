@@ -201,9 +201,13 @@ class _Driver:
 
             return start
 
+        configs: dict[int, Any] = {}  # by stream: to make one takes longer than the driver's call
+
         def start_with_shape(stream: int, pointers: Any) -> None:
-            config = config_of(grid, shape, stream)
-            if status := self._library.cuLaunchKernelEx(ctypes.byref(config), function, pointers, None):
+            config = configs.get(stream)
+            if config is None:
+                config = configs[stream] = ctypes.byref(config_of(grid, shape, stream))
+            if status := self._library.cuLaunchKernelEx(config, function, pointers, None):
                 self._check(status, action)
 
         return start_with_shape
