@@ -30,6 +30,7 @@ _MATRIX_OPCODES_OF_GFX90A = {
     0x66: "v_mfma_f32_32x32x8_bf16",
     0x67: "v_mfma_f32_16x16x16_bf16",
 }
+_SCALES = 0xD3AC  # what a product of matrices with scales begins with; the decoder looks at the second half alone
 _MAD_OF_GFX90A, _FMA = 0xD1C10000, 0xD1CB0000  # v_mad_f32, which gfx942 has no more, and v_fma_f32 of the same form
 _CACHE_OPCODES_OF_GFX90A = (0b111000 << 8 | 0x3E, 0b111000 << 8 | 0x3F)  # buffer_wbinvl1, and with _vol
 
@@ -92,6 +93,8 @@ def _decoded(data: bytes, family: str, target: str, address: int) -> Instruction
     is_mad = target == "gfx90a" and word & 0xFFFF0000 == _MAD_OF_GFX90A
     if is_mad:
         data = (word & 0xFFFF | _FMA).to_bytes(4, "little") + data[4:]
+    if family == "cdna" and word >> 16 != _SCALES:
+        data = data[:8].ljust(_LONGEST, b"\0")
     try:
         found = _decoder()(data, family)
     except ValueError as error:

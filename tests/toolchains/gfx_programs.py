@@ -72,6 +72,12 @@ def relative(got: torch.Tensor, right: torch.Tensor) -> float:
     return float((got.double() - right.double()).abs().max() / right.double().abs().max())
 
 
+SMALL = {
+    "gfx942": (torch.float8_e4m3fnuz, torch.float8_e5m2fnuz),
+    "others": (torch.float8_e4m3fn, torch.float8_e5m2),
+}
+
+
 def sums(target: str) -> dict[str, Any]:
     x, y = normal(2, 3000)
     out = torch.full((3000,), float("nan"))
@@ -102,6 +108,40 @@ def products_of_bytes(target: str) -> dict[str, Any]:
     out = torch.full((32, 32), 7, dtype=torch.int32)
     dot[(1,)](a, b, out, 64, M=32, N=32, B=32, SUM=tl.int32, num_warps=4)
     return {"error": relative(out, a.int() @ b.int())}
+
+
+def products_of_small_numbers(target: str) -> dict[str, Any]:
+    """Multiply numbers of 8 bits: each type with itself, and with the other one (gfx1201's compiler refuses that)."""
+    types = SMALL["gfx942" if target == "gfx942" else "others"]
+    errors = {}
+    for left, right in [(0, 0), (1, 1), *([] if target == "gfx1201" else [(0, 1)])]:
+        a, b = normal(32, 128, dtype=types[left]), normal(128, 32, dtype=types[right])
+        out = torch.full((32, 32), float("nan"))
+        dot[(1,)](a, b, out, 128, M=32, N=32, B=128, num_warps=1)
+        errors[f"{left}{right}"] = relative(out, a.double() @ b.double())
+    swapped = (one.view(torch.uint8).view(kind).double() for one, kind in ((a, types[right]), (b, types[left])))
+    return {"errors": errors, "with each other's types": relative(out, torch.matmul(*swapped))}
+
+
+@triton.jit
+def narrow(x, o, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(o + i, tl.load(x + i).to(o.dtype.element_ty))
+
+
+def conversions(target: str) -> dict[str, Any]:
+    """Convert to 8 bits and back. What is too large becomes the largest number: the compiler sets MODE for it."""
+    wrong = {}
+    for kind in SMALL["gfx942" if target == "gfx942" else "others"]:
+        x = normal(256) * 100
+        x[:8] = torch.tensor([0.0, 1e-9, 1e9, -1e9, float("inf"), float("nan"), 448.0, -57344.0])
+        small, back = torch.empty(256, dtype=kind), torch.empty(256)
+        narrow[(1,)](x, small, B=256)
+        narrow[(1,)](small, back, B=256)
+        right = x.clamp(*(torch.finfo(kind).min, torch.finfo(kind).max)).to(kind).float()
+        same = (small.float() == right) & (back == right) | (back.isnan() & x.isnan())
+        wrong[str(kind)[6:]] = x[~same].tolist()
+    return wrong
 
 
 def atomics(target: str) -> dict[str, Any]:
@@ -154,6 +194,45 @@ def quotients(target: str) -> dict[str, Any]:
     return {"wrong": torch.stack([x[~same], y[~same], out[~same]], 1)[:4].tolist()}
 
 
+def flushed(target: str) -> dict[str, Any]:
+    """Let the compiler take subnormal numbers as zero: the kernel starts so, and sets MODE for a division."""
+    x, y = normal(2, 256)
+    x[::2] *= 2.0**-127
+    total, ratio = torch.zeros(256), torch.zeros(256)
+    add[(1,)](x, torch.zeros(256), total, 256, B=256, allow_flush_denorm=True)
+    divide[(1,)](x, y, ratio, B=256, allow_flush_denorm=True)
+    zeroed = torch.where(x.abs() < 2.0**-126, torch.zeros(256), x)
+    return {"sum": torch.equal(total, zeroed), "ratio": torch.equal(ratio[1::2], (x / y)[1::2])}
+
+
+GET, SHOWN = "s_getreg_b32 s40, hwreg(HW_REG_MODE, 0, 8)\n", "v_mov_b32 $0, s40"
+MODE = {
+    "half of it": "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 2, 2), 3\n" + GET + SHOWN,
+    "a scalar": "s_movk_i32 s40, 5\ns_setreg_b32 hwreg(HW_REG_MODE, 0, 4), s40\n" + GET + SHOWN,
+    "rounding": "s_round_mode 10\n" + GET + SHOWN,
+    "subnormal numbers": "s_denorm_mode 13\n" + GET + SHOWN,
+    "up": "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 2), 1\nv_mov_b32 $0, 1.0\nv_add_f32 $0, 0x31000000, $0",
+    "exceptions": "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 12, 7), 1\nv_mov_b32 $0, 0",
+    "no subnormal numbers of fp16": "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 6, 2), 0\nv_mov_b32 $0, 0",
+}
+
+
+def modes(target: str) -> dict[str, Any]:
+    """Set and get parts of MODE: return what the register then has, or what was found."""
+    x, told = torch.arange(64, dtype=torch.int32), {}
+    for name, code in MODE.items():
+        if target.startswith("gfx9") and "_mode " in code:
+            continue
+        o = torch.empty(64, dtype=torch.int32)
+        try:
+            by_hand[1,](x, o, code, num_warps=2)
+        except FoundError as error:
+            told[name] = str(error.findings[0]).split(": ")[1]
+        else:
+            told[name] = hex(int(o[0]))
+    return told
+
+
 def outside(target: str) -> dict[str, Any]:
     x, y = normal(1000), normal(1000)
     try:
@@ -164,7 +243,7 @@ def outside(target: str) -> dict[str, Any]:
 
 
 def unknown(target: str) -> dict[str, Any]:
-    code = "s_setreg_imm32_b32 hwreg(HW_REG_MODE), 0\nv_mov_b32 $0, 0"
+    code = "v_mov_b32 $0, 0\nv_cvt_sr_fp8_f32 $0, $0, $0"
     try:
         by_hand[1,](*torch.zeros(2, 64, dtype=torch.int32), code)
     except Exception as error:
@@ -329,6 +408,7 @@ def protected(target: str) -> dict[str, Any]:
     return {"found": [one.kind for one in found]}
 
 
+OF_BOTH = ("gfx942", "gfx1100")
 PROGRAMS: tuple[tuple[Callable[[str], dict[str, Any]], tuple[str, ...]], ...] = (
     (sums, TARGETS),
     (softmaxes, TARGETS),
@@ -338,12 +418,16 @@ PROGRAMS: tuple[tuple[Callable[[str], dict[str, Any]], tuple[str, ...]], ...] = 
     (integers, TARGETS),
     (quotients, TARGETS),
     (repeated, TARGETS),
-    (outside, ("gfx942", "gfx1100")),
+    (outside, OF_BOTH),
     (unknown, ("gfx950",)),
-    (mutants, ("gfx942", "gfx1100")),
+    (mutants, OF_BOTH),
     (protected, ("gfx942",)),
     (halves, ("gfx1100",)),
     (private, ("gfx1100", "gfx1201")),
+    (products_of_small_numbers, ("gfx942", "gfx950", "gfx1201")),
+    (conversions, ("gfx942", "gfx950", "gfx1201")),
+    (flushed, OF_BOTH),
+    (modes, OF_BOTH),
 )
 
 

@@ -18,6 +18,7 @@ PROGRAMS = Path(__file__).with_name("gfx_programs.py")
 SOURCE = ROOT / "src" / "gfx_emulator"
 TARGETS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
 OF_BOTH = ("gfx942", "gfx1100")
+WITH_SMALL_NUMBERS = ("gfx942", "gfx950", "gfx1201")
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +70,44 @@ def test_products_of_matrices_are_right_in_the_layouts_of_mfma_and_wmma(results,
         assert error < (2e-3 if xf32 else 1e-6), dtype
 
 
+@pytest.mark.parametrize("target", WITH_SMALL_NUMBERS)
+def test_products_of_numbers_of_eight_bits_are_right(results, target):
+    errors = results["products_of_small_numbers", target]["errors"]
+    assert max(errors["00"], errors["11"]) < 1e-7
+    assert target != "gfx950" or errors["01"] < 1e-7
+
+
+def test_triton_multiplies_two_types_of_eight_bits_on_gfx942_as_if_each_had_the_type_of_the_other(results):
+    """Mended in Triton 3.7 (pull request 9567): then the second line is to be the first one's."""
+    assert results["products_of_small_numbers", "gfx942"]["errors"]["01"] > 0.1
+    assert results["products_of_small_numbers", "gfx942"]["with each other's types"] < 1e-7
+
+
+@pytest.mark.parametrize("target", WITH_SMALL_NUMBERS)
+def test_numbers_become_the_nearest_of_eight_bits_and_the_largest_where_they_are_too_large(results, target):
+    wrong = results["conversions", target]
+    assert len(wrong) == 2
+    assert not any(wrong.values())
+
+
+@pytest.mark.parametrize("target", OF_BOTH)
+def test_a_kernel_that_takes_subnormal_numbers_as_zero_still_divides_correctly(results, target):
+    assert results["flushed", target] == {"sum": True, "ratio": True}
+
+
+def test_parts_of_the_mode_register_are_set_and_others_are_refused(results):
+    refused = "s_setreg_imm32_b32 sets MODE to {}, which the emulator does not know (wave 0, 2 times)"
+    told = {
+        "half of it": "0xfc",
+        "a scalar": "0xf5",
+        "up": "0x3f800001",
+        "exceptions": refused.format("0x13f0"),
+        "no subnormal numbers of fp16": refused.format("0x330"),
+    }
+    assert results["modes", "gfx942"] == told
+    assert results["modes", "gfx1100"] == told | {"rounding": "0xfa", "subnormal numbers": "0xd0"}
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_atomics_of_several_workgroups_add_up(results, target):
     assert results["atomics", target] == {"counts": [96] * 8}
@@ -88,7 +127,7 @@ def test_a_read_behind_a_tensor_is_found_with_its_tensor_and_its_line(results, t
 
 def test_an_opcode_that_is_not_known_ends_the_launch_with_its_name(results):
     assert results["unknown", "gfx950"]["error"].startswith(
-        "UnknownInstructionError: gfx950: by_hand has s_setreg_imm32_b32"
+        "UnknownInstructionError: gfx950: by_hand has v_cvt_sr_fp8_f32"
     )
 
 
