@@ -27,7 +27,7 @@ _BUFFER, _PACKET, _QUEUE, _ARGUMENTS, _FLAT_PRIVATE = 1, 2, 4, 8, 32
 _KNOWN_PROPERTIES = _BUFFER | _PACKET | _QUEUE | _ARGUMENTS | _FLAT_PRIVATE | 1 << 10 | 1 << 11
 _PACKET_BYTES = 64
 _STORE_STATES = {
-    "gfx90a": 1,
+    **dict.fromkeys(("gfx906", "gfx908", "gfx90a"), 1),
     "gfx942": 2,
     "gfx950": 2,
 }  # before the data of a store of 12 bytes and more may be written

@@ -149,5 +149,7 @@ def _scalar_load(one: Instruction, family: str) -> Record:
     record.immediate = signed(one.get("ioffset" if family == "rdna4" else "offset"), width)
     record.sources[0] = Operand(SCALAR, 2 * one.get("sbase"))
     record.sources[1] = Operand(SCALAR, one.get("soffset")) if has_offset else Operand(CONSTANT)
+    if family == "cdna" and not (one.get("imm") or has_offset):  # the offset is the number of a register
+        record.sources[1], record.immediate = Operand(SCALAR, one.get("offset") & 127), 0
     record.parameters[1] = _SCALAR_LOADS[size]
     return record

@@ -94,7 +94,7 @@ def _refuse(one: Instruction, name: str, record: Record) -> None:
     is_scaled = is_float and "cvt_pk" not in name and "f64" not in name and "cndmask" not in name
     if (record.clamp or record.scale) and not is_scaled:
         raise UnknownInstructionError(f"{one.name} with clamp or omod")
-    if (record.clamp or record.scale) and name in ("v_fmamk_f32", "v_fmaak_f32", "v_div_scale_f32"):
+    if (record.clamp or record.scale) and name in (*_WITH_LITERAL, "v_div_scale_f32"):
         raise UnknownInstructionError(f"{one.name} with clamp or omod")
 
 

@@ -18,8 +18,11 @@ import triton
 import triton.language as tl
 from emulated_programs import run_all
 
-from gfx_emulator import TARGETS, Memory, Program, decoding
+from gfx_emulator import Memory, Program, decoding
 from gfx_emulator.triton_driver import FoundError, emulated
+
+# Others have the same encodings: gfx1150 and gfx1151 as gfx1100, gfx1200 as gfx1201. Triton 3.6 knows no gfx906.
+TARGETS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
 
 
 @triton.jit
@@ -360,6 +363,45 @@ def halves(target: str) -> dict[str, Any]:
     return told
 
 
+SCALAR = """
+v_mov_b64 v[200:201], $1
+s_nop 0
+v_readfirstlane_b32 s40, v200
+v_readfirstlane_b32 s41, v201
+s_mov_b32 s42, 12
+s_load_dword s42, s[40:41], s42
+s_waitcnt lgkmcnt(0)
+v_mov_b32 $0, s42
+"""
+
+
+def scalar(target: str) -> dict[str, Any]:
+    """Load a scalar whose offset is in a register."""
+    x, o = torch.arange(64, dtype=torch.int32) + 7, torch.empty(64, dtype=torch.int32)
+    by_hand[1,](x, o, SCALAR, num_warps=1)
+    return {"loaded": sorted(set(o.tolist()))}
+
+
+OF_TARGETS = {
+    "VOP2 4": (0x08000000, "gfx906 gfx90a"),
+    "VOP2 0x16": (0x2C000000, "gfx908 gfx950"),
+    "VOP2 0x17": (0x2E000000, "gfx90a gfx942"),
+    "VOP3 0x1c1": (0xD1C10000, "gfx906"),
+    "MFMA 0x67": (0xD3E70000, "gfx90a"),
+    "MFMA 0x6d": (0xD3ED0000, "gfx908 gfx90a"),
+    "MUBUF 0x3e": (0xE0F80000, "gfx906"),
+}
+
+
+def names() -> dict[str, dict[str, str]]:
+    """Return what the same bytes are on targets of GFX9."""
+    read = {opcode: (word.to_bytes(8, "little"), targets.split()) for opcode, (word, targets) in OF_TARGETS.items()}
+    return {
+        opcode: {target: decoding.decode(code, target)[0].name for target in targets}
+        for opcode, (code, targets) in read.items()
+    }
+
+
 PRIVATE = """
 global_load_b32 $0, $1, off
 v_mov_b32 v200, -8
@@ -411,9 +453,9 @@ def protected(target: str) -> dict[str, Any]:
 OF_BOTH = ("gfx942", "gfx1100")
 PROGRAMS: tuple[tuple[Callable[[str], dict[str, Any]], tuple[str, ...]], ...] = (
     (sums, TARGETS),
-    (softmaxes, TARGETS),
-    (products, TARGETS),
-    (products_of_bytes, TARGETS),
+    (softmaxes, (*TARGETS, "gfx908", "gfx1150", "gfx1200")),
+    (products, (*TARGETS, "gfx908")),
+    (products_of_bytes, (*TARGETS, "gfx908")),
     (atomics, TARGETS),
     (integers, TARGETS),
     (quotients, TARGETS),
@@ -423,6 +465,7 @@ PROGRAMS: tuple[tuple[Callable[[str], dict[str, Any]], tuple[str, ...]], ...] = 
     (mutants, OF_BOTH),
     (protected, ("gfx942",)),
     (halves, ("gfx1100",)),
+    (scalar, ("gfx942",)),
     (private, ("gfx1100", "gfx1201")),
     (products_of_small_numbers, ("gfx942", "gfx950", "gfx1201")),
     (conversions, ("gfx942", "gfx950", "gfx1201")),
@@ -433,6 +476,7 @@ PROGRAMS: tuple[tuple[Callable[[str], dict[str, Any]], tuple[str, ...]], ...] = 
 
 def main() -> None:
     run_all(PROGRAMS, emulated)
+    print(json.dumps(["names", "", names()]))
     print(json.dumps(["digests", "", {family: decoding.digest(family) for family in decoding.FAMILIES.values()}]))
 
 

@@ -10,13 +10,15 @@ from pathlib import Path
 import pytest
 from in_environment import KEPT_INTERPRETER, ROOT, python_of, results_of
 
-from gfx_emulator import library
+from gfx_emulator import decoding, library
+from gfx_emulator.errors import EmulatorError
 
 pytestmark = pytest.mark.environments
 
 PROGRAMS = Path(__file__).with_name("gfx_programs.py")
 SOURCE = ROOT / "src" / "gfx_emulator"
 TARGETS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
+OLDER = "gfx908"
 OF_BOTH = ("gfx942", "gfx1100")
 WITH_SMALL_NUMBERS = ("gfx942", "gfx950", "gfx1201")
 
@@ -55,12 +57,12 @@ def test_lanes_and_waves_that_write_the_same_place_with_the_same_last_value_do_n
     assert results["repeated", target]["error"] < 1e-6
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", [*TARGETS, OLDER, "gfx1150", "gfx1200"])
 def test_a_softmax_with_reductions_over_four_waves_is_right(results, target):
     assert results["softmaxes", target]["error"] < 2e-7
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", [*TARGETS, OLDER])
 def test_products_of_matrices_are_right_in_the_layouts_of_mfma_and_wmma(results, target):
     errors = results["products", target]["errors"]
     assert len(errors) == 3
@@ -167,6 +169,23 @@ def test_memory_may_be_protected_and_an_argument_has_its_size(results):
     assert results["protected", "gfx942"]["wrong"] == "add: the argument at 24 has 4 bytes, not 2"
 
 
+def test_an_offset_of_a_scalar_load_may_be_in_a_register(results):
+    assert results["scalar", "gfx942"] == {"loaded": [10]}
+
+
+def test_bytes_that_are_other_instructions_on_older_targets_have_the_names_of_the_target(results):
+    """The names are those of LLVM's disassembler; products of matrices are written as those of gfx942."""
+    assert results["names", ""] == {
+        "VOP2 4": {"gfx906": "v_mul_legacy_f32", "gfx90a": "v_fmac_f64"},
+        "VOP2 0x16": {"gfx908": "v_mac_f32", "gfx950": "v_dot2c_f32_bf16"},
+        "VOP2 0x17": {"gfx90a": "v_madmk_f32", "gfx942": "v_fmamk_f32"},
+        "VOP3 0x1c1": {"gfx906": "v_mad_f32"},
+        "MFMA 0x67": {"gfx90a": "v_mfma_f32_16x16x16_bf16"},
+        "MFMA 0x6d": {"gfx908": "v_mfma_f32_16x16x8_bf16", "gfx90a": "v_mfma_f32_16x16x8_bf16"},
+        "MUBUF 0x3e": {"gfx906": "buffer_inv"},
+    }
+
+
 def test_the_private_tables_of_the_decoder_are_those_that_the_emulator_was_written_for(results):
     """A change means: read what the encodings have become, then decoding.py, and run the other tests."""
     assert results["digests", ""] == {
@@ -174,6 +193,13 @@ def test_the_private_tables_of_the_decoder_are_those_that_the_emulator_was_writt
         "rdna3": "11db13a71dd98f3a",
         "rdna4": "225b2538f174c176",
     }
+
+
+def test_a_target_whose_encodings_the_decoder_lacks_ends_with_the_reason():
+    reasons = {"gfx1030": "RDNA 2", "gfx1250": "GFX12.5", "gfx1300": "there are gfx906, gfx908, "}
+    for target, reason in reasons.items():
+        with pytest.raises(EmulatorError, match=f"{target}.*{reason}"):
+            decoding.family_of(target)
 
 
 def test_another_version_of_the_decoder_is_refused(python, variables):
