@@ -171,15 +171,25 @@ def calibrated(machine: str) -> str:
 
 def checked(machine: str) -> str:
     """Return what each check beside the cases found in each toolchain on a machine."""
-    head = ("check", "toolchain", "cases", "nothing found", "with a finding", "explained", "without an end")
+    head = (
+        "toolchain",
+        "check",
+        "cases",
+        "nothing found",
+        "with a finding",
+        "explained",
+        "without an end",
+        "not tried",
+    )
     rows: dict[tuple[str, str], list[int]] = {}
     for check in checks.read(CHECKS / machine):
         for cell in check.cells:
             clean = cell.tried - cell.found - cell.explained
-            counts = (cell.tried + cell.unfinished, clean, cell.found, cell.explained, cell.unfinished)
-            row = rows.setdefault((check.name, cell.cell.split("/")[2]), [0] * len(counts))
+            cases = cell.tried + cell.unfinished + cell.untried
+            counts = (cases, clean, cell.found, cell.explained, cell.unfinished, cell.untried)
+            row = rows.setdefault((cell.cell.split("/")[2], check.name), [0] * len(counts))
             row[:] = map(sum, zip(row, counts, strict=True))
-    return markdown(head, [(*names, *map(str, counts)) for names, counts in rows.items()])
+    return markdown(head, [(*names, *map(str, counts)) for names, counts in sorted(rows.items())])
 
 
 def noise(machine: str) -> str:

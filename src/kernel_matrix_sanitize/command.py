@@ -56,7 +56,12 @@ def lines(check: Check) -> list[str]:
     text = [f"{check.name} ({check.program}) on {check.machine}: {check.sees}", *filter(None, [check.note])]
     for cell in check.cells:
         clean = cell.tried - cell.found - cell.explained
-        counts = {"with a finding": cell.found, "explained": cell.explained, "without an end": cell.unfinished}
+        counts = {
+            "with a finding": cell.found,
+            "explained": cell.explained,
+            "without an end": cell.unfinished,
+            "not tried": cell.untried,
+        }
         more = [f"{count} {word}" for word, count in counts.items() if count]
         text.append(f"  {cell.cell}: {', '.join([f'{clean} clean', *more])}")
     text += [f"  without an end: {line}" for line in check.unfinished[:_CASES]]

@@ -104,8 +104,9 @@ def test_a_finding_that_the_package_explains_is_shown_and_not_red(here: Doubles,
 
 def test_what_the_end_of_the_time_cuts_off_was_not_tried(here: Doubles, monkeypatch):
     found = watched(here, monkeypatch, minutes=1e-4)
-    assert (found.cells, found.unfinished, found.is_red) == ((), (), False)
-    assert found.note == "0.0001 minutes were over before 3 of 3 cases."
+    assert [(cell.tried, cell.untried) for cell in found.cells] == [(0, 3)]
+    assert (found.unfinished, found.is_red) == ((), False)
+    assert "0 clean, 3 not tried" in "\n".join(lines(found))
 
 
 PROGRAM_LOG = f"""========= COMPUTE-SANITIZER

@@ -35,8 +35,6 @@ class Recording:
 
     def run(self, inputs, out, target=None):
         self.ran.append((inputs, out))
-
-    def recorded(self, inputs):
         kind = (type(inputs), inputs[0].shape, inputs[4:5] == (None,), inputs[5:], getattr(inputs, "overwritten", None))
         return self.launches.setdefault(str(kind) if len(inputs) < 12 else str(kind[:2]), Launches())
 
@@ -114,7 +112,8 @@ def test_what_the_launches_do_not_take_goes_to_the_kernel(kernel):
 
 
 def test_a_kernel_without_recorded_calls_runs_each_time(kernel, monkeypatch):
-    monkeypatch.setattr(Recording, "recorded", lambda self, inputs: None)
+    run = kernel.run
+    monkeypatch.setattr(kernel, "run", lambda *arguments: run(*arguments) and None)
     for _ in range(3):
         forward(tensors())
     assert len(kernel.ran) == 3

@@ -159,6 +159,17 @@ def test_the_launch_is_of_clusters_that_share_the_tokens(driver: Driver, tokens:
     assert told_to_launch == {4: [16, 1, 1], 6: [1, 0, 0]}  # a cluster of 16 blocks, and an early launch
 
 
+def test_what_a_launch_says_beside_its_arguments_is_made_once_for_a_stream(driver: Driver) -> None:
+    launch = devices.Launch("kernel", (7, 1, 1), (), hopper.Shape(128, 0, 1, early=True))
+    start = devices._Driver().launcher(ctypes.c_void_p(1), launch)
+    for stream in (5, 6, 5):
+        start(stream, None)
+    configs = [arguments[0]._obj for name, arguments in driver.calls if name == "cuLaunchKernelEx"]
+    assert [config.stream for config in configs] == [5, 6, 5]
+    assert configs[0] is configs[2]
+    assert list(configs[0].grid) == [7, 1, 1]
+
+
 def test_a_map_is_made_once_and_its_refusal_is_said(driver: Driver) -> None:
     x = inputs_of(3, 512).x
     for _ in range(2):
@@ -221,39 +232,25 @@ def test_two_threads_have_memory_of_their_own(driver: Driver) -> None:
 
 
 def test_a_call_of_the_same_kind_makes_no_launches(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(devices, "_is_cpu", lambda device: False)
     monkeypatch.setattr(devices, "_driver", devices._Driver)
     monkeypatch.setattr(devices._Driver, "enter", lambda self, device: None)
-    monkeypatch.setattr(devices, "target_of", lambda device: "sm_90")
     monkeypatch.setattr(devices, "_module", lambda *of: devices._Module(b""))
-    monkeypatch.setattr(devices.torch.cuda, "current_device", lambda: None)
     monkeypatch.setattr(devices.torch._C, "_cuda_getCurrentRawStream", lambda index: 5, raising=False)
-    calls, made = devices.Calls(), []
 
-    def run(inputs: Any, out: Any) -> None:
-        def launches() -> tuple[Any, list[devices.Launch]]:
-            made.append(inputs.y.data_ptr())
-            return None, [columns._backward(inputs, out)]
+    def issued(inputs: Any) -> devices.Call | None:
+        out = mhc_post.empty_grads(inputs)
+        launches = [columns._backward(inputs, out)]
+        return devices._issued(lambda: (None, launches), 0, devices.addresses_of((*inputs, *out)), "sm_90")  # type: ignore[arg-type, return-value]
 
-        calls.run(launches, inputs, devices.addresses_of((*inputs, *out)), None)
-
-    for tokens in (3, 3, 5, 3):
-        inputs = written_back(tokens, 512)
-        run(inputs, mhc_post.empty_grads(inputs))
-    assert len(made) == 2
-    some = written_back(3, 512)._replace(needs=(True, False, True, False))
-    run(some, mhc_post.empty_grads(some))
-    assert len(made) == 3
+    call = issued(written_back(3, 512))
+    assert call is not None
+    assert call.launch([16 * place for place in range(1, 10)])
+    assert not call.launch([16 * place + 2 for place in range(1, 10)])
     twice = written_back(3, 512)
-    twice = twice._replace(x=twice.grad_out)
-    for _ in range(2):
-        run(twice, mhc_post.empty_grads(twice))
-    assert len(made) == 3
-    shifted = written_back(3, 512)._replace(y=torch.zeros(3 * 512 + 1, dtype=torch.bfloat16)[1:].view(3, 512))
-    for _ in range(2):
-        run(shifted, mhc_post.empty_grads(shifted))
-    assert len(made) == 5
-    assert [name for name, _ in driver.calls].count("cuLaunchKernelEx") == 9
+    assert issued(twice._replace(x=twice.grad_out)) is None
+    shifted = torch.zeros(3 * 512 + 1, dtype=torch.bfloat16)[1:].view(3, 512)
+    assert issued(twice._replace(y=shifted)) is None
+    assert [name for name, _ in driver.calls].count("cuLaunchKernelEx") == 4
     x = torch.zeros(8)
     alive, kept = weakref.ref(x), devices.Launch("kernel", (1, 1, 1), (x,), hopper.Shape(128, 0, 1))
     call = devices.Call(devices._Module(b""), [kept], [x.data_ptr()], 0)
@@ -265,7 +262,7 @@ def test_a_call_of_the_same_kind_makes_no_launches(driver: Driver, monkeypatch: 
 def test_tensors_that_are_not_aligned_get_the_plain_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     taken = []
     plain: Any = SimpleNamespace(run=lambda *arguments: taken.append("plain"))
-    monkeypatch.setattr(resident.Calls, "run", lambda *arguments: taken.append("resident"))
+    monkeypatch.setattr(resident, "issue", lambda *arguments: taken.append("resident"))
     monkeypatch.setattr(resident, "_launch", lambda inputs, out, cut: None)
     inputs = inputs_of(2, 512)
     shifted = inputs._replace(x=torch.zeros(2 * 4 * 512 + 1, dtype=torch.bfloat16)[1:].view(2, 4, 512))
@@ -381,7 +378,7 @@ def test_the_threads_of_a_block_of_the_backward_share_its_pieces_out_evenly() ->
 def test_rows_that_are_not_aligned_get_the_plain_kernel_and_others_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     taken = []
     plain: Any = SimpleNamespace(run=lambda *arguments: taken.append("plain"))
-    monkeypatch.setattr(columns.Calls, "run", lambda self, made, *arguments: taken.append(made() and "columns"))
+    monkeypatch.setattr(columns, "issue", lambda made, *arguments: taken.append(made() and "columns"))
     inputs = written(2, 512)
     shifted = inputs._replace(y=torch.zeros(2 * 512 + 1, dtype=torch.bfloat16)[1:].view(2, 512))
     back = written_back(2, 512)

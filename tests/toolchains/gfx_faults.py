@@ -1,6 +1,7 @@
 """Run kernels with the faults of public reports on emulated GPUs, and print what the emulator says: prints JSON.
 
-Each kernel is our own, made from the description of the fault alone, and stands beside a right one.
+Each kernel is our own, made from the description of the fault alone, and stands beside a right one. Faults in single
+instructions (``gfx_mutants``) run in the same process.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import torch
 import triton
 import triton.language as tl
+from gfx_mutants import instructions
 from gfx_programs import normal
 
 from gfx_emulator import Memory, Program
@@ -156,7 +158,7 @@ def late(target: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    for program in (lanes, zeroes, dots, order, in_place, late):
+    for program in (lanes, zeroes, dots, order, in_place, late, instructions):
         for target in ("gfx942",) if program is late else TARGETS:
             with emulated(target):
                 print(json.dumps([program.__name__, target, program(target)]))

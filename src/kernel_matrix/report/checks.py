@@ -33,6 +33,7 @@ class CheckedCell(_Model):
     found: int = Field(description="Cases of these with a finding that nobody has explained.")
     explained: int = Field(description="Cases of these whose findings are all explained.")
     unfinished: int = Field(description="Cases that came to no end.")
+    untried: int = Field(default=0, description="Cases before which the time of the check was over.")
 
 
 class Finding(_Model):
@@ -66,9 +67,12 @@ class Check(_Model):
 
 
 def cells_of(
-    cases: Iterable[str], findings: Collection[Finding], unfinished: Collection[str] = ()
+    cases: Iterable[str],
+    findings: Collection[Finding],
+    unfinished: Collection[str] = (),
+    untried: Collection[str] = (),
 ) -> tuple[CheckedCell, ...]:
-    """Return the counts of each cell of some cases; ``unfinished`` are the ids of those that came to no end."""
+    """Return the counts of each cell of some cases; ``unfinished`` and ``untried`` are ids of some of the cases."""
     by_cell: dict[str, list[str]] = {}
     for case in cases:
         by_cell.setdefault("/".join(case.split("/")[:4]), []).append(case)
@@ -77,10 +81,11 @@ def cells_of(
     return tuple(
         CheckedCell(
             cell=cell,
-            tried=sum(case not in unfinished for case in of_cell),
+            tried=sum(case not in unfinished and case not in untried for case in of_cell),
             found=sum(case in not_explained for case in of_cell),
             explained=sum(case in found - not_explained for case in of_cell),
             unfinished=sum(case in unfinished for case in of_cell),
+            untried=sum(case in untried for case in of_cell),
         )
         for cell, of_cell in by_cell.items()
     )

@@ -44,15 +44,14 @@ class Kernel(Protocol):
 
     A kernel whose attribute ``any_leading_dims`` is true also takes tensors whose tokens have several dimensions, or
     none, before those of a token. PyTorch then makes no view for it.
-
-    A kernel for GPUs may have ``recorded(inputs)``: the launches of a call that was made before, which later calls of
-    the same kind use with other addresses (:mod:`mhc.library.calls`).
     """
 
-    def run(self, inputs: Any, out: Any, target: str | None = None) -> None:
+    def run(self, inputs: Any, out: Any, target: str | None = None) -> Any:
         """Compute the operator and write every element of ``out``.
 
-        ``target`` names the architecture to compile for; None means the device that holds the inputs.
+        ``target`` names the architecture to compile for; None means the device that holds the inputs. A kernel for GPUs
+        may return the launches of this call, which later calls of the same kind use with other addresses
+        (:mod:`mhc.library.calls`); else it returns None.
 
         Raises:
             NotSupportedError: :meth:`supports` has a reason against these inputs.

@@ -96,13 +96,9 @@ class Variants:
         """Return the target that a device is, None where it has no name."""
         return self._target_of(device)
 
-    def run(self, inputs: Any, out: Any, target: str | None = None) -> None:
+    def run(self, inputs: Any, out: Any, target: str | None = None) -> Any:
         """Run the variant that is chosen for the inputs and the target, or for the device that holds the inputs."""
-        self.of_inputs(inputs, target).run(inputs, out, target)
-
-    def recorded(self, inputs: Any) -> Any:
-        """Return what the variant for the inputs has recorded of a call, None where it records none."""
-        return getattr(self.of_inputs(inputs), "recorded", lambda _: None)(inputs)
+        return self.of_inputs(inputs, target).run(inputs, out, target)
 
     def of_inputs(self, inputs: Any, target: str | None = None) -> Variant:
         """Return the variant that runs these inputs; the choice is made once for each kind of them."""

@@ -1,7 +1,7 @@
 """Calls of kernels that were made before, for tensors of the same shapes and dtypes with other addresses.
 
-A kernel that has a method ``recorded`` returns by it the launches of a call, or None where they cannot be told from
-those of other calls. Everything else of such a call is known too: the kernel, and what is to be allocated.
+A kernel may return the launches of a call, or None where they cannot be used for others of its kind. Everything else of
+such a call is known too: the kernel, and what is to be allocated.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Call(NamedTuple):
     ) -> Call | None:
         """Return the call for ``values``, of which so many are tensors, or None for one that is not recorded."""
         first = values[0]
-        if not first.is_cuda or not hasattr(kernel, "recorded"):
+        if not first.is_cuda:
             return None
         addresses = []
         for tensor in values[:count]:
@@ -79,11 +79,9 @@ class Call(NamedTuple):
             addresses.append(self.added.data_ptr())
         return tuple(results) if kept.launches.launch(addresses) else None
 
-    def keep(self, inputs: Any, out: Any) -> None:
-        """Keep the call that was made for the next one of its kind, where its launches were recorded."""
-        copied = self.added is not None and inputs.overwritten != self.overwritten
-        launches = None if copied else self.kernel.recorded(inputs)
-        if launches is None:
+    def keep(self, launches: Any, inputs: Any, out: Any) -> None:
+        """Keep the launches of the call that was made, if any, for the next one of its kind."""
+        if launches is None or (self.added is not None and inputs.overwritten != self.overwritten):  # or: a copy
             return
         if len(_kept) >= _MOST:
             _kept.clear()

@@ -31,9 +31,9 @@ def forward(
     if out is None:
         out = operator.empty_outputs(inputs)
     if inputs[0].numel():
-        kernel.run(inputs, out)
+        launches = kernel.run(inputs, out)
         if call is not None:
-            call.keep(inputs, out)
+            call.keep(launches, inputs, out)
     return out
 
 
@@ -61,9 +61,9 @@ def backward(
     out = operator.empty_grads(inputs)
     if inputs[0].numel():
         if any(grad is not None for grad in out):
-            kernel.run(inputs, out)
+            launches = kernel.run(inputs, out)
             if call is not None:
-                call.keep(inputs, out)
+                call.keep(launches, inputs, out)
     else:  # a sum over no token
         for grad in out:
             if grad is not None:

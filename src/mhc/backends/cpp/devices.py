@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import operator
@@ -22,7 +23,6 @@ from mhc.toolchain import gfx
 
 _MESSAGE = 1024  # bytes
 _ALIGNMENT = 16  # bytes of four fp32 elements, the widest load
-_MOST = 256  # calls that are kept of one kernel
 
 I32, I64, U32, F32 = ctypes.c_int32, ctypes.c_int64, ctypes.c_uint32, ctypes.c_float
 
@@ -46,59 +46,38 @@ class LaunchError(RuntimeError):
 Made = Callable[[], tuple[Source, Sequence[Launch]]]
 
 
-class Calls:
-    """The calls of one kernel on GPUs: the work on the host that is the same for each kind of call is done once."""
+def issue(made: Made, device: torch.device, addresses: list[int], target: str | None) -> Call | None:
+    """Compile for ``target``, or for the device of the inputs, and run what ``made`` returns one after the other.
 
-    def __init__(self) -> None:
-        self._calls: dict[Any, Call] = {}
+    On a GPU they go to PyTorch's current stream. On a CPU the machine code of an AMD GPU is emulated. ``addresses``
+    are those of all tensors that the caller handed over. For aligned tensors, what ``made`` returns depends on nothing
+    else than the shapes and options of the inputs, and the gradients that are asked for. So what is returned is the
+    call for others of its kind, or None where there is none.
 
-    def run(self, made: Made, inputs: Any, addresses: list[int], target: str | None) -> None:
-        """Compile for ``target``, or for the device of the inputs, and run what ``made`` returns one after the other.
-
-        On a GPU they go to PyTorch's current stream. On a CPU the machine code of an AMD GPU is emulated. ``addresses``
-        are those of all tensors that the caller handed over. For aligned tensors, what ``made`` returns depends on
-        nothing else than the shapes and options of the inputs, and the gradients that are asked for.
-
-        Raises:
-            ValueError: ``target`` is not what the device is.
-            LaunchError: a launch failed.
-        """
-        device = inputs[0].device
-        if _is_cpu(device):
-            _run_on_cpu(*made(), target)
-            return
-        present = target_of(device)
-        if target not in (None, present):
-            raise ValueError(f"cpp: target is {target}, and the inputs are on {present}; for others there is compile()")
-        if torch.cuda.current_device() == device.index:
-            self._run(made, inputs, addresses, present)
-        else:
-            with torch.cuda.device(device):
-                self._run(made, inputs, addresses, present)
-
-    def _run(self, made: Made, inputs: Any, addresses: list[int], target: str) -> None:
-        """Run on the current stream of the inputs' device, which is the current one."""
-        index = inputs[0].device.index
-        _driver().enter(index)
-        call = self.recorded(inputs)
-        if call is None or not are_aligned(addresses):
-            source, launches = made()
-            module = _module(source, target, index)
-            with stage("launch"):
-                call = Call(module, launches, addresses, index)
-            if call.known and are_aligned(addresses):
-                if len(self._calls) >= _MOST:
-                    self._calls.clear()
-                self._calls[_key(inputs)] = call
-        call.run(addresses)
-
-    def recorded(self, inputs: Any) -> Call | None:
-        """Return the call with inputs of the same kind that was made before, if any."""
-        return self._calls.get(_key(inputs))
+    Raises:
+        ValueError: ``target`` is not what the device is.
+        LaunchError: a launch failed.
+    """
+    if device.type == "cpu":
+        _run_on_cpu(*made(), target)
+        return None
+    present = target_of(device)
+    if target not in (None, present):
+        raise ValueError(f"cpp: target is {target}, and the inputs are on {present}; for others there is compile()")
+    is_current = torch.cuda.current_device() == device.index
+    with contextlib.nullcontext() if is_current else torch.cuda.device(device):
+        return _issued(made, device.index, addresses, present)
 
 
-def _key(inputs: Any) -> tuple[Any, ...]:
-    return inputs.spec, inputs[0].shape, inputs[0].device.index, tuple(getattr(inputs, "needs", ()))
+def _issued(made: Made, index: int, addresses: list[int], target: str) -> Call | None:
+    """Run on the current stream of a GPU, which is the current one."""
+    _driver().enter(index)
+    source, launches = made()
+    module = _module(source, target, index)
+    with stage("launch"):
+        call = Call(module, launches, addresses, index)
+    call.run(addresses)
+    return call if call.known and are_aligned(addresses) else None
 
 
 def addresses_of(values: Iterable[Any]) -> list[int]:
@@ -108,11 +87,7 @@ def addresses_of(values: Iterable[Any]) -> list[int]:
 
 def are_aligned(addresses: Sequence[int]) -> bool:
     """Return whether the widest loads may begin at these addresses."""
-    return functools.reduce(operator.or_, addresses) % _ALIGNMENT == 0
-
-
-def _is_cpu(device: torch.device) -> bool:
-    return device.type == "cpu"
+    return functools.reduce(operator.or_, addresses, 0) % _ALIGNMENT == 0
 
 
 @functools.cache
@@ -226,9 +201,13 @@ class _Driver:
 
             return start
 
+        configs: dict[int, Any] = {}  # by stream: to make one takes longer than the driver's call
+
         def start_with_shape(stream: int, pointers: Any) -> None:
-            config = config_of(grid, shape, stream)
-            if status := self._library.cuLaunchKernelEx(ctypes.byref(config), function, pointers, None):
+            config = configs.get(stream)
+            if config is None:
+                config = configs[stream] = ctypes.byref(config_of(grid, shape, stream))
+            if status := self._library.cuLaunchKernelEx(config, function, pointers, None):
                 self._check(status, action)
 
         return start_with_shape

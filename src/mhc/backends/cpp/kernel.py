@@ -10,10 +10,8 @@ import torch
 
 from mhc.backends import Artifact, KeptCode, NotSupportedError, stage, too_many_streams
 from mhc.backends.cpp.compilers import artifact
-from mhc.backends.cpp.devices import I32, Calls, Launch, addresses_of
+from mhc.backends.cpp.devices import I32, Launch, addresses_of, are_aligned, issue
 from mhc.backends.cpp.source import Source
-
-_ALIGNMENT = 16  # bytes of four fp32 elements, the widest load
 
 
 class Kernel(KeptCode):
@@ -32,13 +30,12 @@ class Kernel(KeptCode):
         self._kernels = kernels
         self._launches = launches
         self._source = functools.cache(self._made_source)
-        self._calls = Calls()
 
     def supports(self, spec: Any, target: str | None, tokens: int | None = None) -> str | None:
         """Return why the kernel does not take the specialisation, or None: the number of streams is the only limit."""
         return too_many_streams(spec)
 
-    def run(self, inputs: Any, out: Any, target: str | None = None) -> None:
+    def run(self, inputs: Any, out: Any, target: str | None = None) -> Any:
         """Run on the device of the inputs: a GPU, or this CPU with fibers for threads.
 
         Raises:
@@ -46,11 +43,8 @@ class Kernel(KeptCode):
             ValueError: ``target`` is another architecture than the inputs' device.
         """
         source = functools.partial(self._source, inputs.spec, target)
-        self._calls.run(lambda: (source(), self._launches(inputs, out)), inputs, addresses_of((*inputs, *out)), target)
-
-    def recorded(self, inputs: Any) -> Any:
-        """Return the launches of a call with aligned tensors that was made before, None if there are none."""
-        return self._calls.recorded(inputs)
+        addresses = addresses_of((*inputs, *out))
+        return issue(lambda: (source(), self._launches(inputs, out)), inputs[0].device, addresses, target)
 
     def compile(self, spec: Any, target: str) -> Artifact:
         """Compile for ``sm_90``, ``gfx942``, ``x86-64-v3`` or another of their kinds.
@@ -85,5 +79,4 @@ def cdiv(a: int, b: int) -> int:
 
 def whole(hidden: int, *tensors: torch.Tensor | None) -> Any:
     """Return whether rows of ``hidden`` elements of these tensors may be read four elements at a time, as a number."""
-    aligned = all(tensor is None or tensor.data_ptr() % _ALIGNMENT == 0 for tensor in tensors)
-    return I32(hidden % 4 == 0 and aligned)
+    return I32(hidden % 4 == 0 and are_aligned(addresses_of(tensors)))

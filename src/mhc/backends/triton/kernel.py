@@ -80,7 +80,7 @@ class Kernel(KeptCode):
             return f"the interpreter takes long for more than {most} tokens of it"
         return self._reason(spec, gpu)
 
-    def run(self, inputs: Any, out: Any, target: str | None = None) -> None:
+    def run(self, inputs: Any, out: Any, target: str | None = None) -> Any:
         """Launch on the current stream of the inputs' device, or run in Triton's interpreter where that is on.
 
         The machine code for an AMD GPU that ``target`` names is emulated where the inputs are on a CPU.
@@ -93,14 +93,13 @@ class Kernel(KeptCode):
         device = inputs[0].device
         if device.type == "cuda" and torch.cuda.current_device() != device.index:
             with current(device):
-                self._run(inputs, out, device, target)
-        elif device.type == "cpu" and target is not None and gfx.emulates(target):
+                return self._run(inputs, out, device, target)
+        if device.type == "cpu" and target is not None and gfx.emulates(target):
             with gfx.driver_of_triton(target):
-                self._run(inputs, out, device, target)
-        else:
-            self._run(inputs, out, device, target)
+                return self._run(inputs, out, device, target)
+        return self._run(inputs, out, device, target)
 
-    def _run(self, inputs: Any, out: Any, device: torch.device, target: str | None) -> None:
+    def _run(self, inputs: Any, out: Any, device: torch.device, target: str | None) -> Any:
         key = _key(inputs, device, target)
         # What is overwritten is an output too.
         values = (*inputs, *out, inputs.added) if key[-1] is False else (*inputs, *out)
@@ -108,15 +107,8 @@ class Kernel(KeptCode):
         if plan is None:
             plan = self._plans[key] = self._plan(inputs.spec, device, target, values)
         launches = functools.partial(self.launches, inputs, out, plan.tiles)
-        plan.prepared.launch(launches, plan.tensors_of(values), device, inputs[0].shape)
-
-    def recorded(self, inputs: Any) -> Any:
-        """Return the launches of a call that was made before, which take other addresses, None if there are none.
-
-        They are those of the tensors in the inputs and outputs, and of a gradient that is added and not overwritten.
-        """
-        plan = self._plans.get(_key(inputs, inputs[0].device, None))
-        return None if plan is None else plan.prepared.recorded(inputs[0].shape)
+        # The call takes the addresses of the inputs and outputs, and of a gradient that is added and not overwritten.
+        return plan.prepared.launch(launches, plan.tensors_of(values), device)
 
     def _plan(self, spec: Any, device: torch.device, target: str | None, values: tuple[Any, ...]) -> _Plan:
         active = active_target(self._function, device, target)

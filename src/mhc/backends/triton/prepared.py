@@ -23,7 +23,6 @@ from mhc.backends.triton.launch import Launch
 _ALIGNMENT = 16  # bytes; a pointer that is no multiple of them makes another binary
 _APART = 512  # bytes; scratch memory begins at a multiple of them, as PyTorch's allocator has it
 _ONES = ((1, 1, 1), (1, 1), (1,), ())  # what a grid of fewer than three dimensions lacks
-_MOST = 256  # calls that are kept for one specialisation: one for each number of tokens
 
 
 class Prepared:
@@ -34,22 +33,21 @@ class Prepared:
         self._bare = bare
         self._compiled = False
         self._ready: list[Any] | None = None
-        self._calls: dict[Any, _Call] = {}
 
     def launch(
-        self, launches: Callable[[], Sequence[Launch]], tensors: Sequence[torch.Tensor], device: torch.device, key: Any
-    ) -> None:
+        self, launches: Callable[[], Sequence[Launch]], tensors: Sequence[torch.Tensor], device: torch.device
+    ) -> Call | None:
         """Launch one after the other on the current stream of ``device``, which is the current one.
 
-        ``tensors`` are those that the caller handed over, and others are scratch. Calls with the same ``key`` differ in
-        nothing but the addresses of these tensors.
+        ``tensors`` are those that the caller handed over, and others are scratch. What is returned is the call for
+        tensors of the same shapes at other addresses: None the first time, and where there is none.
         """
         addresses = [each.data_ptr() for each in tensors]
         aligned = self._bare and _are_aligned(addresses)
         if aligned and self._ready is not None:
-            call = self.recorded(key) or self._recorded(launches(), tensors, device, key)
+            call = self._recorded(launches(), tensors, device)
             if call is not None and call.launch(addresses):
-                return
+                return call
         made = launches()
         if self._ready is None and (aligned or not self._compiled):
             # A launch would compile too; done apart once, so that a failure says which of the two it was.
@@ -60,24 +58,18 @@ class Prepared:
         with stage("launch"):
             for kernel, config, grid, arguments in made:
                 kernel[grid](*arguments, **config.constants, **config.options)
-
-    def recorded(self, key: Any) -> _Call | None:
-        """Return the call that was recorded for ``key``, if any."""
-        return self._calls.get(key)
+        return None
 
     def _recorded(
-        self, launches: Sequence[Launch], tensors: Sequence[torch.Tensor], device: torch.device, key: Any
-    ) -> _Call | None:
-        """Keep the call for the next time, and return it; or None where its arguments cannot be told apart."""
+        self, launches: Sequence[Launch], tensors: Sequence[torch.Tensor], device: torch.device
+    ) -> Call | None:
+        """Return the call, or None where its arguments cannot be told apart."""
         assert self._ready is not None
         known, memory = {id(each) for each in tensors}, {_memory(each) for each in tensors}
         scratch = [each for one in launches for each in one.arguments if _is_scratch(each, known)]
         if len(known) < len(tensors) or any(_memory(each) in memory for each in scratch):
             return None
-        if len(self._calls) >= _MOST:
-            self._calls.clear()
-        call = self._calls[key] = _Call(self._ready, launches, tensors, scratch, device)
-        return call
+        return Call(self._ready, launches, tensors, scratch, device)
 
 
 def _are_aligned(addresses: Sequence[int]) -> bool:
@@ -107,7 +99,7 @@ def _memory(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage().data_ptr()
 
 
-class _Call:
+class Call:
     """The launches of one call, whose arguments are places in one list.
 
     The list has the addresses of the tensors that the caller hands over, those in scratch memory, and everything else

@@ -979,6 +979,10 @@ export interface CheckedCell {
    * Cases that came to no end.
    */
   unfinished: number;
+  /**
+   * Cases before which the time of the check was over.
+   */
+  untried: number;
 }
 /**
  * A fault that a check found in a case.

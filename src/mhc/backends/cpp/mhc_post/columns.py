@@ -11,7 +11,7 @@ import torch
 
 from mhc.backends import Artifact, KeptCode
 from mhc.backends.cpp.compilers import THREADS, artifact
-from mhc.backends.cpp.devices import U32, Calls, Launch, addresses_of, are_aligned
+from mhc.backends.cpp.devices import U32, Launch, addresses_of, are_aligned, issue
 from mhc.backends.cpp.hopper import Shape, refusal
 from mhc.backends.cpp.kernel import Kernel, cdiv, refuse
 from mhc.backends.cpp.source import Source
@@ -55,7 +55,6 @@ class Columns(KeptCode):
         self._launch = launch
         self._threads = threads
         self._source = functools.cache(self._made_source)
-        self._calls = Calls()
 
     def supports(self, spec: Any, target: str | None, tokens: int | None = None) -> str | None:
         """Return why the variant does not run the specialisation on ``target``, or None where it does."""
@@ -63,7 +62,7 @@ class Columns(KeptCode):
             return reason
         return f"hidden is {spec.hidden}, and a thread has {_PIECE} columns" if spec.hidden % _PIECE else None
 
-    def run(self, inputs: Any, out: Any, target: str | None = None) -> None:
+    def run(self, inputs: Any, out: Any, target: str | None = None) -> Any:
         """Run on the GPU that holds the inputs.
 
         Raises:
@@ -73,13 +72,8 @@ class Columns(KeptCode):
         addresses = addresses_of((*inputs, *out))
         if are_aligned(addresses):
             source = functools.partial(self._source, inputs.spec, "sm_90")
-            self._calls.run(lambda: (source(), [self._launch(inputs, out)]), inputs, addresses, target)
-        else:
-            self._plain.run(inputs, out, target)
-
-    def recorded(self, inputs: Any) -> Any:
-        """Return the launches of a call with aligned tensors that was made before, None if there are none."""
-        return self._calls.recorded(inputs)
+            return issue(lambda: (source(), [self._launch(inputs, out)]), inputs[0].device, addresses, target)
+        return self._plain.run(inputs, out, target)
 
     def compile(self, spec: Any, target: str) -> Artifact:
         """Compile for ``sm_90``.

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from mhc.backends import Artifact, KeptCode, stage
 from mhc.backends.cpp.compilers import artifact
-from mhc.backends.cpp.devices import Calls, Launch, addresses_of, are_aligned
+from mhc.backends.cpp.devices import Launch, addresses_of, are_aligned, issue
 from mhc.backends.cpp.hopper import STREAMS, Shape, clusters_of, refusal, streams_map
 from mhc.backends.cpp.kernel import Kernel, cdiv, refuse
 from mhc.backends.cpp.source import Source
@@ -95,7 +95,6 @@ class Resident(KeptCode):
     def __init__(self, plain: Kernel) -> None:
         self._plain = plain
         self._cut_of = functools.cache(self._made_cut)
-        self._calls = Calls()
 
     def supports(self, spec: Any, target: str | None, tokens: int | None = None) -> str | None:
         """Return why the variant does not run the specialisation on ``target``, or None where it does."""
@@ -105,7 +104,7 @@ class Resident(KeptCode):
             return f"hidden is {spec.hidden}: not 16 times a number of columns that fits"
         return None
 
-    def run(self, inputs: Any, out: Any, target: str | None = None) -> None:
+    def run(self, inputs: Any, out: Any, target: str | None = None) -> Any:
         """Run on the GPU that holds the inputs.
 
         Raises:
@@ -114,13 +113,8 @@ class Resident(KeptCode):
         """
         addresses = addresses_of((*inputs, *out))
         if are_aligned(addresses):
-            self._calls.run(lambda: self._made(inputs, out), inputs, addresses, target)
-        else:
-            self._plain.run(inputs, out, target)
-
-    def recorded(self, inputs: Any) -> Any:
-        """Return the launches of a call with aligned tensors that was made before, None if there are none."""
-        return self._calls.recorded(inputs)
+            return issue(lambda: self._made(inputs, out), inputs[0].device, addresses, target)
+        return self._plain.run(inputs, out, target)
 
     def compile(self, spec: Any, target: str) -> Artifact:
         """Compile for ``sm_90``.

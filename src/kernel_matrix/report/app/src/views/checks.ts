@@ -125,6 +125,7 @@ function square(of: CheckedCell | undefined): Child {
     of.unfinished > 0 && h("span", { class: "verdict v-missing" }, `${of.unfinished} without an end`),
     of.explained > 0 && h("span", { class: "verdict v-known" }, `${of.explained} explained`),
     clean > 0 && h("span", { title: "cases in which nothing was found" }, `${clean} clean`),
+    of.untried > 0 && h("span", { class: "dim", title: "the time of the check was over" }, `${of.untried} not tried`),
   ].filter(Boolean);
   return parts.flatMap((part, place) => (place === 0 ? [part] : [", ", part]));
 }
