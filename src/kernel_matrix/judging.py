@@ -63,18 +63,17 @@ def judged(
     """
     _require_libraries()
     from kernel_matrix.results import judged
-    from kernel_matrix.store import database  # DuckDB and pyarrow take long to import
-    from kernel_matrix.store.records import Jobs, add_records
+    from kernel_matrix.store import database, records  # DuckDB and pyarrow take long to import
 
     with database.database() as connection:
         asked = asked_of(project.matrix, row_plan) if row_plan else None
         planned = row_plan.only_asked(planned) if row_plan else planned
         planned, columns, loaded = _loaded(connection, planned, folders, asked, only)
         if provisional:
-            add_records(connection, judged.PROVISIONAL, provisional)
+            records.add_records(connection, judged.PROVISIONAL, provisional)
         if row_plan:
             _enter_absences(connection, project, row_plan, statuses or {}, earlier or History(), loaded.refused)
-        jobs = Jobs(connection)
+        jobs = records.Jobs(connection)
         present = _present(jobs, project, loaded, now) if asks_present else None
         of_rows = plugins.needed("notes", "ci")(row_plan, statuses or {}) if row_plan else ()
         found = _judged(project, planned, columns, connection, loaded, jobs, present)
