@@ -101,6 +101,11 @@ def _undefined(number: int, use: int, _: Sequence[Place]) -> str:
     return f"uses {_register(number)} {_USES[use]}, and nothing was written there"
 
 
+def _unknown(value: int, is_mode: int, _: Sequence[Place]) -> str:
+    what = f"sets MODE to {value:#x}" if is_mode else f"has the DPP control {value:#x}"
+    return f"{what}, which the emulator does not know"
+
+
 KINDS: dict[int, tuple[str, Callable[[int, int, Sequence[Place]], str]]] = {
     1: ("read outside", access("reads")),
     2: ("write outside", access("writes")),
@@ -108,7 +113,7 @@ KINDS: dict[int, tuple[str, Callable[[int, int, Sequence[Place]], str]]] = {
     4: ("race", _race),
     5: ("LDS outside", lambda offset, size, _: f"uses {size} bytes from byte {offset} of the LDS on, past its end"),
     6: ("undefined", _undefined),
-    7: ("unknown", lambda control, _, __: f"has the DPP control {control:#x}, which the emulator does not know"),
+    7: ("unknown", _unknown),
     8: ("write protected", access("writes")),
     9: ("race in memory", memory_race),
     10: ("overwritten", _overwritten),

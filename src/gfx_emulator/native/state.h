@@ -7,9 +7,11 @@
 
 constexpr u32 kLanes = 64;
 constexpr u32 kVectorRegisters = 512;  // 256 of them are accumulators
+constexpr u32 kOverflowBit = 23;  // of MODE: what is too large for 16 or 8 bits becomes the largest number
 constexpr u32 kVcc = 106, kNull = 124, kExec = 126, kVccz = 251, kExecz = 252, kScc = 253;
 
 enum Family : u32 { kCdna, kRdna3, kRdna4 };
+enum Precision : u32 { kExact, kSingle, kDouble };  // which bits of MODE an instruction obeys; kDouble: fp16 too
 enum Kind : u32 { kVector, kScalar, kConstant, kSpecial };
 
 // One operand. `value` is a constant; of 64 bits for a wide operand.
@@ -30,6 +32,7 @@ struct Record {
   u32 target;
   u32 is_dpp, dpp, bound_control, row_mask, bank_mask, fetch_inactive;
   u32 is_sdwa, select[3], unused;  // select: of the two sources and of the destination; 6 is the whole register
+  u32 precision;
 };
 
 enum FindingKind : u32 {
@@ -109,6 +112,8 @@ struct Wave {
   Known defined[kVectorRegisters];
   u32 scalar[128];
   u32 scc;
+  u32 mode;
+  bool is_usual;  // whether MODE rounds to nearest even, keeps subnormal numbers, and makes infinity of an overflow
   u64 exec, mask;  // mask: the lanes that the present instruction writes
   u32 lanes;
   Family family;
@@ -127,6 +132,10 @@ struct Wave {
   Filling from_memory[kVectorRegisters], from_lds[kVectorRegisters];
   u64 from_scalars[128];  // the operation that fills it
 };
+
+// Whether subnormal numbers of fp32 are taken and given as they are, and not as zero.
+static inline bool keeps_sources(u32 mode) { return mode >> 4 & 1; }
+static inline bool keeps_results(u32 mode) { return mode >> 5 & 1; }
 
 static inline void report(Wave& w, const Record& i, FindingKind kind, u64 first, u64 second = 0) {
   u32 record = static_cast<u32>(&i - w.group->code);
