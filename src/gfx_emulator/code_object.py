@@ -76,6 +76,12 @@ class Kernel:
         """Return how the kernel rounds, and what it does with subnormal numbers: the byte of the MODE register."""
         return self.resources[0] >> 12 & 0xFF
 
+    def mode(self, family: str) -> int:
+        """Return the MODE register at the start; RDNA 4 has other bits where the others say how NaN is clamped."""
+        first = self.resources[0]
+        clamps = 0 if family == "rdna4" else (first >> 21 & 1) << 8 | (first >> 23 & 1) << 9
+        return self.float_mode | clamps | (first >> 26 & 1) << 23
+
 
 @dataclass(frozen=True)
 class CodeObject:

@@ -1,8 +1,8 @@
 """Decode machine code. This is the only module that knows tinygrad, whose wheel has AMD's tables of encodings.
 
 Of tinygrad it uses private names, so it needs exactly the version :data:`VERSION`. What the wheel lacks is mended here:
-its tables of RDNA have no buffer instructions, although it describes their encoding, and some opcodes of gfx90a are
-others on gfx942, which is what it decodes.
+its tables of RDNA have no buffer instructions, although it describes their encoding, and some opcodes of older
+targets are others on gfx942, which is what it decodes.
 """
 
 from __future__ import annotations
@@ -19,19 +19,47 @@ from gfx_emulator.errors import EmulatorError, UnknownInstructionError
 
 VERSION = "0.14.0"  # of tinygrad
 FAMILIES = {"gfx9": "cdna", "gfx11": "rdna3", "gfx12": "rdna4"}
-TARGETS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
+TARGETS = (
+    *("gfx906", "gfx908", "gfx90a", "gfx942", "gfx950"),
+    *("gfx1100", "gfx1150", "gfx1151", "gfx1200", "gfx1201"),
+)
+_WITHOUT_TABLE = {
+    "gfx1030": "RDNA 2 numbers its opcodes otherwise, and the decoder has no table of it",
+    "gfx1250": "GFX12.5 has instructions and encodings, such as pairs and sums of 64 bits, that RDNA 4's table lacks",
+}
 _LONGEST = 16  # bytes of an instruction
 _SUFFIX = re.compile(r"_(e32|e64|vop3)$")
-_MATRIX_OPCODES_OF_GFX90A = {
+# What older targets of GFX9 have where the table, which is of gfx942 and gfx950, has other operations.
+_BEFORE_GFX90A = ("gfx906", "gfx908")
+_BEFORE_GFX942 = (*_BEFORE_GFX90A, "gfx90a")
+_NAMES_BEFORE_GFX942 = {
+    "v_dot2c_f32_bf16": "v_mac_f32",
+    "v_fmamk_f32": "v_madmk_f32",
+    "v_fmaak_f32": "v_madak_f32",
+}
+_NAMES_BEFORE_GFX90A = {"v_fmac_f64": "v_mul_legacy_f32"}
+_MATRIX_OPCODES_BEFORE_GFX942 = {
     0x54: "v_mfma_i32_32x32x8_i8",
     0x55: "v_mfma_i32_16x16x16_i8",
+    0x68: "v_mfma_f32_32x32x2_2b_bf16",
+    0x69: "v_mfma_f32_16x16x2_4b_bf16",
+    0x6B: "v_mfma_f32_4x4x2_16b_bf16",
+    0x6C: "v_mfma_f32_32x32x4_bf16",
+    0x6D: "v_mfma_f32_16x16x8_bf16",
+}
+_MATRIX_OPCODES_OF_GFX90A = {
+    **_MATRIX_OPCODES_BEFORE_GFX942,
     0x63: "v_mfma_f32_32x32x4_2b_bf16",
     0x64: "v_mfma_f32_16x16x4_4b_bf16",
+    0x65: "v_mfma_f32_4x4x4_16b_bf16",
     0x66: "v_mfma_f32_32x32x8_bf16",
     0x67: "v_mfma_f32_16x16x16_bf16",
 }
-_MAD_OF_GFX90A, _FMA = 0xD1C10000, 0xD1CB0000  # v_mad_f32, which gfx942 has no more, and v_fma_f32 of the same form
-_CACHE_OPCODES_OF_GFX90A = (0b111000 << 8 | 0x3E, 0b111000 << 8 | 0x3F)  # buffer_wbinvl1, and with _vol
+_SCALES = 0xD3AC  # what a product of matrices with scales begins with; the decoder looks at the second half alone
+_MATRIX, _MATRIX_MASK, _ANY_MATRIX = 0xD3C00000, 0xFFC00000, 0x44  # the encoding of matrix products; an opcode of it
+_SUM_IN_ACCUMULATORS = 1 << 15  # of matrix products: gfx908 has no such bit, as it has no other place for a sum
+_MAD, _FMA = 0xD1C10000, 0xD1CB0000  # v_mad_f32, which gfx942 has no more, and v_fma_f32 of the same form
+_CACHE_OPCODES_BEFORE_GFX942 = (0b111000 << 8 | 0x3E, 0b111000 << 8 | 0x3F)  # buffer_wbinvl1, and with _vol
 
 
 @dataclass(frozen=True)
@@ -66,6 +94,8 @@ def family_of(target: str) -> str:
     Raises:
         EmulatorError: the emulator has no such target.
     """
+    if target in _WITHOUT_TABLE:
+        raise EmulatorError(f"{target} is not emulated: {_WITHOUT_TABLE[target]}")
     if target not in TARGETS:
         raise EmulatorError(f"there is no target {target!r}; there are {', '.join(TARGETS)}")
     return next(family for prefix, family in FAMILIES.items() if target.startswith(prefix))
@@ -87,11 +117,12 @@ def decode(text: bytes, target: str) -> list[Instruction]:
 
 def _decoded(data: bytes, family: str, target: str, address: int) -> Instruction:
     word = int.from_bytes(data[:4], "little")
-    if target == "gfx90a" and (word >> 26 << 8 | word >> 18 & 127) in _CACHE_OPCODES_OF_GFX90A:
-        return Instruction(address, 8, "MUBUF", "buffer_inv", word, {}, frozenset(), None)
-    is_mad = target == "gfx90a" and word & 0xFFFF0000 == _MAD_OF_GFX90A
-    if is_mad:
-        data = (word & 0xFFFF | _FMA).to_bytes(4, "little") + data[4:]
+    if target in _BEFORE_GFX942:
+        if (word >> 26 << 8 | word >> 18 & 127) in _CACHE_OPCODES_BEFORE_GFX942:
+            return Instruction(address, 8, "MUBUF", "buffer_inv", word, {}, frozenset(), None)
+        data = _in_table(word, target).to_bytes(4, "little") + data[4:]
+    if family == "cdna" and word >> 16 != _SCALES:
+        data = data[:8].ljust(_LONGEST, b"\0")
     try:
         found = _decoder()(data, family)
     except ValueError as error:
@@ -102,7 +133,7 @@ def _decoded(data: bytes, family: str, target: str, address: int) -> Instruction
         address,
         found.size(),
         encoding,
-        "v_mad_f32" if is_mad else _name(found, encoding, raw, target),
+        _name(found, encoding, word, target),
         raw,
         fields,
         frozenset(place for place in range(3) if found.canonical_op_bits[f"s{place}"] == 64),
@@ -110,13 +141,33 @@ def _decoded(data: bytes, family: str, target: str, address: int) -> Instruction
     )
 
 
-def _name(found: Any, encoding: str, raw: int, target: str) -> str:
+def _in_table(word: int, target: str) -> int:
+    """Return the first word of an instruction of an older target in a form that the table has."""
+    if word & 0xFFFF0000 == _MAD:
+        return word & 0xFFFF | _FMA
+    if word & _MATRIX_MASK != _MATRIX:
+        return word
+    if word >> 16 & 127 in _matrix_opcodes(target):
+        word = word & ~(127 << 16) | _ANY_MATRIX << 16
+    return word | (_SUM_IN_ACCUMULATORS if target == "gfx908" else 0)
+
+
+def _matrix_opcodes(target: str) -> Mapping[int, str]:
+    return _MATRIX_OPCODES_OF_GFX90A if target == "gfx90a" else _MATRIX_OPCODES_BEFORE_GFX942
+
+
+def _name(found: Any, encoding: str, word: int, target: str) -> str:
+    """Return the name of an instruction whose first word is ``word``."""
     if encoding.startswith("VOPD"):
         return f"{found.opx.name.lower()} {found.opy.name.lower()}"
     name = _SUFFIX.sub("", found.op.name.lower())
-    if target == "gfx90a" and encoding.startswith("VOP3P"):
-        return _MATRIX_OPCODES_OF_GFX90A.get(raw >> 16 & 127, name)
-    return name
+    if target in _BEFORE_GFX942:
+        if word & 0xFFFF0000 == _MAD:
+            return "v_mad_f32"
+        if word & _MATRIX_MASK == _MATRIX:
+            return _matrix_opcodes(target).get(word >> 16 & 127, name)
+        name = _NAMES_BEFORE_GFX942.get(name, name)
+    return _NAMES_BEFORE_GFX90A.get(name, name) if target in _BEFORE_GFX90A else name
 
 
 @functools.cache

@@ -20,14 +20,14 @@ from gfx_emulator.translate import translate
 
 _PRELOADED_ENTRY = 256  # bytes in front of the code that finds its arguments in registers
 _FAMILIES = ("cdna", "rdna3", "rdna4")
-_FLOAT_MODE = 0xF0  # round to nearest even; subnormal numbers are kept
+_KEPT = 0xC0  # of the float mode: subnormal numbers of fp16 and fp64 are kept
 # Of KERNEL_CODE_PROPERTIES: the private buffer, the pointers to the packet, the queue and the arguments, where private
 # memory is for flat accesses (which find no memory there); waves of 32; a stack whose size is not known ahead.
 _BUFFER, _PACKET, _QUEUE, _ARGUMENTS, _FLAT_PRIVATE = 1, 2, 4, 8, 32
 _KNOWN_PROPERTIES = _BUFFER | _PACKET | _QUEUE | _ARGUMENTS | _FLAT_PRIVATE | 1 << 10 | 1 << 11
 _PACKET_BYTES = 64
 _STORE_STATES = {
-    "gfx90a": 1,
+    **dict.fromkeys(("gfx906", "gfx908", "gfx90a"), 1),
     "gfx942": 2,
     "gfx950": 2,
 }  # before the data of a store of 12 bytes and more may be written
@@ -133,7 +133,7 @@ class Program:
         )
         launch.arguments, launch.preloaded = ctypes.addressof(block), preloaded
         launch.start = self._translation.record_at(_PRELOADED_ENTRY) if preloaded else 0
-        launch.spoiled = SPOILED
+        launch.spoiled, launch.mode = SPOILED, kernel.mode(self._family)
         launch.store_states = _STORE_STATES.get(self.target, 0)
         return launch, words
 
@@ -166,8 +166,8 @@ def _chosen(code: CodeObject, name: str | None) -> Kernel:
 
 
 def _refuse(kernel: Kernel) -> None:
-    if kernel.float_mode != _FLOAT_MODE:
-        raise EmulatorError(f"{kernel.name} starts in the float mode {kernel.float_mode:#x}; only 0xf0 is known")
+    if kernel.float_mode & _KEPT != _KEPT:
+        raise EmulatorError(f"{kernel.name} starts in the float mode {kernel.float_mode:#x}, which clears fp16 or fp64")
     if unknown := kernel.properties & ~_KNOWN_PROPERTIES:
         raise EmulatorError(f"{kernel.name} has the properties {unknown:#x}, which are not known")
     if kernel.preload and kernel.properties & _FLAT_PRIVATE:

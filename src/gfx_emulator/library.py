@@ -39,7 +39,7 @@ class Launch(ctypes.Structure):
             )
         ),
         ("arguments", ctypes.c_uint64),
-        *((name, ctypes.c_uint32) for name in ("preloaded", "start", "spoiled", "store_states")),
+        *((name, ctypes.c_uint32) for name in ("preloaded", "start", "spoiled", "store_states", "mode")),
     ]
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from gfx_emulator.records import DOUBLE, EXACT, SINGLE
+
 # What the interpreter need not do: hints, caches, priorities, and waits for what it has done already.
 NOTHING = frozenset(
     """
@@ -74,3 +76,19 @@ def constants_of(name: str) -> str:
     if name.endswith("f64"):
         return "f64"
     return "f16" if name.endswith("f16") and "mix" not in name and "cvt_f16" not in name else "f32"
+
+
+# Operations that MODE does not change: they round as they say, or not at all.
+_EXACT = re.compile(
+    r"_(exp|log|rcp|rcp_iflag|rsq|sqrt|sin|cos|rndne|class)_|cvt_(pk_)?[iu]\d|cvt_\w*(bf16|pkrtz|sr|fp8|bf8|off)|mfma|wmma|dot"
+)
+_FLOATING = re.compile(r"_(f16|f32|f64)(_|$)")
+
+
+def precision_of(name: str) -> int:
+    """Return which bits of MODE an operation obeys: by the number that it makes or compares."""
+    found = _FLOATING.search(name)
+    if found is None or _EXACT.search(name):
+        return EXACT
+    is_single = found[1] == "f32" and "mixlo" not in name and "mixhi" not in name
+    return SINGLE if is_single or name == "v_cvt_f64_f32" else DOUBLE  # which is exact, but takes a number of fp32

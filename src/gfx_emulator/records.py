@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 VECTOR, SCALAR, CONSTANT, SPECIAL = range(4)  # kinds of operands
 _OPERANDS, _PARAMETERS, _SELECTIONS = 4, 6, 3
-_LAYOUT = struct.Struct("<Q" + "IIQ" * _OPERANDS + "9Ii" + f"{_PARAMETERS}I" + "7I" + "I" + f"{_SELECTIONS}II")
+_LAYOUT = struct.Struct("<Q" + "IIQ" * _OPERANDS + "9Ii" + f"{_PARAMETERS}I" + "7I" + "I" + f"{_SELECTIONS}III4x")
 SIZE = _LAYOUT.size
+EXACT, SINGLE, DOUBLE = range(3)  # which bits of MODE an instruction obeys; DOUBLE: those of fp16 too
 WHOLE = 6  # a selection of SDWA: all of the register
 SIGNED = 8  # beside a selection of SDWA: the part is a number with a sign
 _MASK = 0xFFFFFFFF
@@ -44,6 +45,7 @@ class Record:
     dpp: tuple[int, int, int, int, int] | None = None  # control, bound_ctrl, row_mask, bank_mask, fetch inactive
     selections: tuple[int, int, int] | None = None  # of SDWA: the two sources and the destination
     unused: int = 0
+    precision: int = EXACT
 
     def packed(self, handler: int) -> bytes:
         """Return the bytes of the record, with the address of its handler."""
@@ -63,4 +65,5 @@ class Record:
             int(self.selections is not None),
             *(self.selections or (WHOLE,) * _SELECTIONS),
             self.unused,
+            self.precision,
         )

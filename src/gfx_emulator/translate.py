@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gfx_emulator.decoding import Instruction, family_of
 from gfx_emulator.errors import UnknownInstructionError
-from gfx_emulator.names import common
+from gfx_emulator.names import common, precision_of
 from gfx_emulator.operands import operand, signed
 from gfx_emulator.records import CONSTANT, SCALAR, Operand, Record
 from gfx_emulator.translate_memory import lds_access, memory_access
@@ -20,6 +20,8 @@ _SCALAR_LOADS = {
 _MEMORY = ("GLOBAL", "FLAT", "SCRATCH", "MUBUF", "VGLOBAL", "VFLAT", "VSCRATCH", "VBUFFER")
 _NULL = 124
 _MOST_STATES = 15  # that s_nop waits beside its own
+_MODE = 1  # the number of that register of the hardware
+_MODE_FIELDS = {"s_round_mode": 0, "s_denorm_mode": 4}  # the first of four bits
 _RELEASE_REGISTERS = 3  # a message that a wave sends before its end
 _RECORDS_OF_PAIR = 3  # the pair, and each of its halves
 
@@ -42,14 +44,14 @@ def translate(instructions: Sequence[Instruction], target: str) -> Translation:
     Raises:
         UnknownInstructionError: there is an instruction that the emulator does not know.
     """
-    family, numbers, count = family_of(target), {}, 0
+    numbers, count = {}, 0
     for one in instructions:
         numbers[one.address] = count
         count += _RECORDS_OF_PAIR if one.base == "VOPD" else 1
     records: list[Record] = []
     for one in instructions:
         try:
-            records += _records(one, family, numbers)
+            records += _records(one, target, numbers)
         except UnknownInstructionError as error:
             raise UnknownInstructionError(f"{target}: {error} (at {one.address:#x} of the kernel)") from None
     return Translation(records, {numbers[one.address]: one for one in instructions})
@@ -60,7 +62,7 @@ def unknown(instructions: Sequence[Instruction], target: str, handlers: Collecti
     numbers, lacking = {one.address: 0 for one in instructions}, set()
     for one in instructions:
         try:
-            made = _records(one, family_of(target), numbers)
+            made = _records(one, target, numbers)
         except UnknownInstructionError as error:
             lacking.add(str(error))
         else:
@@ -68,7 +70,8 @@ def unknown(instructions: Sequence[Instruction], target: str, handlers: Collecti
     return sorted(lacking)
 
 
-def _records(one: Instruction, family: str, numbers: Mapping[int, int]) -> list[Record]:
+def _records(one: Instruction, target: str, numbers: Mapping[int, int]) -> list[Record]:
+    family = family_of(target)
     if one.base == "VOPD":
         return [Record("v_dual"), dual_half(one, "x"), dual_half(one, "y")]
     name = common(one.name)
@@ -76,6 +79,8 @@ def _records(one: Instruction, family: str, numbers: Mapping[int, int]) -> list[
         return [Record(name, immediate=one.get("simm16") & _MOST_STATES if one.name == name else 0)]
     if one.base == "SOPP":
         return [_control(one, name, numbers)]
+    if name.startswith(("s_getreg_", "s_setreg_")):
+        return [_mode(one)]
     if one.base in ("SOP1", "SOP2", "SOPC", "SOPK"):
         return [_scalar(one, name, family)]
     if one.base == "SMEM":
@@ -84,11 +89,14 @@ def _records(one: Instruction, family: str, numbers: Mapping[int, int]) -> list[
         return [memory_access(one, family)]
     if one.base == "DS":
         return [lds_access(one, family)]
-    return [vector_instruction(one, name, family)]
+    return [vector_instruction(one, name, target)]
 
 
 def _control(one: Instruction, name: str, numbers: Mapping[int, int]) -> Record:
     record = Record(name, immediate=one.get("simm16"))
+    if name in _MODE_FIELDS:
+        record.handler, record.parameters[:2] = "set_mode", (_MODE_FIELDS[name], 4)
+        record.sources[0] = Operand(CONSTANT, 0, one.get("simm16") & 15)
     if "branch" in name:
         address = one.address + 4 + 4 * signed(one.get("simm16"), 16)
         if address not in numbers:
@@ -100,7 +108,7 @@ def _control(one: Instruction, name: str, numbers: Mapping[int, int]) -> Record:
 
 
 def _scalar(one: Instruction, name: str, family: str) -> Record:
-    record = Record(name, scalar_destination=one.get("sdst"))
+    record = Record(name, scalar_destination=one.get("sdst"), precision=precision_of(name))
     if one.base == "SOPK":
         record.immediate = signed(one.get("simm16"), 16)
         return record
@@ -110,6 +118,24 @@ def _scalar(one: Instruction, name: str, family: str) -> Record:
             record.sources[place] = operand(one, number, is_cdna=family == "cdna", wide=wide)
     if name in ("s_fmaak_f32", "s_fmamk_f32"):
         record.immediate = one.literal or 0
+    return record
+
+
+def _mode(one: Instruction) -> Record:
+    """Return the record of an access to some bits of MODE.
+
+    Raises:
+        UnknownInstructionError: it is to another register of the hardware.
+    """
+    word = one.get("simm16")
+    number, first, bits = word & 63, word >> 6 & 31, (word >> 11) + 1
+    if number != _MODE:
+        raise UnknownInstructionError(f"{one.name} of the register {number} of the hardware")
+    record = Record("get_mode" if "get" in one.name else "set_mode", scalar_destination=one.get("sdst"))
+    record.sources[0] = (
+        Operand(CONSTANT, 0, one.literal or 0) if "imm" in one.name else Operand(SCALAR, one.get("sdst"))
+    )
+    record.parameters[:2] = (first, bits)
     return record
 
 
@@ -123,5 +149,7 @@ def _scalar_load(one: Instruction, family: str) -> Record:
     record.immediate = signed(one.get("ioffset" if family == "rdna4" else "offset"), width)
     record.sources[0] = Operand(SCALAR, 2 * one.get("sbase"))
     record.sources[1] = Operand(SCALAR, one.get("soffset")) if has_offset else Operand(CONSTANT)
+    if family == "cdna" and not (one.get("imm") or has_offset):  # the offset is the number of a register
+        record.sources[1], record.immediate = Operand(SCALAR, one.get("offset") & 127), 0
     record.parameters[1] = _SCALAR_LOADS[size]
     return record

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from gfx_emulator.decoding import Instruction
+from gfx_emulator.decoding import Instruction, family_of
 from gfx_emulator.errors import UnknownInstructionError
-from gfx_emulator.names import common, constants_of, is_half
+from gfx_emulator.names import common, constants_of, is_half, precision_of
 from gfx_emulator.operands import operand
 from gfx_emulator.records import SCALAR, SIGNED, VECTOR, WHOLE, Operand, Record
 
@@ -19,23 +19,29 @@ _PRODUCTS_OF_PAIRS = ("v_dot2_bf16_bf16", "v_dot2_f16_f16")
 _SATURATED = ("v_add_u32", "v_sub_u32", "v_subrev_u32")
 _KEEPS_HALF = 5  # the parameter: whether the other half of the destination stays as it is
 _ALSO_EXEC = 0  # of a comparison: whether it writes EXEC beside its destination
-_MATRIX_TYPES = {"f32": 0, "f16": 1, "bf16": 2, "xf32": 3, "i8": 4, "iu8": 5}
-_MFMA = re.compile(r"v_mfma_(?:f32|i32(?=.*i8))_(\d+)x\d+x(\d+)_?(xf32|f32|f16|bf16|i8)(_1k)?")
-_WMMA = re.compile(r"v_wmma_(?:f32_16x16x16_(f16|bf16)|i32_16x16x16_(iu8))")
+_MATRIX_TYPES = {"f32": 0, "f16": 1, "bf16": 2, "xf32": 3, "i8": 4, "iu8": 5, "fp8": 6, "bf8": 7}
+_MFMA = re.compile(
+    r"v_mfma_(?:f32|i32(?=.*i8))_(\d+)x\d+x(\d+)_?(?:(xf32|f32|f16|bf16|i8)(?:_1k)?|(fp8|bf8)_(fp8|bf8)|f8f6f4)"
+)
+_WMMA = re.compile(r"v_wmma_(?:f32_16x16x16_(f16|bf16)|i32_16x16x16_(iu8)|f32_16x16x16_(fp8|bf8)_(fp8|bf8))")
+_SMALL = re.compile(r"v_cvt_(scalef32_pk_|pk_|)(fp8|bf8|f32|f16|bf16)_(fp8|bf8|f32|f16|bf16)")
+_DIGITS = {"fp8": 3, "bf8": 2}  # behind the point
+_OTHERS = ("f32", "f16", "bf16")  # what numbers of 8 bits are made of, and become
 _FLOAT = re.compile(r"f(16|32|64)$")
 
 
-def vector_instruction(one: Instruction, name: str, family: str) -> Record:
+def vector_instruction(one: Instruction, name: str, target: str) -> Record:
     """Return the record of a vector instruction.
 
     Raises:
         UnknownInstructionError: the emulator does not know a modifier or an operand of it.
     """
-    record = Record(name, destination=one.get("vdst"))
+    family = family_of(target)
+    record = Record(name, destination=one.get("vdst"), precision=precision_of(name))
     if "DPP8" in one.encoding:
         raise UnknownInstructionError(f"{one.name} dpp8")
     if "mfma" in name:
-        return _mfma(one, name, record)
+        return _mfma(one, name, record, _older(target))
     _set_sources(one, name, family, record)
     _set_variant(one, record)
     _set_destination(one, name, record)
@@ -53,7 +59,27 @@ def vector_instruction(one: Instruction, name: str, family: str) -> Record:
         if family != "cdna":
             record.scalar_destination = _EXEC
     _refuse(one, name, record)
+    if (match := _SMALL.fullmatch(name)) and {match[2], match[3]} & set(_DIGITS):
+        _set_small(one, match, record, _older(target))
     return record
+
+
+def _older(target: str) -> int:
+    """Return whether numbers of 8 bits are in AMD's older formats, which the Open Compute Project has not taken."""
+    return int(target in ("gfx940", "gfx941", "gfx942"))
+
+
+def _set_small(one: Instruction, match: re.Match[str], record: Record, older: int) -> None:
+    """Set what a conversion from or to 8 bits needs."""
+    form, to, source = match.groups()
+    is_from, is_scaled = source in _DIGITS, form.startswith("scale")
+    small, other = (source, to) if is_from else (to, source)
+    has_signs = (record.negate or record.absolute) and (is_from or other != "f32")
+    if has_signs or record.clamp or record.scale or not (other == "f32" or is_scaled):
+        raise UnknownInstructionError(f"{one.name} of this form")
+    record.handler = "from_small" if is_from else "to_small"
+    record.parameters[:5] = (_DIGITS[small], older, _OTHERS.index(other), 2 if form else 1, int(is_scaled))
+    record.parameters[_KEEPS_HALF] = int(not is_from)
 
 
 def _refuse(one: Instruction, name: str, record: Record) -> None:
@@ -68,7 +94,7 @@ def _refuse(one: Instruction, name: str, record: Record) -> None:
     is_scaled = is_float and "cvt_pk" not in name and "f64" not in name and "cndmask" not in name
     if (record.clamp or record.scale) and not is_scaled:
         raise UnknownInstructionError(f"{one.name} with clamp or omod")
-    if (record.clamp or record.scale) and name in ("v_fmamk_f32", "v_fmaak_f32", "v_div_scale_f32"):
+    if (record.clamp or record.scale) and name in (*_WITH_LITERAL, "v_div_scale_f32"):
         raise UnknownInstructionError(f"{one.name} with clamp or omod")
 
 
@@ -119,8 +145,9 @@ def _set_destination(one: Instruction, name: str, record: Record) -> None:
 
 
 def _set_modifiers(one: Instruction, name: str, record: Record) -> None:
-    if name == "v_bitop3_b32":  # its table is where other opcodes have modifiers
+    if name.startswith("v_bitop3_"):  # its table is where other opcodes have modifiers
         record.target = one.raw >> 61 & 7 | (one.raw >> 8 & 7) << 3 | (one.raw >> 59 & 3) << 6
+        record.half = one.get("opsel")
         return
     record.negate, record.absolute = one.get("neg"), one.get("abs")
     record.scale, record.half = one.get("omod"), one.get("opsel")
@@ -141,7 +168,8 @@ def _set_packed(one: Instruction, name: str, family: str, record: Record) -> Non
         match = _WMMA.fullmatch(name)
         if match is None or (record.negate and not match[2]) or record.negate_high or record.clamp:
             raise UnknownInstructionError(f"{one.name} of this form")
-        record.parameters[2] = _MATRIX_TYPES[match[1] or match[2]]
+        left, right = (match[3], match[4]) if match[3] else [match[1] or match[2]] * 2
+        record.parameters[2:4] = (_MATRIX_TYPES[left], _MATRIX_TYPES[right])
         record.handler = f"wmma_{family}"
 
 
@@ -161,9 +189,10 @@ def _set_halves(one: Instruction, name: str, record: Record) -> None:
         record.half |= 1 << _RESULT
 
 
-def _mfma(one: Instruction, name: str, record: Record) -> Record:
+def _mfma(one: Instruction, name: str, record: Record, older: int) -> Record:
     match = _MFMA.fullmatch(name)
-    if match is None or one.get("cbsz") or one.get("abid") or one.get("blgp"):
+    types = _types_of_mfma(one, match) if match else None
+    if match is None or types is None or one.get("abid"):
         raise UnknownInstructionError(f"{one.name} of this form")
     accumulators = one.raw >> 59 & 3  # whether each factor is in them
     sum_in = _ACCUMULATORS if one.raw >> 15 & 1 else 0
@@ -173,16 +202,28 @@ def _mfma(one: Instruction, name: str, record: Record) -> Record:
     third = operand(one, one.get("src2"), is_cdna=True, wide=False)
     record.sources[2] = Operand(VECTOR, third.number + sum_in) if third.kind == VECTOR else third
     record.destination += sum_in
-    record.parameters[:3] = (int(match[1]), int(match[2]), _MATRIX_TYPES[match[3]])
+    numbers = (_MATRIX_TYPES[kind] + (2 * older if kind in _DIGITS else 0) for kind in types)
+    record.parameters[:4] = (int(match[1]), int(match[2]), *numbers)
     record.handler = "mfma"
     return record
+
+
+def _types_of_mfma(one: Instruction, match: re.Match[str]) -> tuple[str, str] | None:
+    """Return the types of both factors; None where they are not known, or have modifiers."""
+    controls = one.get("cbsz"), one.get("blgp")
+    if "f8f6f4" in match[0]:  # these name the types here
+        first, second = (tuple(_DIGITS)[kind] if kind < len(_DIGITS) else "" for kind in controls)
+        return (first, second) if first and second else None
+    if any(controls):
+        return None
+    return (match[3], match[3]) if match[3] else (match[4], match[5])
 
 
 def dual_half(one: Instruction, half: str) -> Record:
     """Return the record of one of the two instructions that are issued together."""
     name = common(one.name.split()[half == "y"])
     vdst = one.get("vdstx") if half == "x" else one.get("vdsty") << 1 | (~one.get("vdstx") & 1)
-    record = Record(name, destination=vdst)
+    record = Record(name, destination=vdst, precision=precision_of(name))
     record.sources[0] = operand(one, one.get(f"src{half}0"), is_cdna=False, wide=False)
     record.sources[1] = Operand(VECTOR, one.get(f"vsrc{half}1"))
     if name == "v_cndmask_b32":

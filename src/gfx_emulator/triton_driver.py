@@ -15,7 +15,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 
-from gfx_emulator.decoding import TARGETS
+from gfx_emulator.decoding import TARGETS, family_of
 from gfx_emulator.errors import EmulatorError, FoundError
 from gfx_emulator.launch import Program
 from gfx_emulator.memory import Memory
@@ -163,5 +163,7 @@ def emulated(target: str) -> AbstractContextManager[EmulatedDriver]:
 
     Raises:
         FoundError: by the launch that did it, where a kernel did something that is a fault.
+        EmulatorError: the emulator has no such target.
     """
+    family_of(target)
     return active(EmulatedDriver(target))

@@ -123,3 +123,19 @@ def test_every_run_is_a_suite(tmp_path):
 def test_a_results_folder_that_is_not_there_is_bad_input(tmp_path):
     with pytest.raises(UserError, match="there is no such results folder"):
         collect([tmp_path / "nowhere"])
+
+
+def test_what_is_written_like_properties_is_none_where_xml_says_so(tmp_path):
+    plain = (
+        '<properties>\n<property name="action" value="run"/><property name="fact.a" value="it\'s > 1"/></properties>'
+    )
+    forged = '<properties><property name="stage" value="compile"/></properties>'
+    path = tmp_path / "results.xml"
+    for inside in (f"<!--{forged}-->", f"<system-out><![CDATA[{forged}]]></system-out>", f"<?x {forged}?>", ""):
+        path.write_text(
+            '<?xml version="1.0" encoding="utf-8"?>'
+            '<testsuites name="kernel-matrix"><testsuite name="s"><testcase classname="a" name="b">'
+            f"{plain}{inside}</testcase></testsuite></testsuites>"
+        )
+        (record,) = junit.read(path)
+        assert (record.action, record.stage, record.facts) == ("run", "", {"a": "it's > 1"})

@@ -79,7 +79,7 @@ def test_an_amd_gpu_is_emulated_for_the_toolchain_that_names_an_emulator_and_nev
     emulated = {key for key, decision in actions.items() if decision.action == "emulate"}
     without_hipcc = {key for key in emulated if key[0] not in ("cpp", "tilelang-0.1.15")}
     both = itertools.product(("triton-3.6", "tvm-0.27"), amd.VENDOR.stood_in_for, [False])
-    assert without_hipcc == set(both)
+    assert without_hipcc == set(both) - {("triton-3.6", "gfx906", False)}  # Triton 3.6 has no code for it
     assert actions["triton-3.6", "gfx942", True].action == "compile"
     assert actions["triton-3.6", "gfx1030", False].action == "compile"
     assert actions["triton-3.6", "gfx942", False].device.name == "AMD GPU, emulated on a CPU"

@@ -18,8 +18,11 @@ import triton
 import triton.language as tl
 from emulated_programs import run_all
 
-from gfx_emulator import TARGETS, Memory, Program, decoding
+from gfx_emulator import Memory, Program, decoding
 from gfx_emulator.triton_driver import FoundError, emulated
+
+# Others have the same encodings: gfx1150 and gfx1151 as gfx1100, gfx1200 as gfx1201. Triton 3.6 knows no gfx906.
+TARGETS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
 
 
 @triton.jit
@@ -72,6 +75,12 @@ def relative(got: torch.Tensor, right: torch.Tensor) -> float:
     return float((got.double() - right.double()).abs().max() / right.double().abs().max())
 
 
+SMALL = {
+    "gfx942": (torch.float8_e4m3fnuz, torch.float8_e5m2fnuz),
+    "others": (torch.float8_e4m3fn, torch.float8_e5m2),
+}
+
+
 def sums(target: str) -> dict[str, Any]:
     x, y = normal(2, 3000)
     out = torch.full((3000,), float("nan"))
@@ -102,6 +111,40 @@ def products_of_bytes(target: str) -> dict[str, Any]:
     out = torch.full((32, 32), 7, dtype=torch.int32)
     dot[(1,)](a, b, out, 64, M=32, N=32, B=32, SUM=tl.int32, num_warps=4)
     return {"error": relative(out, a.int() @ b.int())}
+
+
+def products_of_small_numbers(target: str) -> dict[str, Any]:
+    """Multiply numbers of 8 bits: each type with itself, and with the other one (gfx1201's compiler refuses that)."""
+    types = SMALL["gfx942" if target == "gfx942" else "others"]
+    errors = {}
+    for left, right in [(0, 0), (1, 1), *([] if target == "gfx1201" else [(0, 1)])]:
+        a, b = normal(32, 128, dtype=types[left]), normal(128, 32, dtype=types[right])
+        out = torch.full((32, 32), float("nan"))
+        dot[(1,)](a, b, out, 128, M=32, N=32, B=128, num_warps=1)
+        errors[f"{left}{right}"] = relative(out, a.double() @ b.double())
+    swapped = (one.view(torch.uint8).view(kind).double() for one, kind in ((a, types[right]), (b, types[left])))
+    return {"errors": errors, "with each other's types": relative(out, torch.matmul(*swapped))}
+
+
+@triton.jit
+def narrow(x, o, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(o + i, tl.load(x + i).to(o.dtype.element_ty))
+
+
+def conversions(target: str) -> dict[str, Any]:
+    """Convert to 8 bits and back. What is too large becomes the largest number: the compiler sets MODE for it."""
+    wrong = {}
+    for kind in SMALL["gfx942" if target == "gfx942" else "others"]:
+        x = normal(256) * 100
+        x[:8] = torch.tensor([0.0, 1e-9, 1e9, -1e9, float("inf"), float("nan"), 448.0, -57344.0])
+        small, back = torch.empty(256, dtype=kind), torch.empty(256)
+        narrow[(1,)](x, small, B=256)
+        narrow[(1,)](small, back, B=256)
+        right = x.clamp(*(torch.finfo(kind).min, torch.finfo(kind).max)).to(kind).float()
+        same = (small.float() == right) & (back == right) | (back.isnan() & x.isnan())
+        wrong[str(kind)[6:]] = x[~same].tolist()
+    return wrong
 
 
 def atomics(target: str) -> dict[str, Any]:
@@ -154,6 +197,45 @@ def quotients(target: str) -> dict[str, Any]:
     return {"wrong": torch.stack([x[~same], y[~same], out[~same]], 1)[:4].tolist()}
 
 
+def flushed(target: str) -> dict[str, Any]:
+    """Let the compiler take subnormal numbers as zero: the kernel starts so, and sets MODE for a division."""
+    x, y = normal(2, 256)
+    x[::2] *= 2.0**-127
+    total, ratio = torch.zeros(256), torch.zeros(256)
+    add[(1,)](x, torch.zeros(256), total, 256, B=256, allow_flush_denorm=True)
+    divide[(1,)](x, y, ratio, B=256, allow_flush_denorm=True)
+    zeroed = torch.where(x.abs() < 2.0**-126, torch.zeros(256), x)
+    return {"sum": torch.equal(total, zeroed), "ratio": torch.equal(ratio[1::2], (x / y)[1::2])}
+
+
+GET, SHOWN = "s_getreg_b32 s40, hwreg(HW_REG_MODE, 0, 8)\n", "v_mov_b32 $0, s40"
+MODE = {
+    "half of it": "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 2, 2), 3\n" + GET + SHOWN,
+    "a scalar": "s_movk_i32 s40, 5\ns_setreg_b32 hwreg(HW_REG_MODE, 0, 4), s40\n" + GET + SHOWN,
+    "rounding": "s_round_mode 10\n" + GET + SHOWN,
+    "subnormal numbers": "s_denorm_mode 13\n" + GET + SHOWN,
+    "up": "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 2), 1\nv_mov_b32 $0, 1.0\nv_add_f32 $0, 0x31000000, $0",
+    "exceptions": "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 12, 7), 1\nv_mov_b32 $0, 0",
+    "no subnormal numbers of fp16": "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 6, 2), 0\nv_mov_b32 $0, 0",
+}
+
+
+def modes(target: str) -> dict[str, Any]:
+    """Set and get parts of MODE: return what the register then has, or what was found."""
+    x, told = torch.arange(64, dtype=torch.int32), {}
+    for name, code in MODE.items():
+        if target.startswith("gfx9") and "_mode " in code:
+            continue
+        o = torch.empty(64, dtype=torch.int32)
+        try:
+            by_hand[1,](x, o, code, num_warps=2)
+        except FoundError as error:
+            told[name] = str(error.findings[0]).split(": ")[1]
+        else:
+            told[name] = hex(int(o[0]))
+    return told
+
+
 def outside(target: str) -> dict[str, Any]:
     x, y = normal(1000), normal(1000)
     try:
@@ -164,7 +246,7 @@ def outside(target: str) -> dict[str, Any]:
 
 
 def unknown(target: str) -> dict[str, Any]:
-    code = "s_setreg_imm32_b32 hwreg(HW_REG_MODE), 0\nv_mov_b32 $0, 0"
+    code = "v_mov_b32 $0, 0\nv_cvt_sr_fp8_f32 $0, $0, $0"
     try:
         by_hand[1,](*torch.zeros(2, 64, dtype=torch.int32), code)
     except Exception as error:
@@ -281,6 +363,45 @@ def halves(target: str) -> dict[str, Any]:
     return told
 
 
+SCALAR = """
+v_mov_b64 v[200:201], $1
+s_nop 0
+v_readfirstlane_b32 s40, v200
+v_readfirstlane_b32 s41, v201
+s_mov_b32 s42, 12
+s_load_dword s42, s[40:41], s42
+s_waitcnt lgkmcnt(0)
+v_mov_b32 $0, s42
+"""
+
+
+def scalar(target: str) -> dict[str, Any]:
+    """Load a scalar whose offset is in a register."""
+    x, o = torch.arange(64, dtype=torch.int32) + 7, torch.empty(64, dtype=torch.int32)
+    by_hand[1,](x, o, SCALAR, num_warps=1)
+    return {"loaded": sorted(set(o.tolist()))}
+
+
+OF_TARGETS = {
+    "VOP2 4": (0x08000000, "gfx906 gfx90a"),
+    "VOP2 0x16": (0x2C000000, "gfx908 gfx950"),
+    "VOP2 0x17": (0x2E000000, "gfx90a gfx942"),
+    "VOP3 0x1c1": (0xD1C10000, "gfx906"),
+    "MFMA 0x67": (0xD3E70000, "gfx90a"),
+    "MFMA 0x6d": (0xD3ED0000, "gfx908 gfx90a"),
+    "MUBUF 0x3e": (0xE0F80000, "gfx906"),
+}
+
+
+def names() -> dict[str, dict[str, str]]:
+    """Return what the same bytes are on targets of GFX9."""
+    read = {opcode: (word.to_bytes(8, "little"), targets.split()) for opcode, (word, targets) in OF_TARGETS.items()}
+    return {
+        opcode: {target: decoding.decode(code, target)[0].name for target in targets}
+        for opcode, (code, targets) in read.items()
+    }
+
+
 PRIVATE = """
 global_load_b32 $0, $1, off
 v_mov_b32 v200, -8
@@ -329,26 +450,33 @@ def protected(target: str) -> dict[str, Any]:
     return {"found": [one.kind for one in found]}
 
 
+OF_BOTH = ("gfx942", "gfx1100")
 PROGRAMS: tuple[tuple[Callable[[str], dict[str, Any]], tuple[str, ...]], ...] = (
     (sums, TARGETS),
-    (softmaxes, TARGETS),
-    (products, TARGETS),
-    (products_of_bytes, TARGETS),
+    (softmaxes, (*TARGETS, "gfx908", "gfx1150", "gfx1200")),
+    (products, (*TARGETS, "gfx908")),
+    (products_of_bytes, (*TARGETS, "gfx908")),
     (atomics, TARGETS),
     (integers, TARGETS),
     (quotients, TARGETS),
     (repeated, TARGETS),
-    (outside, ("gfx942", "gfx1100")),
+    (outside, OF_BOTH),
     (unknown, ("gfx950",)),
-    (mutants, ("gfx942", "gfx1100")),
+    (mutants, OF_BOTH),
     (protected, ("gfx942",)),
     (halves, ("gfx1100",)),
+    (scalar, ("gfx942",)),
     (private, ("gfx1100", "gfx1201")),
+    (products_of_small_numbers, ("gfx942", "gfx950", "gfx1201")),
+    (conversions, ("gfx942", "gfx950", "gfx1201")),
+    (flushed, OF_BOTH),
+    (modes, OF_BOTH),
 )
 
 
 def main() -> None:
     run_all(PROGRAMS, emulated)
+    print(json.dumps(["names", "", names()]))
     print(json.dumps(["digests", "", {family: decoding.digest(family) for family in decoding.FAMILIES.values()}]))
 
 

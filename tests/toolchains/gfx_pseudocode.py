@@ -36,6 +36,7 @@ ENCODINGS = (
     "SOPK",
 )
 REGISTERS, LANES, VCC, CARRY, SCALAR_RESULT, RESULT = 16, 64, 106, 8, 20, 10
+TABLE = {"omod": 2, "abs": 5, "neg": 3}  # of any function of three bits
 ROUNDED = re.compile(r"_(exp|log|rcp|rcp_iflag|rsq|sqrt)_f32$")  # the hardware's results are within one unit
 F32 = (
     0,
@@ -109,6 +110,8 @@ def machine_code(kind: Any, encoding: str, name: str, opcode: Any) -> tuple[byte
         values |= {"src0": 4, "vdst": SCALAR_RESULT}
     if name in ("v_readlane_b32", "v_writelane_b32"):
         values |= {"src1": 6, "src0": 4 if "write" in name else 256}
+    if "bitop3" in name:
+        values |= TABLE
     raw = 0
     for field, position in kind._fields:
         value = values.get(field, position.default if type(position).__name__ == "FixedBitField" else 0)
@@ -156,7 +159,7 @@ def executed(code: bytes, target: str, family: str, name: str, seed: int) -> tup
     if handler is None:
         raise UnknownInstructionError(name)
     library.library().execute(
-        record.packed(handler), lanes, list(FAMILIES).index(family), after.vectors, REGISTERS, after.scalars,
+        record.packed(handler), lanes, list(FAMILIES).index(family), 0xF0, after.vectors, REGISTERS, after.scalars,
         ctypes.byref(after.exec), ctypes.byref(after.scc),
     )  # fmt: skip
     return before, after
@@ -198,6 +201,7 @@ def shared_names(state: State, constant: int) -> dict[str, Any]:
         "OPSEL_HI": Value(7, 32),
         "SIMM16": Value(constant, 16),
         "TRAPSTS": {},
+        "INST": {field.upper(): Value(bits, 32) for field, bits in TABLE.items()},
         "WAVE32": Value(int(state.lanes == 32), 1),
         "WAVE64": Value(int(state.lanes == 64), 1),
         "UNDERFLOW_F32": Value(0, 32, "f"),
@@ -234,7 +238,7 @@ def of_vectors(family: str, form: str, state: State, constant: int) -> tuple[lis
             names["VCC"] = Value(state.scalar(CARRY), 64)
         before = names["VCC"].bits
         Evaluator(names, called(family)).run(tree(family, name))
-        results.append(names["D0"].bits & (1 << 64) - 1)
+        results.append(names.get("D", names["D0"]).bits & (1 << 64) - 1)
         if not state.exec.value >> lane & 1:
             continue
         if "_mad_" in name:

@@ -10,14 +10,17 @@ from pathlib import Path
 import pytest
 from in_environment import KEPT_INTERPRETER, ROOT, python_of, results_of
 
-from gfx_emulator import library
+from gfx_emulator import decoding, library
+from gfx_emulator.errors import EmulatorError
 
 pytestmark = pytest.mark.environments
 
 PROGRAMS = Path(__file__).with_name("gfx_programs.py")
 SOURCE = ROOT / "src" / "gfx_emulator"
 TARGETS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
+OLDER = "gfx908"
 OF_BOTH = ("gfx942", "gfx1100")
+WITH_SMALL_NUMBERS = ("gfx942", "gfx950", "gfx1201")
 
 
 @pytest.fixture(scope="module")
@@ -54,12 +57,12 @@ def test_lanes_and_waves_that_write_the_same_place_with_the_same_last_value_do_n
     assert results["repeated", target]["error"] < 1e-6
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", [*TARGETS, OLDER, "gfx1150", "gfx1200"])
 def test_a_softmax_with_reductions_over_four_waves_is_right(results, target):
     assert results["softmaxes", target]["error"] < 2e-7
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", [*TARGETS, OLDER])
 def test_products_of_matrices_are_right_in_the_layouts_of_mfma_and_wmma(results, target):
     errors = results["products", target]["errors"]
     assert len(errors) == 3
@@ -67,6 +70,44 @@ def test_products_of_matrices_are_right_in_the_layouts_of_mfma_and_wmma(results,
     for dtype, error in errors.items():
         xf32 = target == "gfx942" and dtype == "float32"  # factors of 10 bits
         assert error < (2e-3 if xf32 else 1e-6), dtype
+
+
+@pytest.mark.parametrize("target", WITH_SMALL_NUMBERS)
+def test_products_of_numbers_of_eight_bits_are_right(results, target):
+    errors = results["products_of_small_numbers", target]["errors"]
+    assert max(errors["00"], errors["11"]) < 1e-7
+    assert target != "gfx950" or errors["01"] < 1e-7
+
+
+def test_triton_multiplies_two_types_of_eight_bits_on_gfx942_as_if_each_had_the_type_of_the_other(results):
+    """Mended in Triton 3.7 (pull request 9567): then the second line is to be the first one's."""
+    assert results["products_of_small_numbers", "gfx942"]["errors"]["01"] > 0.1
+    assert results["products_of_small_numbers", "gfx942"]["with each other's types"] < 1e-7
+
+
+@pytest.mark.parametrize("target", WITH_SMALL_NUMBERS)
+def test_numbers_become_the_nearest_of_eight_bits_and_the_largest_where_they_are_too_large(results, target):
+    wrong = results["conversions", target]
+    assert len(wrong) == 2
+    assert not any(wrong.values())
+
+
+@pytest.mark.parametrize("target", OF_BOTH)
+def test_a_kernel_that_takes_subnormal_numbers_as_zero_still_divides_correctly(results, target):
+    assert results["flushed", target] == {"sum": True, "ratio": True}
+
+
+def test_parts_of_the_mode_register_are_set_and_others_are_refused(results):
+    refused = "s_setreg_imm32_b32 sets MODE to {}, which the emulator does not know (wave 0, 2 times)"
+    told = {
+        "half of it": "0xfc",
+        "a scalar": "0xf5",
+        "up": "0x3f800001",
+        "exceptions": refused.format("0x13f0"),
+        "no subnormal numbers of fp16": refused.format("0x330"),
+    }
+    assert results["modes", "gfx942"] == told
+    assert results["modes", "gfx1100"] == told | {"rounding": "0xfa", "subnormal numbers": "0xd0"}
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -88,7 +129,7 @@ def test_a_read_behind_a_tensor_is_found_with_its_tensor_and_its_line(results, t
 
 def test_an_opcode_that_is_not_known_ends_the_launch_with_its_name(results):
     assert results["unknown", "gfx950"]["error"].startswith(
-        "UnknownInstructionError: gfx950: by_hand has s_setreg_imm32_b32"
+        "UnknownInstructionError: gfx950: by_hand has v_cvt_sr_fp8_f32"
     )
 
 
@@ -128,6 +169,23 @@ def test_memory_may_be_protected_and_an_argument_has_its_size(results):
     assert results["protected", "gfx942"]["wrong"] == "add: the argument at 24 has 4 bytes, not 2"
 
 
+def test_an_offset_of_a_scalar_load_may_be_in_a_register(results):
+    assert results["scalar", "gfx942"] == {"loaded": [10]}
+
+
+def test_bytes_that_are_other_instructions_on_older_targets_have_the_names_of_the_target(results):
+    """The names are those of LLVM's disassembler; products of matrices are written as those of gfx942."""
+    assert results["names", ""] == {
+        "VOP2 4": {"gfx906": "v_mul_legacy_f32", "gfx90a": "v_fmac_f64"},
+        "VOP2 0x16": {"gfx908": "v_mac_f32", "gfx950": "v_dot2c_f32_bf16"},
+        "VOP2 0x17": {"gfx90a": "v_madmk_f32", "gfx942": "v_fmamk_f32"},
+        "VOP3 0x1c1": {"gfx906": "v_mad_f32"},
+        "MFMA 0x67": {"gfx90a": "v_mfma_f32_16x16x16_bf16"},
+        "MFMA 0x6d": {"gfx908": "v_mfma_f32_16x16x8_bf16", "gfx90a": "v_mfma_f32_16x16x8_bf16"},
+        "MUBUF 0x3e": {"gfx906": "buffer_inv"},
+    }
+
+
 def test_the_private_tables_of_the_decoder_are_those_that_the_emulator_was_written_for(results):
     """A change means: read what the encodings have become, then decoding.py, and run the other tests."""
     assert results["digests", ""] == {
@@ -135,6 +193,13 @@ def test_the_private_tables_of_the_decoder_are_those_that_the_emulator_was_writt
         "rdna3": "11db13a71dd98f3a",
         "rdna4": "225b2538f174c176",
     }
+
+
+def test_a_target_whose_encodings_the_decoder_lacks_ends_with_the_reason():
+    reasons = {"gfx1030": "RDNA 2", "gfx1250": "GFX12.5", "gfx1300": "there are gfx906, gfx908, "}
+    for target, reason in reasons.items():
+        with pytest.raises(EmulatorError, match=f"{target}.*{reason}"):
+            decoding.family_of(target)
 
 
 def test_another_version_of_the_decoder_is_refused(python, variables):

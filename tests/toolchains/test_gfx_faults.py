@@ -1,4 +1,4 @@
-"""Faults of public reports, in kernels of our own: which of them the emulator of AMD's GPUs shows."""
+"""Faults of public reports, and faults in single instructions: which of them the emulator of AMD's GPUs shows."""
 
 from __future__ import annotations
 
@@ -10,6 +10,19 @@ from in_environment import KEPT_INTERPRETER, python_of, results_of
 pytestmark = pytest.mark.environments
 
 TARGETS = ("gfx942", "gfx1100")
+EDITED = {
+    "the descriptor of a buffer has no end": "read outside",
+    "a wait is for one load too few": "no wait",
+    "a mask leaves a row of lanes out": "other numbers",
+    "a mask leaves a bank of lanes out": "other numbers",
+    "lanes are moved by one, not by two": "other numbers",
+    "the upper half gets another row": "other numbers",
+    "the wave is taken for one of 32 lanes": "other numbers",
+    "the other row gives its first lane": "other numbers",
+    "the mask of lanes is lost": "LDS outside",
+    "a value is behind the end of the LDS": "LDS outside",
+    "the factors of a product are exchanged": "other numbers",
+}
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +70,23 @@ def test_two_products_into_one_accumulator_are_right(results, target):
     assert results["dots", target]["error"] < 1e-6
 
 
+def test_a_half_that_writes_what_the_other_half_may_still_be_reading_is_found(results):
+    told = results["turns", "gfx942"]
+    assert any("may still be reading" in one and one.startswith("no wait") for one in told["turns"])
+    assert told["turns same"], "a read gives its value at once here"
+    assert told["together"] == []
+
+
 def test_data_of_a_wide_store_that_is_overwritten_too_early_is_found(results):
     told = results["late", "gfx942"]
     assert told["whole"] == []
     assert ["overwritten"] in told["without"]
+
+
+def test_faults_in_single_instructions_that_no_other_lane_has_are_found(results):
+    found = {target: results["instructions", target] for target in TARGETS}
+    for told in found.values():
+        whole = [told.pop(f"{kernel} as it is") for kernel in ("add", "softmax", "dot")]
+        assert whole == [[]] * 3
+        assert not [name for name, kinds in told.items() if EDITED[name] not in kinds]
+    assert set(EDITED) == {name for told in found.values() for name in told}

@@ -1,4 +1,5 @@
 // Branches, barriers, waits and the end of a wave.
+#include "modes.h"
 #include "scalar_operands.h"
 
 namespace {
@@ -19,7 +20,8 @@ HANDLER(s_cbranch_execnz) { branch(w, i, w.exec != 0); }
 
 // A wave waits here for the others. What it wrote to LDS has to be there before.
 HANDLER(s_barrier) {
-  if (w.last_lds_write > w.lds.done) report(w, i, kNoWait, 2000);
+  if (w.last_lds_write > w.lds.done) report(w, i, kNoWait, kBarrier);
+  w.group->awaited[w.number] = w.lds.done;
   w.waiting = true;
 }
 
@@ -44,6 +46,21 @@ HANDLER(s_waitcnt) {
     w.memory.wait(counts >> 10 & 63);
     if ((counts >> 4 & 63) != 63) wait_for_lds(w, counts >> 4 & 63);
   }
+}
+
+// MODE. parameter: the first bit, and how many bits
+enum ModeParameter { kFirstBit, kBits };
+
+static u64 mode_bits(const Record& i) { return (1ull << i.parameter[kBits]) - 1; }
+
+HANDLER(get_mode) { set_scalar(w, i.scalar_destination, static_cast<u32>(w.mode >> i.parameter[kFirstBit] & mode_bits(i))); }
+
+HANDLER(set_mode) {
+  const u64 given = (source32(w, i, 0) & mode_bits(i)) << i.parameter[kFirstBit];
+  const u32 mode = static_cast<u32>((w.mode & ~(mode_bits(i) << i.parameter[kFirstBit])) | given);
+  const u32 unknown = (mode ^ w.mode) & ~(kModes | 1u << kOverflowBit), clears = (mode & kKeepsOthers) != kKeepsOthers;
+  if (unknown || clears) return report(w, i, kUnknown, mode, 1);
+  set_mode(w, mode);
 }
 
 // RDNA 4 has an instruction for each counter.

@@ -1,4 +1,5 @@
 // Conversions between integers and floating point numbers.
+#include "small_floats.h"
 #include "vector_loops.h"
 
 namespace {
@@ -37,6 +38,60 @@ HANDLER(v_cvt_f16_f32) {
 VECTOR(v_cvt_pk_bf16_f32, kFloat, 2, bits_bf16(f32(a)) | bits_bf16(f32(b)) << 16)
 VECTOR(v_cvt_pkrtz_f16_f32, kFloat, 2, bits16_towards_zero(f32(a)) | bits16_towards_zero(f32(b)) << 16)
 
+// From and to 8 bits. parameter: the digits behind the point; whether the format is AMD's older one; the other type; how
+// many numbers; whether the last operand is a scale, of which the power of two counts.
+enum SmallParameter { kDigits, kIsOld, kOther, kNumbers, kIsScaled };
+enum Other : u32 { kOtherF32, kOtherF16, kOtherBf16 };
+
+static double scale_of(u32 value) {
+  const u32 power = exponent(f32(value));
+  return power == 255 ? NAN : std::ldexp(1.0, static_cast<int>(power) - 127);
+}
+
+// Two numbers into a half of a register.
+HANDLER(to_small) {
+  Lanes room[3], result;
+  const bool is_packed = i.parameter[kOther] != kOtherF32;
+  w.mask = w.exec;
+  const Read a = source<kFloat>(w, i, 0, room[0].value), b = is_packed ? a : source<kFloat>(w, i, 1, room[1].value);
+  const Read scale = i.parameter[kIsScaled] ? source<kNone>(w, i, is_packed ? 1 : 2, room[2].value) : a;
+  const auto made = [&](u32 lane, u32 all, u32 half) {
+    const double value = !is_packed ? f32(all) : i.parameter[kOther] == kOtherF16 ? f16(half) : bf16(half);
+    const double divisor = i.parameter[kIsScaled] ? scale_of(scale.value[lane]) : 1.0;
+    return small_bits(value / divisor, static_cast<int>(i.parameter[kDigits]), i.parameter[kIsOld], stays_finite);
+  };
+  for (u32 lane = 0; lane < kLanes; lane++) {
+    const u32 low = a.value[lane], high = b.value[lane];
+    result.value[lane] = made(lane, low, low & 0xffff) | made(lane, high, high >> 16) << 8;
+  }
+  put_half(w, i, result.value, a.defined & b.defined & scale.defined);
+}
+
+// One byte or two: to as many registers, or to both halves of one. op_sel names a byte with its bits exchanged.
+HANDLER(from_small) {
+  Lanes room[2], result[2];
+  w.mask = w.exec;
+  const bool is_scaled = i.parameter[kIsScaled], is_packed = i.parameter[kOther] != kOtherF32;
+  const u32 count = i.parameter[kNumbers], first = (i.half & 1) * 2 + (count == 1 ? i.half >> 1 & 1 : 0);
+  const Read a = source<kNone>(w, i, 0, room[0].value), scale = is_scaled ? source<kNone>(w, i, 1, room[1].value) : a;
+  for (u32 lane = 0; lane < kLanes; lane++) {
+    const double factor = is_scaled ? scale_of(scale.value[lane]) : 1.0;
+    u32 made[2] = {};
+    for (u32 k = 0; k < count; k++) {
+      const u32 byte = a.value[lane] >> 8 * (first + k) & 255;
+      const double value = factor * small_float(byte, static_cast<int>(i.parameter[kDigits]), i.parameter[kIsOld]);
+      const float rounded = static_cast<float>(value);
+      made[k] = !is_packed ? bits(rounded) : i.parameter[kOther] == kOtherF16 ? bits16(value) : bits_bf16(rounded);
+    }
+    result[0].value[lane] = is_packed ? made[0] | made[1] << 16 : made[0], result[1].value[lane] = made[1];
+  }
+  const u64 defined = a.defined.half[first / 2] & (is_scaled ? static_cast<u64>(scale.defined) : ~0ull);
+  for (u32 k = 0; k < (is_packed ? 1 : count); k++) {
+    await_vector(w, i, i.destination + k);
+    put(w, i.destination + k, result[k].value, defined);
+  }
+}
+
 // From 32 bits to fp64, and back.
 static float with_signs32(const Record& i, u64 value) {
   u32 all = static_cast<u32>(value);
@@ -65,7 +120,13 @@ static void from_double(Wave& w, const Record& i, Operation operation) {
   put_result(w, i, result.value, low.defined & high.defined);
 }
 
-HANDLER(v_cvt_f32_f64) { from_double(w, i, [&](double a) { return bits(modified(static_cast<float>(a), i)); }); }
+// To fp32 a subnormal number rounds as the least normal one does, which this CPU never takes as zero.
+static double normal(double a) {
+  const u64 size = bits64(a) & ~(1ull << 63);
+  return size && size < 1ull << 52 ? std::copysign(0x1p-1022, a) : a;
+}
+
+HANDLER(v_cvt_f32_f64) { from_double(w, i, [&](double a) { return bits(modified(static_cast<float>(normal(a)), i)); }); }
 HANDLER(v_cvt_i32_f64) {
   from_double(w, i, [](double a) {
     if (a != a) return 0u;

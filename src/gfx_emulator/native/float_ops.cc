@@ -3,12 +3,15 @@
 
 namespace {
 
+// A product and a sum, each rounded; subnormal numbers are taken and given as zero.
+static float mad(float a, float b, float c) { return flushed(flushed(flushed(a) * flushed(b)) + flushed(c)); }
+
 VECTOR(v_add_f32, kFloat, 2, bits(f32(a) + f32(b)))
 VECTOR(v_sub_f32, kFloat, 2, bits(f32(a) - f32(b)))
 VECTOR(v_subrev_f32, kFloat, 2, bits(f32(b) - f32(a)))
 VECTOR(v_mul_f32, kFloat, 2, bits(f32(a) * f32(b)))
 VECTOR(v_fma_f32, kFloat, 3, bits(fmaf(f32(a), f32(b), f32(c))))
-VECTOR(v_mad_f32, kFloat, 3, bits(flushed(flushed(flushed(f32(a)) * flushed(f32(b))) + flushed(f32(c)))))
+VECTOR(v_mad_f32, kFloat, 3, bits(mad(f32(a), f32(b), f32(c))))
 VECTOR(v_max_f32, kFloat, 2, bits(maximum(f32(a), f32(b))))
 VECTOR(v_min_f32, kFloat, 2, bits(minimum(f32(a), f32(b))))
 VECTOR(v_max3_f32, kFloat, 3, bits(maximum(maximum(f32(a), f32(b)), f32(c))))
@@ -59,7 +62,8 @@ HANDLER(v_frexp_exp_i32_f32) {
 }
 
 // Products with the destination, or with a constant of the instruction.
-HANDLER(v_fmac_f32) {
+template <class Sum>
+static void accumulate(Wave& w, const Record& i, Sum sum_of) {
   await_vector(w, i, i.destination);
   const u32* sum = w.vector[i.destination];
   const u64 before = w.defined[i.destination];
@@ -67,14 +71,17 @@ HANDLER(v_fmac_f32) {
   w.mask = w.exec;
   const Read a = source<kFloat>(w, i, 0, room[0].value), b = source<kFloat>(w, i, 1, room[1].value);
   for (u32 lane = 0; lane < kLanes; lane++) {
-    const float value = fmaf(f32(a.value[lane]), f32(b.value[lane]), f32(sum[lane]));
-    result.value[lane] = bits(modified(value, i));
+    result.value[lane] = bits(modified(sum_of(f32(a.value[lane]), f32(b.value[lane]), f32(sum[lane])), i));
   }
   put_result(w, i, result.value, a.defined & b.defined & before);
 }
 
+HANDLER(v_fmac_f32) { accumulate(w, i, fmaf); }
+HANDLER(v_mac_f32) { accumulate(w, i, mad); }
 VECTOR(v_fmamk_f32, kFloat, 2, bits(fmaf(f32(a), bits_as<float>(i.immediate), f32(b))))
 VECTOR(v_fmaak_f32, kFloat, 2, bits(fmaf(f32(a), f32(b), bits_as<float>(i.immediate))))
+VECTOR(v_madmk_f32, kFloat, 2, bits(mad(f32(a), bits_as<float>(i.immediate), f32(b))))
+VECTOR(v_madak_f32, kFloat, 2, bits(mad(f32(a), f32(b), bits_as<float>(i.immediate))))
 
 // Division: scale the operands, make the quotient's last step, and put the special cases in. AMD's pseudocode cannot be
 // followed to the letter here: it scales a divisor near the largest number up, and takes the scaling back by another

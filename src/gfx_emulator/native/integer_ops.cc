@@ -73,6 +73,7 @@ static u32 table_of_bits(u32 table, u32 a, u32 b, u32 c) {
 }
 
 VECTOR(v_bitop3_b32, kNone, 3, table_of_bits(i.target, a, b, c))
+VECTOR(v_bitop3_b16, kHalf, 3, table_of_bits(i.target, a, b, c) & 0xffff)
 
 VECTOR(v_mad_u32_u16, kNone, 3, (a & 0xffff) * (b & 0xffff) + c)
 VECTOR(v_add_u16, kHalf, 2, (a + b) & 0xffff)

@@ -114,12 +114,12 @@ HANDLER(v_dual) {
   Lanes before, result;
   memcpy(before.value, w.vector[x.destination], sizeof before.value);
   const Known defined_before = w.defined[x.destination];
-  x.handler(w, x);
+  perform(w, x);
   memcpy(result.value, w.vector[x.destination], sizeof result.value);
   const Known defined = w.defined[x.destination];
   memcpy(w.vector[x.destination], before.value, sizeof before.value);
   w.defined[x.destination] = defined_before;
-  y.handler(w, y);
+  perform(w, y);
   memcpy(w.vector[x.destination], result.value, sizeof result.value);
   w.defined[x.destination] = defined;
   w.next += 2;

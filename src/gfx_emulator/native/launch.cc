@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "modes.h"
 #include "races.h"
 #include "scalar_operands.h"
 
@@ -9,7 +10,7 @@ struct Launch {
   u32 grid[3];
   u32 waves, lanes, family, lds, scratch, user_scalars, group_ids, argument_register, has_scratch_buffer;
   u64 arguments;  // where the kernel finds them
-  u32 preloaded, start, spoiled, store_states;
+  u32 preloaded, start, spoiled, store_states, mode;
 };
 
 struct Place {
@@ -48,6 +49,7 @@ void begin(Wave& w, const Launch& launch, Group& group, u32 number, char* scratc
   w.scratch_size = launch.scratch;
   w.next = launch.start;
   w.store_states = launch.store_states;
+  set_mode(w, launch.mode);
   const u32 at = launch.argument_register;
   if (launch.has_scratch_buffer) w.scalar[0] = w.scalar[1] = w.scalar[2] = 0, w.scalar[3] = 1u << 23;
   w.scalar[at] = static_cast<u32>(launch.arguments);
@@ -73,7 +75,7 @@ bool advance(Wave& w, const Record* code, u32 size, u64 limit) {
   while (!w.done && !w.waiting) {
     if (w.next >= size || w.executed >= limit) return false;
     const Record& record = code[w.next++];
-    record.handler(w, record);
+    perform(w, record);
     w.executed++;
     check_overwritten(w, record);
     w.clock++;
@@ -109,7 +111,8 @@ u32 handler_names(char* to, u32 size) {
 }
 
 // Execute one instruction on registers that are given, and leave there what it wrote: for tests of its meaning.
-void execute(const Record* code, u32 lanes, u32 family, u32* vectors, u32 count, u32* scalars, u64* exec, u32* scc) {
+void execute(const Record* code, u32 lanes, u32 family, u32 mode, u32* vectors, u32 count, u32* scalars, u64* exec,
+             u32* scc) {
   Findings found;
   History history;
   Group group{{}, {}, 1, nullptr, 0, code, &found};
@@ -120,7 +123,8 @@ void execute(const Record* code, u32 lanes, u32 family, u32* vectors, u32 count,
   memcpy(w->vector, vectors, sizeof(u32) * kLanes * count);
   memcpy(w->scalar, scalars, sizeof w->scalar);
   for (Known& known : w->defined) known = ~0ull;
-  code->handler(*w, *code);
+  set_mode(*w, mode);
+  perform(*w, *code);
   memcpy(vectors, w->vector, sizeof(u32) * kLanes * count);
   memcpy(scalars, w->scalar, sizeof w->scalar);
   *exec = w->exec, *scc = w->scc;
@@ -144,7 +148,7 @@ u64 run(const Record* code, u32 size, const Launch* launch, const Region* region
     const u32 x = static_cast<u32>(k % launch->grid[0]), rest = static_cast<u32>(k / launch->grid[0]);
     Group group{std::vector<char>(launch->lds, static_cast<char>(launch->spoiled)), std::vector<Byte>(launch->lds), 1,
                 regions, region_count, code, &found};
-    group.history = &history, group.id = static_cast<u32>(k) + 1;
+    group.history = &history, group.id = static_cast<u32>(k) + 1, group.awaited.resize(launch->waves);
     history.begin(group.id);
     for (u32 number = 0; number < launch->waves; number++) {
       char* own = scratch.data() + static_cast<size_t>(launch->scratch) * kLanes * number;

@@ -1,17 +1,20 @@
 // Products of matrices over the lanes of a wave. Products are exact; a sum is made in fp64 and rounded once.
+#include "small_floats.h"
 #include "vector_operands.h"
 
 namespace {
 
-// parameter: rows (and columns), depth, type of the factors
+// parameter: rows (and columns), depth, types of the factors
 enum MatrixParameter { kRows, kDepth, kType };
-enum Type : u32 { kFp32, kFp16, kBf16, kXf32, kI8, kU8 };
+enum Type : u32 { kFp32, kFp16, kBf16, kXf32, kI8, kU8, kE4m3, kE5m2, kOldE4m3, kOldE5m2 };
 
 // RDNA's bytes have a sign where the bit for a negated factor is set.
 static u32 type_of(const Record& i, u32 place) {
-  const u32 type = i.parameter[kType];
+  const u32 type = i.parameter[kType + place];
   return type == kU8 && i.negate >> place & 1 ? kI8 : type;
 }
+
+static bool is_whole(const Record& i) { return i.parameter[kType] == kI8 || i.parameter[kType] == kU8; }
 
 static u32 elements_in_register(u32 type) { return type >= kI8 ? 4 : type == kFp16 || type == kBf16 ? 2 : 1; }
 
@@ -23,7 +26,8 @@ static float element(const Wave& w, u32 first, u32 lane, u32 index, u32 type) {
   if (type == kFp32) return f32(w.vector[first + index][lane]);
   if (type >= kI8) {
     const u32 byte = w.vector[first + index / 4][lane] >> 8 * (index & 3) & 255;
-    return type == kI8 ? static_cast<int8_t>(byte) : static_cast<float>(byte);
+    if (type == kI8 || type == kU8) return type == kI8 ? static_cast<int8_t>(byte) : static_cast<float>(byte);
+    return static_cast<float>(small_float(byte, type == kE4m3 || type == kOldE4m3 ? 3 : 2, type >= kOldE4m3));
   }
   const u32 value = w.vector[first + index / 2][lane] >> 16 * (index & 1);
   return type == kFp16 ? f16(value) : bf16(value);
@@ -32,7 +36,7 @@ static float element(const Wave& w, u32 first, u32 lane, u32 index, u32 type) {
 static double addend(const Wave& w, const Record& i, u32 index, u32 lane) {
   const Operand& sum = i.source[2];
   const u32 value = sum.kind == kVector ? w.vector[sum.number + index][lane] : static_cast<u32>(sum.value);
-  return i.parameter[kType] >= kI8 ? static_cast<double>(s32(value)) : f32(value);
+  return is_whole(i) ? static_cast<double>(s32(value)) : f32(value);
 }
 
 static u64 defined_in(Wave& w, const Record& i, u32 first, u32 count) {
@@ -73,8 +77,7 @@ static void multiply(Wave& w, const Record& i, Matrices& m, u32 results, u32 dep
       const auto [row, column] = place(k, lane);
       double sum = addend(w, i, k, lane);
       for (u32 d = 0; d < depth; d++) sum += static_cast<double>(m.a[row * depth + d]) * m.b[column * depth + d];
-      const bool whole = i.parameter[kType] >= kI8;  // exact in fp64
-      m.result[k][lane] = whole ? static_cast<u32>(static_cast<i64>(sum)) : bits(static_cast<float>(sum));
+      m.result[k][lane] = is_whole(i) ? static_cast<u32>(static_cast<i64>(sum)) : bits(static_cast<float>(sum));
     }
   }
 }
@@ -88,8 +91,8 @@ HANDLER(mfma) {
   for (u32 lane = 0; lane < kLanes; lane++) {
     for (u32 index = 0; index < each; index++) {
       const u32 d = each * (lane / rows) + index;
-      m.a[lane % rows * depth + d] = element(w, i.source[0].number, lane, index, type);
-      m.b[lane % rows * depth + d] = element(w, i.source[1].number, lane, index, type);
+      m.a[lane % rows * depth + d] = element(w, i.source[0].number, lane, index, type_of(i, 0));
+      m.b[lane % rows * depth + d] = element(w, i.source[1].number, lane, index, type_of(i, 1));
     }
   }
   multiply(w, i, m, results, depth, [=](u32 k, u32 lane) {

@@ -29,14 +29,24 @@ static inline u32 bits(float value) { return bits_as<u32>(value); }
 static inline double f64(u64 bits) { return bits_as<double>(bits); }
 static inline u64 bits64(double value) { return bits_as<u64>(value); }
 static inline float f16(u32 bits) { return static_cast<float>(bits_as<half>(static_cast<u16>(bits))); }
-static inline u32 bits16(float value) { return bits_as<u16>(static_cast<half>(value)); }
-static inline u32 bits16(double value) { return bits_as<u16>(static_cast<half>(value)); }
+
+// Whether the result of finite numbers stays finite in 16 or 8 bits: AMD's MODE can ask for it.
+static thread_local bool stays_finite = false;
+
+static inline u32 kept_finite(u32 bits, u32 infinity, bool is_finite) {
+  return bits - (stays_finite && is_finite && (bits & 0x7fff) == infinity);
+}
+
+template <class Number>
+static inline u32 bits16(Number value) {
+  return kept_finite(bits_as<u16>(static_cast<half>(value)), 0x7c00, std::isfinite(value));
+}
 static inline float bf16(u32 bits) { return f32(bits << 16); }
 
 // A number in bf16, rounded to nearest even.
 static inline u32 bits_bf16(float value) {
   const u32 all = bits(value);
-  return value != value ? (all >> 16 | 64) : (all + 0x7fff + (all >> 16 & 1)) >> 16;
+  return value != value ? (all >> 16 | 64) : kept_finite((all + 0x7fff + (all >> 16 & 1)) >> 16, 0x7f80, std::isfinite(value));
 }
 
 // A number in fp16, rounded towards zero.

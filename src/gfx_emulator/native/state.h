@@ -7,9 +7,11 @@
 
 constexpr u32 kLanes = 64;
 constexpr u32 kVectorRegisters = 512;  // 256 of them are accumulators
+constexpr u32 kOverflowBit = 23;  // of MODE: what is too large for 16 or 8 bits becomes the largest number
 constexpr u32 kVcc = 106, kNull = 124, kExec = 126, kVccz = 251, kExecz = 252, kScc = 253;
 
 enum Family : u32 { kCdna, kRdna3, kRdna4 };
+enum Precision : u32 { kExact, kSingle, kDouble };  // which bits of MODE an instruction obeys; kDouble: fp16 too
 enum Kind : u32 { kVector, kScalar, kConstant, kSpecial };
 
 // One operand. `value` is a constant; of 64 bits for a wide operand.
@@ -30,6 +32,7 @@ struct Record {
   u32 target;
   u32 is_dpp, dpp, bound_control, row_mask, bank_mask, fetch_inactive;
   u32 is_sdwa, select[3], unused;  // select: of the two sources and of the destination; 6 is the whole register
+  u32 precision;
 };
 
 enum FindingKind : u32 {
@@ -37,9 +40,12 @@ enum FindingKind : u32 {
   kRaceInMemory, kOverwritten
 };
 
+constexpr u32 kBarrier = 2000, kInFlight = 3000;  // of kNoWait, where no register is meant
+
 struct Byte {  // what is known of one byte of LDS
-  u16 writer, reader;
+  u16 writer, reader, last_reader;
   u32 written, read;  // the interval between barriers, from 1 on; 0 is never
+  u64 last_read;  // the number of the last reader's operation
   u64 touched;  // the last instruction that wrote it
   bool defined;
 };
@@ -57,6 +63,7 @@ struct Group {
   u64 writes = 0;  // instructions that wrote to the LDS
   History* history = nullptr;
   u32 id = 0;  // from 1 on
+  std::vector<u64> awaited = std::vector<u64>(1);  // the operations that each wave knew to be done at its last barrier
 };
 
 // Counters of operations whose result comes later: issued, and known to be done.
@@ -105,6 +112,8 @@ struct Wave {
   Known defined[kVectorRegisters];
   u32 scalar[128];
   u32 scc;
+  u32 mode;
+  bool is_usual;  // whether MODE rounds to nearest even, keeps subnormal numbers, and makes infinity of an overflow
   u64 exec, mask;  // mask: the lanes that the present instruction writes
   u32 lanes;
   Family family;
@@ -123,6 +132,10 @@ struct Wave {
   Filling from_memory[kVectorRegisters], from_lds[kVectorRegisters];
   u64 from_scalars[128];  // the operation that fills it
 };
+
+// Whether subnormal numbers of fp32 are taken and given as they are, and not as zero.
+static inline bool keeps_sources(u32 mode) { return mode >> 4 & 1; }
+static inline bool keeps_results(u32 mode) { return mode >> 5 & 1; }
 
 static inline void report(Wave& w, const Record& i, FindingKind kind, u64 first, u64 second = 0) {
   u32 record = static_cast<u32>(&i - w.group->code);

@@ -62,6 +62,9 @@ static inline void each(Wave& w, const Record& i, Operation operation) {
   const u32 *a = read[0].value, *b = read[1].value, *c = read[2].value;
   for (u32 lane = 0; lane < kLanes; lane++) result.value[lane] = operation(a[lane], b[lane], c[lane]);
   const Known known = known_of(w, read, Count, result.value, operation);
+  if (M == kFloat && i.precision == kSingle && !keeps_results(w.mode)) {
+    for (u32& value : result.value) value = bits(flushed(f32(value)));
+  }
   if (M == kFloat && (i.scale | i.clamp)) {
     for (u32& value : result.value) value = bits(modified(f32(value), i));
   }

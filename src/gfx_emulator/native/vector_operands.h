@@ -105,6 +105,9 @@ static inline Read source(Wave& w, const Record& i, int place, u32* room, u32 pa
   if (M == kHalf) read.defined = read.defined.half[high];
   if (M == kHalf && (i.half >> place & 1)) change(read, room, [](u32 value) { return value >> 16; });
   if (M == kNone) return read;
+  if (M == kFloat && i.precision != kExact && !keeps_sources(w.mode)) {
+    change(read, room, [](u32 value) { return value & 0x7f800000 ? value : value & 0x80000000; });
+  }
   const u32 sign = M == kFloat ? 0x80000000u : 0x8000u;
   if (i.absolute >> place & 1) change(read, room, [=](u32 value) { return value & ~sign; });
   if (i.negate >> place & 1) change(read, room, [=](u32 value) { return value ^ sign; });

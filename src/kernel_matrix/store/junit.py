@@ -10,7 +10,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
+from itertools import compress
 from pathlib import Path
 from typing import Any
 from xml.parsers import expat
@@ -32,6 +34,9 @@ _FLAKY = {"flakyFailure": "fail", "flakyError": "error"}
 # What some tools say of a test that they have not run, without an element that says so.
 _NOT_RUN = ("notrun", "disabled")
 _RUN, _IDENTITY = "run", re.compile("[0-9a-f]{16}")  # the property of a suite that names its run
+# How our own files begin, and nearly all of their bytes: properties of a case without references and markup.
+_BEGIN = b'<?xml version="1.0" encoding="utf-8"?>'
+_PLAIN = re.compile(rb"""(?<=<properties>)(?:[\t\n ]*<property name="[ !#-%'-;=-~]*" value="[ !#-%'-;=-~]*"/>)++""")
 
 
 class BrokenResultError(Exception):
@@ -181,11 +186,25 @@ class _Reading:
             RefusedError: it declares a document type or entities, or holds more than honest results do.
         """
         parser = self._parser
-        parser.buffer_text = parser.ordered_attributes = True
+        parser.buffer_text = True
         parser.StartDoctypeDeclHandler = parser.EntityDeclHandler = _refuse
         parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
-        parser.Parse(content, True)
+        done = 0
+        # Without comments, sections and instructions the text "<properties>" is nothing but the start of an element.
+        plain = content.startswith(_BEGIN) and b"<!" not in content and not content.rfind(b"<?")
+        for match in _PLAIN.finditer(content) if plain else ():
+            parser.Parse(content[done : match.start()], False)
+            done = match.end() if self._take_plain(match[0]) else match.start()
+        parser.Parse(content[done:], True)
         return self.tests
+
+    def _take_plain(self, properties: bytes) -> bool:
+        """Take properties of a case, which expat need not read; return False for those that it takes or refuses."""
+        is_given = self._is_ours and self._case is not None and self._depth < self._deepest
+        parts = properties.decode().split('"') if is_given and len(properties) <= self._most else []
+        if fits := 0 < len(parts) // 4 <= self._many - len(self._given):
+            self._given.update(zip(parts[1::4], parts[3::4], strict=True))
+        return fits
 
     def _cut(self, text: str, most: int) -> str:
         """Return the first characters of a text of another tool. In a file of ours no text is too long."""
@@ -193,34 +212,22 @@ class _Reading:
             raise RefusedError(f"a text is longer than {self.bounds.text} characters")
         return text[:most]
 
-    def _start(self, tag: str, attributes: list[str]) -> None:
-        """Take the start of an element. Nearly all elements of our own files are properties.
-
-        Those of a suite are the facts of its job.
-        """
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        """Take the start of an element. The properties of a suite are the facts of its job."""
         self._depth += 1
         if self._depth > self._deepest:
             raise RefusedError(f"its elements lie more than {self._deepest} deep")
         if tag != "property":
-            self._element(tag, dict(zip(attributes[::2], attributes[1::2], strict=True)))
-            return
-        if not self._is_ours:
-            return
-        if len(attributes) == 4 and attributes[0] == "name" and attributes[2] == "value":
-            name, value = attributes[1], attributes[3]
-        else:  # nobody writes them so
-            of_property = dict(zip(attributes[::2], attributes[1::2], strict=True))
-            if "name" not in of_property:
-                return
-            name, value = of_property["name"], of_property.get("value", "")
-        if len(name) + len(value) > self._most:
+            self._element(tag, attributes)
+        elif self._is_ours and "name" in attributes:
+            name, value = attributes["name"], attributes.get("value", "")
             self._cut(max(name, value, key=len), self._most)
-        if len(self._given) >= self._many:
-            raise RefusedError(f"a case has more than {self._many} properties")
-        if name == _RUN and self._case is None and _IDENTITY.fullmatch(value):
-            self._run = value
-        else:
-            self._given[name] = value
+            if len(self._given) >= self._many:
+                raise RefusedError(f"a case has more than {self._many} properties")
+            if name == _RUN and self._case is None and _IDENTITY.fullmatch(value):
+                self._run = value
+            else:
+                self._given[name] = value
 
     def _element(self, tag: str, attributes: dict[str, str]) -> None:
         if len(max(attributes.values(), key=len, default="")) > self.bounds.text:
@@ -322,19 +329,21 @@ class _Reading:
 
 def _said(element: str, given: Mapping[str, str]) -> dict[str, Any]:
     """Return what the properties of a case of ours say of its record."""
-    metrics, facts = dict[str, float](), dict[str, str]()
-    for name, value in given.items():
-        if name.startswith("metric."):
-            metrics[name[7:]] = float(value)
-        elif name.startswith("fact."):
-            facts[name[5:]] = value
+    names = tuple(given)
+    (metrics, are_metrics), (facts, are_facts) = _named(names, "metric."), _named(names, "fact.")
     return {
         **{name: given[name] for name in ("case", "action", "stage") if name in given},
         "outcome": _outcome(element, given.get("outcome", "")),
         "attempts": tuple(part for part in given.get("attempts", "").split(",") if part),
-        "metrics": metrics,
-        "facts": facts,
+        "metrics": dict(zip(metrics, map(float, compress(given.values(), are_metrics)), strict=True)),
+        "facts": dict(zip(facts, compress(given.values(), are_facts), strict=True)),
     }
+
+
+@lru_cache(maxsize=256)  # most records of a file share one of a few layouts
+def _named(names: tuple[str, ...], kind: str) -> tuple[tuple[str, ...], tuple[bool, ...]]:
+    """Return the names of a kind without its word, and which of all names they are."""
+    return tuple(n.removeprefix(kind) for n in names if n.startswith(kind)), tuple(n.startswith(kind) for n in names)
 
 
 def _seconds(text: str) -> float:

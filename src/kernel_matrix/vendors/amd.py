@@ -14,7 +14,10 @@ from kernel_matrix.vendors.program import Program
 from kernel_matrix.vendors.system import texts_in
 from kernel_matrix.vendors.vendor import Device, Vendor
 
-_EMULATED = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
+_EMULATED = (
+    *("gfx906", "gfx908", "gfx90a", "gfx942", "gfx950"),
+    *("gfx1100", "gfx1150", "gfx1151", "gfx1200", "gfx1201"),
+)
 _PCI_ID = "0x1002"
 _TOPOLOGY = Path("/sys/class/kfd/kfd/topology/nodes")
 

@@ -27,29 +27,7 @@ __int128 whole(u64 bits, u32 type) {
   }
 }
 
-double eight_bits(u32 bits, u32 type) {
-  const int digits = type == kE4m3 ? 3 : 2, bias = type == kE4m3 ? 7 : 15;
-  const u32 exponent = bits >> digits & (type == kE4m3 ? 15 : 31), fraction = bits & ((1u << digits) - 1);
-  const double sign = bits >> 7 & 1 ? -1 : 1;
-  if (type == kE4m3 && (bits & 127) == 127) return NAN;
-  if (type == kE5m2 && exponent == 31) return fraction ? NAN : sign * INFINITY;
-  const double value = exponent ? std::ldexp(1.0 + std::ldexp(fraction, -digits), static_cast<int>(exponent) - bias)
-                                : std::ldexp(fraction, 1 - bias - digits);
-  return sign * value;
-}
-
-u64 to_eight_bits(double value, u32 type) {  // .satfinite
-  const int digits = type == kE4m3 ? 3 : 2, bias = type == kE4m3 ? 7 : 15;
-  const double most = type == kE4m3 ? 448 : 57344;
-  const u32 sign = std::signbit(value) ? 128 : 0;
-  if (value != value) return 127;
-  value = std::fabs(rounded(value, digits, 1 - bias, most, kNearest));
-  if (value > most) value = most;
-  if (value == 0) return sign;
-  const int power = std::max(std::ilogb(value), 1 - bias);
-  const u32 fraction = static_cast<u32>(std::ldexp(value, digits - power));
-  return sign | (fraction >> digits ? (power + bias) << digits | (fraction & ((1u << digits) - 1)) : fraction);
-}
+int digits_of(u32 type) { return type == kE4m3 ? 3 : 2; }
 
 double number(u64 bits, u32 type) {
   switch (type) {
@@ -57,7 +35,7 @@ double number(u64 bits, u32 type) {
     case kBf16: return bf16(static_cast<u32>(bits) & 0xffff);
     case kF64: return f64(bits);
     case kTf32: return tf32(static_cast<u32>(bits));
-    case kE4m3: case kE5m2: return eight_bits(static_cast<u32>(bits), type);
+    case kE4m3: case kE5m2: return small_float(bits & 255, digits_of(type));
     default: return f32(static_cast<u32>(bits));
   }
 }
@@ -71,7 +49,7 @@ u64 from_number(double value, const Record& i) {
     case kBf16: return Format<Bf16>::put(value, mode);
     case kF64: return Format<double>::put(value);
     case kTf32: return value != value ? kNanF32 : bits(static_cast<float>(rounded(value, 10, -126, kMostTf32, mode)));
-    case kE4m3: case kE5m2: return to_eight_bits(value, type);
+    case kE4m3: case kE5m2: return value != value ? 127 : small_bits(value, digits_of(type), false, true);
     default: return canonical(static_cast<float>(rounded(value, 23, -126, kMostF32, mode)));
   }
 }

@@ -1,32 +1,10 @@
 // Floating-point formats: from bits to numbers and back, with each way of rounding.
 #pragma once
 
-#include "numbers.h"
+#include "small_floats.h"
 
 using s8 = int8_t;
 using i8 = int8_t;
-
-enum Mode : u32 { kNearest, kZero, kDown, kUp, kAway };  // .rn .rz .rm .rp .rna
-
-static inline double to_whole(double value, u32 mode) {
-  switch (mode) {
-    case kZero: return std::trunc(value);
-    case kDown: return std::floor(value);
-    case kUp: return std::ceil(value);
-    case kAway: return std::round(value);
-    default: return std::nearbyint(value);
-  }
-}
-
-// A number with so many bits behind the point, and no smaller exponent than `least`; larger ones than `most` overflow.
-static inline double rounded(double value, int digits, int least, double most, u32 mode) {
-  if (value == 0 || !std::isfinite(value)) return value;
-  const int power = std::max(std::ilogb(value), least) - digits;
-  const double result = std::ldexp(to_whole(std::ldexp(value, -power), mode), power);
-  if (std::fabs(result) <= most) return std::copysign(result, value);
-  const bool stays = mode == kZero || (mode == kDown && value > 0) || (mode == kUp && value < 0);
-  return std::copysign(stays ? most : INFINITY, value);
-}
 
 constexpr double kMostF32 = 0x1.fffffep127, kMostF16 = 65504.0, kMostBf16 = 0x1.fep127, kMostTf32 = 0x1.ffcp127;
 

@@ -8,22 +8,13 @@ enum Sum : u32 { kInF32, kInF16, kInS32 };
 
 static inline u32 bytes_of(u32 type) { return type <= kF16 ? 2 : type == kTf32 ? 4 : 1; }
 
-static inline double small_float(u32 bits, int digits, int bias) {
-  const u32 exponent = bits >> digits & ((1u << (7 - digits)) - 1), fraction = bits & ((1u << digits) - 1);
-  const double sign = bits >> 7 & 1 ? -1 : 1;
-  if (digits == 3 && (bits & 127) == 127) return NAN;
-  if (digits == 2 && exponent == 31) return fraction ? NAN : sign * INFINITY;
-  return sign * (exponent ? std::ldexp(1.0 + std::ldexp(fraction, -digits), static_cast<int>(exponent) - bias)
-                          : std::ldexp(fraction, 1 - bias - digits));
-}
-
 static inline double element(u32 bits, u32 type) {
   switch (type) {
     case kBf16: return bf16(bits & 0xffff);
     case kF16: return f16(bits);
     case kTf32: return tf32(bits);
-    case kE4m3: return small_float(bits & 255, 3, 7);
-    case kE5m2: return small_float(bits & 255, 2, 15);
+    case kE4m3: return small_float(bits & 255, 3);
+    case kE5m2: return small_float(bits & 255, 2);
     case kS8: return static_cast<i8>(bits);
     default: return static_cast<u8>(bits);
   }

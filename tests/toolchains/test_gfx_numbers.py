@@ -1,0 +1,24 @@
+"""Numbers of 8 bits, their products, and MODE: compared bit by bit with ml_dtypes, NumPy and exact fractions."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from in_environment import KEPT_INTERPRETER, python_of, results_of
+
+pytestmark = pytest.mark.environments
+
+PROGRAM = Path(__file__).with_name("gfx_numbers.py")
+
+
+def test_conversions_products_of_bytes_and_arithmetic_in_each_mode_have_the_bits_of_a_second_opinion():
+    results = results_of(python_of("rocm", "triton-3.6"), PROGRAM, **KEPT_INTERPRETER)
+    assert {place: wrong for place, wrong in results.items() if wrong} == {}
+    kinds = Counter(
+        "product" if re.search("mfma|wmma", name) else "arithmetic" if name.startswith("v_") else "conversion"
+        for name, _ in results
+    )
+    assert kinds == {"conversion": 26, "product": 38, "arithmetic": 12}
