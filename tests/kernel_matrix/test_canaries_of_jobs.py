@@ -18,6 +18,7 @@ from kernel_matrix.results.present import Present
 from kernel_matrix.results.states import CAUGHT, INJECTED, MISSED
 from kernel_matrix.store.database import database
 from kernel_matrix.store.record import PROBE, Record
+from kernel_matrix.store.records import Jobs
 from kernel_matrix.store.sampled import Samples
 from kernel_matrix.store.validation import Bounds
 
@@ -75,7 +76,7 @@ def reasons(planned, files, connection):
 def with_stale(planned, files, connection, present):
     """Return the states and reasons of all planned cases, and why they are stale."""
     enter(connection, files)
-    judge(connection, of_plan(planned), present, Samples(Bounds()))
+    judge(connection, of_plan(planned), Jobs(connection), present, Samples(Bounds()))
     return {(state, reason, stale) for state, _, reason, stale, _ in verdicts_of(connection)}
 
 
