@@ -24,9 +24,6 @@ from kernel_matrix.diagnosis.rule import harness_rules
 from kernel_matrix.report.document import Document
 from kernel_matrix.store.record import Record
 
-# The rules of the project: first those of its package, then those of the harness.
-RULES = rules_of(load_unchecked(ROOT / "matrix.yaml"), ROOT)
-
 # Real errors that no rule was written for. They came from probes and from other work.
 HELD_OUT = [
     ("lower", "tvm.error.InternalError: Check failed: value < 1LL << (dtype.bits() - 1) (2147483648 vs. 2147483648)"),
@@ -55,6 +52,12 @@ HELD_OUT = [
 
 
 @pytest.fixture(scope="module")
+def all_rules() -> tuple[Rule, ...]:
+    """Return the rules of the project: first those of its package, then those of the harness."""
+    return rules_of(load_unchecked(ROOT / "matrix.yaml"), ROOT)
+
+
+@pytest.fixture(scope="module")
 def one_case(matrix) -> Plan:
     """Return a plan of one case of the real plan, which is expected to pass."""
     whole = plan(matrix, "quick")
@@ -70,31 +73,31 @@ def seeded(planned: Plan, rule: Rule) -> tuple[Case, Record]:
     return case, Record(case.id, "error", "run", stage, rule.example.splitlines()[-1], rule.example, job=job)
 
 
-def test_a_rule_knows_its_recorded_error_before_any_other_does():
-    errors = [(rule.example, rule.example_stage, (*rule.example_versions.items(),)) for rule in RULES]
-    found = [one.rule if one else None for one in diagnose_all(errors, RULES)]
-    assert found == [rule.name for rule in RULES]
+def test_a_rule_knows_its_recorded_error_before_any_other_does(all_rules):
+    errors = [(rule.example, rule.example_stage, (*rule.example_versions.items(),)) for rule in all_rules]
+    found = [one.rule if one else None for one in diagnose_all(errors, all_rules)]
+    assert found == [rule.name for rule in all_rules]
 
 
 @pytest.fixture(scope="module")
-def seeded_errors(matrix, tmp_path_factory) -> tuple[Page, dict[str, tuple[Case, Record]], Document]:
+def seeded_errors(matrix, all_rules, tmp_path_factory) -> tuple[Page, dict[str, tuple[Case, Record]], Document]:
     """Return the page of one case for each rule that ended with its recorded error, the cases, and the document."""
-    whole, rules = plan(matrix, "quick"), [rule for rule in RULES if rule.example_stage != "build"]
+    whole, rules = plan(matrix, "quick"), [rule for rule in all_rules if rule.example_stage != "build"]
     cases = [case for case in whole.cases if not case.exclusion and not case.expectations][: len(rules)]
     jobs = tuple(Job(case.cell.platform, case.cell.toolchain, (case,)) for case in cases)
     alone = [Plan(whole.package, whole.tier, (job,)) for job in jobs]
     found = {rule.name: seeded(planned, rule) for planned, rule in zip(alone, rules, strict=True)}
     folder = tmp_path_factory.mktemp("site")
     records = [record for _, record in found.values()]
-    document = write_site(matrix, Plan(whole.package, whole.tier, jobs), records, folder, rules=RULES)
+    document = write_site(matrix, Plan(whole.package, whole.tier, jobs), records, folder, rules=all_rules)
     return Page(folder), found, document
 
 
 @pytest.mark.slow
-def test_a_case_seeded_with_the_error_shows_cause_and_remedy_beside_it(seeded_errors):
+def test_a_case_seeded_with_the_error_shows_cause_and_remedy_beside_it(seeded_errors, all_rules):
     page, found, _ = seeded_errors
     cells = page.cells
-    for rule in (rule for rule in RULES if rule.example_stage != "build"):
+    for rule in (rule for rule in all_rules if rule.example_stage != "build"):
         case, record = found[rule.name]
         result = cells[case.cell.id]["results"][case.name]
         assert result["diagnosis"]["rule"] == rule.name
@@ -108,17 +111,17 @@ def test_no_case_seeded_with_the_error_of_a_rule_is_undiagnosed(seeded_errors):
     assert document.undiagnosed == ()
 
 
-def test_an_error_without_a_rule_is_not_known():
-    found = diagnose_all([(error, stage, ()) for stage, error in HELD_OUT], RULES)
+def test_an_error_without_a_rule_is_not_known(all_rules):
+    found = diagnose_all([(error, stage, ()) for stage, error in HELD_OUT], all_rules)
     assert found == [None] * len(HELD_OUT)
     assert NOT_KNOWN in in_words(None)
 
 
-def test_there_are_enough_rules_and_each_stands_for_itself():
-    names = [rule.name for rule in RULES]
+def test_there_are_enough_rules_and_each_stands_for_itself(all_rules):
+    names = [rule.name for rule in all_rules]
     assert len(names) == len(set(names)) >= 40
-    assert sum(rule.recorded == "here" for rule in RULES) >= 40
-    for rule in RULES:
+    assert sum(rule.recorded == "here" for rule in all_rules) >= 40
+    for rule in all_rules:
         assert not re.search(r"/root/|/tmp/", rule.example), rule.name
         assert not rule.cause.endswith((" ", ",")), rule.name
 
@@ -159,8 +162,8 @@ def test_what_is_not_known_is_listed_for_adding(matrix, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_known_cause_is_in_every_form_of_the_report(matrix, one_case, tmp_path):
-    rule = next(rule for rule in RULES if rule.name == "disk-full")
+def test_a_known_cause_is_in_every_form_of_the_report(matrix, all_rules, one_case, tmp_path):
+    rule = next(rule for rule in all_rules if rule.name == "disk-full")
     _, record = seeded(one_case, rule)
     write_site(matrix, one_case, [record], tmp_path)
     texts = {name: (tmp_path / name).read_text() for name in ("compat.json", "summary.md")}
@@ -229,8 +232,8 @@ def test_a_package_can_name_several_files_of_rules(doubles: Doubles):
         rules_of(doubles.matrix, doubles.root)
 
 
-def test_an_error_of_python_outside_of_the_interpreter_is_none_of_its_limits():
-    assert diagnose("AttributeError: 'float' object has no attribute 'to'", "launch", rules=RULES) is None
+def test_an_error_of_python_outside_of_the_interpreter_is_none_of_its_limits(all_rules):
+    assert diagnose("AttributeError: 'float' object has no attribute 'to'", "launch", rules=all_rules) is None
 
 
 def test_the_rules_of_the_harness_are_of_no_package():
@@ -260,7 +263,7 @@ def test_a_faulty_file_of_rules_is_bad_input_with_its_name(doubles: Doubles, tex
     assert "rules.yaml" in str(caught.value)
 
 
-def test_pytorch_s_build_for_a_cpu_is_a_cause_that_no_toolkit_is_found():
-    found = diagnose("OSError: CUDA_HOME environment variable is not set.", "install", rules=RULES)
+def test_pytorch_s_build_for_a_cpu_is_a_cause_that_no_toolkit_is_found(all_rules):
+    found = diagnose("OSError: CUDA_HOME environment variable is not set.", "install", rules=all_rules)
     assert found is not None
     assert "PyTorch's build for a CPU looks for none" in found.cause
