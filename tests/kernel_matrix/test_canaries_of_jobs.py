@@ -37,7 +37,7 @@ def tiers(matrix):
     return replace(plan(matrix, "quick"), jobs=(Job("cuda", "triton-3.6", planned),)), others
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def connection():
     with database() as opened:
         yield opened
@@ -135,7 +135,7 @@ FAULTY = {
 }
 
 
-@pytest.mark.parametrize("name", first_are_quick(2, FAULTY))
+@pytest.mark.parametrize("name", first_are_quick(1, FAULTY))
 def test_a_job_is_not_trusted(tiers, made, connection, name):
     edit, words = FAULTY[name]
     records = edit(made)
@@ -164,6 +164,7 @@ def test_a_job_of_the_present_owes_the_canaries_of_the_plan_of_today(tiers, made
     assert verdicts_at(THE_NEXT_DAY, tiers, connection, OF_ANOTHER_PLAN(made)) == {("error", OWED, "")}
 
 
+@pytest.mark.slow
 def test_a_stale_job_owes_one_canary_at_all(tiers, made, connection):
     records = of_job([*map(without_counts, made)])
     assert verdicts_at(THE_YEAR_BEFORE, tiers, connection, records) == {("error", OWED, IN_FUTURE)}
