@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-_SCALARS, _BARRIER = 1000, 2000  # of a missing wait: the numbers from here on are those of scalar registers
+# Of a missing wait: the numbers from the first on are those of scalar registers, and others mean no register.
+_SCALARS, _BARRIER, _IN_FLIGHT = 1000, 2000, 3000
 _READERS = 0x10000  # of a race: the wave was a reader
 _SEVERAL = 0xFFFF
 _ACCUMULATORS = 256
@@ -74,8 +75,10 @@ def _register(number: int) -> str:
     return f"a{number - _ACCUMULATORS}" if number >= _ACCUMULATORS else f"v{number}"
 
 
-def _no_wait(number: int, _: int, __: Sequence[Place]) -> str:
-    if number >= _BARRIER:
+def _no_wait(number: int, wave: int, _: Sequence[Place]) -> str:
+    if number == _IN_FLIGHT:
+        return f"writes what wave {wave} may still be reading: it passed a barrier before it waited (no wait)"
+    if number == _BARRIER:
         return "is passed before what the wave wrote to the LDS is known to be there (no wait)"
     return f"uses {_register(number)} before what fills it is known to be there (no wait)"
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from kernel_matrix.results.side_by_side import CasePair
     from kernel_matrix.store.database import Connection
     from kernel_matrix.store.load import Loaded
+    from kernel_matrix.store.records import Jobs
 
 
 @contextmanager
@@ -62,20 +63,20 @@ def judged(
     """
     _require_libraries()
     from kernel_matrix.results import judged
-    from kernel_matrix.store import database  # DuckDB and pyarrow take long to import
-    from kernel_matrix.store.records import add_records
+    from kernel_matrix.store import database, records  # DuckDB and pyarrow take long to import
 
     with database.database() as connection:
         asked = asked_of(project.matrix, row_plan) if row_plan else None
         planned = row_plan.only_asked(planned) if row_plan else planned
         planned, columns, loaded = _loaded(connection, planned, folders, asked, only)
         if provisional:
-            add_records(connection, judged.PROVISIONAL, provisional)
-        present = _present(connection, project, loaded, now) if asks_present else None
+            records.add_records(connection, judged.PROVISIONAL, provisional)
         if row_plan:
             _enter_absences(connection, project, row_plan, statuses or {}, earlier or History(), loaded.refused)
+        jobs = records.Jobs(connection)
+        present = _present(jobs, project, loaded, now) if asks_present else None
         of_rows = plugins.needed("notes", "ci")(row_plan, statuses or {}) if row_plan else ()
-        found = _judged(project, planned, columns, connection, loaded, present)
+        found = _judged(project, planned, columns, connection, loaded, jobs, present)
         yield replace(found, notes=(*of_rows, *found.notes))
 
 
@@ -111,12 +112,10 @@ def _require_libraries() -> None:
         )
 
 
-def _present(connection: Connection, project: Project, loaded: Loaded, now: datetime | None) -> Present:
+def _present(jobs: Jobs, project: Project, loaded: Loaded, now: datetime | None) -> Present:
     """Return the present state of the checkout for the jobs that have results."""
-    from kernel_matrix.store.records import Jobs
-
-    jobs = [Record("", "pass", job=facts) for facts in Jobs(connection).facts.values()]
-    return present_with(project.matrix, project.root, jobs, (*loaded.files, *loaded.paths), now, project.name)
+    records = [Record("", "pass", job=facts) for facts in jobs.facts.values()]
+    return present_with(project.matrix, project.root, records, (*loaded.files, *loaded.paths), now, project.name)
 
 
 def _enter_absences(
@@ -141,17 +140,17 @@ def _judged(
     columns: Planned,
     connection: Connection,
     loaded: Loaded,
+    jobs: Jobs,
     presence: Present | None,
 ) -> Judged:
     """Judge the results that were loaded."""
     from kernel_matrix.judge import verdicts  # DuckDB and pyarrow take long to import
     from kernel_matrix.results import judged
     from kernel_matrix.store import load
-    from kernel_matrix.store.records import Jobs
 
     limits = project.matrix.resources
     hold = plugins.needed("limits of code", "resources")(limits, columns, project.root) if limits else None
-    verdicts.judge(connection, columns, presence, loaded.samples, hold)
+    verdicts.judge(connection, columns, jobs, presence, loaded.samples, hold)
     in_journal = judged.set_aside(connection, columns)
     if enter_words := plugins.part("words of reruns"):  # what running red cases again has told
         enter_words(connection, project.build)
@@ -164,7 +163,7 @@ def _judged(
         planned.package,
         planned.tier,
         loaded,
-        Jobs(connection),
+        jobs,
         notes=(
             *([presence.note] if presence and presence.note else []),
             *outputs_not_named(planned),

@@ -120,10 +120,11 @@ def judged(
         samples.add(records)
         planned = of_plan(plan)
         hold = holding(resources, planned, root) if resources else None
-        verdicts.judge(connection, planned, present, samples, hold)
+        jobs = Jobs(connection)
+        verdicts.judge(connection, planned, jobs, present, samples, hold)
         loaded = Loaded((), tuple(broken), {}, (), samples)
         notes = (*([present.note] if present and present.note else []), *outputs_not_named(plan))
-        yield Judged(connection, planned, plan.package, plan.tier, loaded, Jobs(connection), notes, presence=present)
+        yield Judged(connection, planned, plan.package, plan.tier, loaded, jobs, notes, presence=present)
 
 
 def compare(plan: Plan, records: Iterable[Record], present: Present | None = None, **limits: Any) -> Found:

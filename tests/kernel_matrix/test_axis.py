@@ -12,7 +12,7 @@ from packaging.version import Version
 from kernel_matrix import cli, pipeline
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.model.platforms import Versions
-from kernel_matrix.config.reads import read_by_job
+from kernel_matrix.config.reads import content_of, read_by_job
 from kernel_matrix.report.toolchains import SweptCase
 from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import Machine
@@ -100,9 +100,9 @@ def test_a_release_that_does_not_import_breaks_every_case():
 
 
 def test_no_job_reads_the_versions_of_matrix_yaml(doubles: Doubles):
-    before = read_by_job(pipeline.load(doubles.root / "matrix.yaml").matrix, "here", "good")
+    before = read_by_job(content_of(pipeline.load(doubles.root / "matrix.yaml").matrix), "here", "good")
     project = with_versions(doubles, '{ iniconfig: ["2.0.0"] }')
-    assert read_by_job(project.matrix, "here", "good") == before
+    assert read_by_job(content_of(project.matrix), "here", "good") == before
     assert {case.cell.toolchain for case in pipeline.plan(project, "full").cases} == {*project.matrix.toolchains}
 
 

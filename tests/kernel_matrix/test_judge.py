@@ -82,7 +82,7 @@ def judged(connection, seeds):
         samples = Samples(Bounds())
         samples.add([record for _, files, _ in group for file in files for record in file])
         columns = of_plan(whole)
-        judge(connection, columns, group[0][2], samples, holding(RESOURCES, columns, ROOT))
+        judge(connection, columns, Jobs(connection), group[0][2], samples, holding(RESOURCES, columns, ROOT))
         of_steps = dict(zip((case.id for case in whole.cases), verdicts_of(connection), strict=True))
         for one in group:
             same_as_audited(*one, of_steps)

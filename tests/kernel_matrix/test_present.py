@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
-from judges import compare, judge, judged_files
+from judges import compare, judge, judge_each, judged_files
 from ruamel.yaml import YAML
 from test_compare import TRITON, case_of, compiled
 
@@ -59,29 +59,30 @@ def here(**changes) -> Present:
     return replace(Present(NOW, HEAD, True, pins, known), **changes)
 
 
-@pytest.mark.slow
-def test_a_result_of_the_present_is_not_stale(case, measured):
-    verdict = judge(case, [measured()], here())
-    assert (verdict.state, verdict.stale) == ("pass", "")
+# By what a result says of its job: why it is stale.
+STALE = {
+    (): "",
+    ("commit", OLD): f"kernels/triton/a.py was changed since commit {OLD}",
+    ("commit", STRANGE): f"commit {STRANGE} is not in this checkout",
+    ("commit", ""): "it names no commit",
+    ("commit", f"{HEAD}+changes"): f"it is of commit {HEAD} with changes that are in no commit",
+    ("lock_sha256", "2" * 64): "it was measured with another locks/triton.txt (sha256 222222222222)",
+    ("version_triton", "3.5.1"): "its versions do not meet triton==3.6.*",
+    ("started", "2099-01-01T00:00:00Z"): "it started at 2099-01-01T00:00:00Z, which is in the future",
+    ("started", "tomorrow"): "its start time 'tomorrow' cannot be read",
+    ("started", (NOW + timedelta(minutes=5)).isoformat()): "",  # clocks may differ by some minutes
+}
 
 
-@pytest.mark.parametrize(
-    ("job", "reason"),
-    [
-        ({"commit": OLD}, f"kernels/triton/a.py was changed since commit {OLD}"),
-        ({"commit": STRANGE}, f"commit {STRANGE} is not in this checkout"),
-        ({"commit": ""}, "it names no commit"),
-        ({"commit": f"{HEAD}+changes"}, f"it is of commit {HEAD} with changes that are in no commit"),
-        ({"lock_sha256": "2" * 64}, "it was measured with another locks/triton.txt (sha256 222222222222)"),
-        ({"version_triton": "3.5.1"}, "its versions do not meet triton==3.6.*"),
-        ({"started": "2099-01-01T00:00:00Z"}, "it started at 2099-01-01T00:00:00Z, which is in the future"),
-        ({"started": "tomorrow"}, "its start time 'tomorrow' cannot be read"),
-    ],
-)
 @pytest.mark.slow
-def test_what_differs_from_the_present_makes_a_result_stale_and_is_said(case, measured, job, reason):
-    verdict = judge(case, [measured(**job)], here())
-    assert (verdict.state, verdict.evidence, verdict.stale) == ("pass", "ran", reason)
+def test_what_differs_from_the_present_makes_a_result_stale_and_is_said(case, measured):
+    results = {" ".join(job): [measured(**dict([job] if job else []))] for job in STALE}
+    found = judge_each(
+        case, {**results, "nothing": [Record(case.id, "unavailable", message="no device")]}, present=here()
+    )
+    assert found.pop("nothing").stale == "", "what was not measured is not stale"
+    told = {name: (verdict.state, verdict.evidence, verdict.stale) for name, verdict in found.items()}
+    assert told == {" ".join(job): ("pass", "ran", reason) for job, reason in STALE.items()}
 
 
 @pytest.mark.slow
@@ -89,8 +90,8 @@ def test_a_toolchain_with_a_lock_of_its_own_on_a_platform_is_held_to_that_one(ca
     place = (case.cell.platform, case.cell.toolchain)
     own = here(entries={place: Pins("locks/triton-here.txt", "2" * 64, ("triton==3.6.*",))})
     reason = f"it was measured with another locks/triton-here.txt (sha256 {LOCK[:12]})"
-    assert judge(case, [measured()], own).stale == reason
-    assert judge(case, [measured(lock_sha256="2" * 64)], own).stale == ""
+    found = judge_each(case, {"the general": [measured()], "own": [measured(lock_sha256="2" * 64)]}, present=own)
+    assert {name: verdict.stale for name, verdict in found.items()} == {"the general": reason, "own": ""}
     elsewhere = here(entries={("webgpu", case.cell.toolchain): own.entries[place]})
     assert judge(case, [measured()], elsewhere).stale == "", "another platform's lock does not concern it"
 
@@ -104,12 +105,6 @@ def test_a_change_that_does_not_concern_the_toolchain_makes_nothing_stale(case, 
 
 
 @pytest.mark.slow
-def test_clocks_may_differ_by_some_minutes(case, measured):
-    soon = (NOW + timedelta(minutes=5)).isoformat()
-    assert judge(case, [measured(started=soon)], here()).stale == ""
-
-
-@pytest.mark.slow
 def test_a_working_tree_with_changes_agrees_with_what_was_measured_in_it(case, measured):
     changed = f"{HEAD}+changes"
     assert judge(case, [measured(commit=changed)], here(commit=changed)).stale == ""
@@ -118,8 +113,9 @@ def test_a_working_tree_with_changes_agrees_with_what_was_measured_in_it(case, m
 @pytest.mark.slow
 def test_a_copy_without_history_knows_its_own_commit_only(case, measured):
     copy = here(commit=HEAD + "0" * 28, is_checkout=False, changed={})
-    assert judge(case, [measured()], copy).stale == "", "a shortened name is the same commit"
-    assert "this is aaaaaaaaaaaa, without its history" in judge(case, [measured(commit=OLD)], copy).stale
+    found = judge_each(case, {"own": [measured()], "old": [measured(commit=OLD)]}, present=copy)
+    assert found["own"].stale == "", "a shortened name is the same commit"
+    assert "this is aaaaaaaaaaaa, without its history" in found["old"].stale
 
 
 @pytest.mark.slow
@@ -128,11 +124,6 @@ def test_outside_a_checkout_nothing_is_known_of_commits_and_that_is_said(planned
     comparison = compare(planned, [measured(commit=STRANGE)], nowhere)
     assert not any(cell.stale for cell in comparison.cells)
     assert comparison.notes == ("This is no git checkout: whether a result is of another commit is not known.",)
-
-
-@pytest.mark.slow
-def test_what_was_not_measured_is_not_stale(case):
-    assert judge(case, [Record(case.id, "unavailable", message="no device")], here()).stale == ""
 
 
 @pytest.mark.slow

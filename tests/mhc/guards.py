@@ -86,6 +86,11 @@ class Scratch(TorchDispatchMode):
         self._guarded: list[tuple[str, Guarded]] = []
         self._device, self._own = device, own_operators
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Return False: nothing is compiled here, and to keep PyTorch's compiler out means to import it."""
+        return False
+
     def __enter__(self) -> Scratch:
         if self._device.type == "cuda":
             _poison_free_memory(self._device)

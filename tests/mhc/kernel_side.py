@@ -8,7 +8,6 @@ kernel that wants to could forge them. What it cannot reach is the inputs, the g
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -19,7 +18,7 @@ import torch
 import surroundings
 import threads
 import torch_calls
-from constants import WITH_EQUATIONS
+from constants import OTHER_CODE, WITH_EQUATIONS
 from draws import OPS, allocated, spec_of
 from guards import Guarded, Scratch
 from kernel_matrix.job.inputs import Array
@@ -32,9 +31,8 @@ from tensors import from_numpy
 
 Answer = tuple[Any, Mapping[str, Array]]
 
-# The tokens from which an emulated GPU runs every variant: compiling those that are not chosen takes long. The quick
-# tier has fewer on gfx1100. The targets that are not here run the chosen one alone.
-EVERY_VARIANT = {"gfx942": 1, "gfx1100": 8}
+# The emulated GPUs that run every variant, in cases of OTHER_CODE tokens and more. The others run the chosen one alone.
+EVERY_VARIANT = ("gfx942", "gfx1100")
 
 _imported: set[str] = set()  # the backends that this process has imported
 _raced: dict[str, Any] = {}  # the kernel and the tensors of the last race
@@ -45,7 +43,7 @@ def variants(arrays: Mapping[str, Array], *, kernel: dict[str, Any], inputs: dic
     target = kernel["target"]
     chosen = kernels_of(kernel_of(kernel), _inputs(arrays, kernel, inputs).spec, target, kernel["tokens"])
     is_emulated_gpu = kernel["device"] == "cpu" and gfx.emulates(target)
-    is_alone = is_emulated_gpu and kernel["tokens"] < EVERY_VARIANT.get(target, math.inf)
+    is_alone = is_emulated_gpu and (target not in EVERY_VARIANT or kernel["tokens"] < OTHER_CODE)
     return list(chosen)[: 1 if is_alone else None], {}
 
 

@@ -56,6 +56,17 @@ def chained(a, b, c, d, o, K, N: tl.constexpr, B: tl.constexpr):
 
 
 @triton.jit
+def product(a, b, o, K: tl.constexpr, M: tl.constexpr, B: tl.constexpr):
+    """Multiply matrices of fp32 with eight warps, in two halves that take turns (triton 11696: wrong on gfx942)."""
+    m, k = tl.arange(0, M), tl.arange(0, B)
+    total = tl.zeros((M, M), tl.float32)
+    for at in range(0, K, B):
+        left, right = tl.load(a + m[:, None] * K + at + k[None]), tl.load(b + (at + k[:, None]) * M + m[None])
+        total += tl.dot(left, right, input_precision="ieee")
+    tl.store(o + m[:, None] * M + m[None], total)
+
+
+@triton.jit
 def handed_on(parts, flags, o, B: tl.constexpr):
     """Wait for the workgroup before this one, and read what it wrote: an atomic orders the two."""
     p, i = tl.program_id(0), tl.arange(0, B)
@@ -128,6 +139,17 @@ def dots(_: str) -> dict[str, Any]:
     return {"found": told, "error": float((o - right).abs().max() / right.abs().max())}
 
 
+def turns(_: str) -> dict[str, Any]:
+    """Return what is said of a product in two halves that take turns, and of one in which all go on together."""
+    told = {}
+    for name, size, warps in (("turns", 128, 8), ("together", 64, 4)):
+        sizes = (3 * size // 2, size, size // 2)
+        a, b, o = normal(size, sizes[0]), normal(sizes[0], size), torch.empty(size, size)
+        told[name] = found(lambda given=(a, b, o, *sizes), n=warps: product[1,](*given, num_warps=n, num_stages=2))
+        told[f"{name} same"] = torch.allclose(o, a @ b, atol=1e-4)
+    return told
+
+
 def order(_: str) -> dict[str, Any]:
     parts, o = torch.zeros(2, 4, 64, dtype=torch.int32)
     return {"found": found(lambda: handed_on[4,](parts, torch.zeros(4, dtype=torch.int32), o, 64))}
@@ -158,8 +180,8 @@ def late(target: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    for program in (lanes, zeroes, dots, order, in_place, late, instructions):
-        for target in ("gfx942",) if program is late else TARGETS:
+    for program in (lanes, zeroes, dots, turns, order, in_place, late, instructions):
+        for target in ("gfx942",) if program in (turns, late) else TARGETS:
             with emulated(target):
                 print(json.dumps([program.__name__, target, program(target)]))
 

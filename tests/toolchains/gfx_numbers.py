@@ -340,11 +340,19 @@ def obeyed(name: str, mode: int) -> str:
     return first(got.astype(float) != right, *operands, got, right)
 
 
+def of_infinity() -> str:
+    """Convert infinity where MODE makes the largest number of what is too large: it stays infinity."""
+    code = encoded("gfx942", "VOP3", "v_cvt_f16_f32", vdst=RESULT, src0=256)
+    got = executed("gfx942", code, {0: np.full(64, np.inf, np.float32).view(np.uint32)}, USUAL | OVERFLOW)[RESULT]
+    return first(got != 0x7C00, got)
+
+
 def arithmetic() -> Iterator[tuple[str, str, str]]:
     modes = [ways | kept << 4 for ways in (0, 5, 10, 15, 1, 8) for kept in (12, 13, 14, 15)]
     for name in OPERATIONS:
         told = (f"{mode:#x}: {found}" for mode in [*modes, USUAL | OVERFLOW] if (found := obeyed(name, mode)))
         yield name, "gfx942", next(told, "")
+    yield "v_cvt_f16_f32 of infinity", "gfx942", of_infinity()
 
 
 def main() -> None:

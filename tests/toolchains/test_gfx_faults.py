@@ -70,6 +70,13 @@ def test_two_products_into_one_accumulator_are_right(results, target):
     assert results["dots", target]["error"] < 1e-6
 
 
+def test_a_half_that_writes_what_the_other_half_may_still_be_reading_is_found(results):
+    told = results["turns", "gfx942"]
+    assert any("may still be reading" in one and one.startswith("no wait") for one in told["turns"])
+    assert told["turns same"], "a read gives its value at once here"
+    assert told["together"] == []
+
+
 def test_data_of_a_wide_store_that_is_overwritten_too_early_is_found(results):
     told = results["late", "gfx942"]
     assert told["whole"] == []

@@ -20,7 +20,8 @@ HANDLER(s_cbranch_execnz) { branch(w, i, w.exec != 0); }
 
 // A wave waits here for the others. What it wrote to LDS has to be there before.
 HANDLER(s_barrier) {
-  if (w.last_lds_write > w.lds.done) report(w, i, kNoWait, 2000);
+  if (w.last_lds_write > w.lds.done) report(w, i, kNoWait, kBarrier);
+  w.group->awaited[w.number] = w.lds.done;
   w.waiting = true;
 }
 

@@ -148,7 +148,7 @@ u64 run(const Record* code, u32 size, const Launch* launch, const Region* region
     const u32 x = static_cast<u32>(k % launch->grid[0]), rest = static_cast<u32>(k / launch->grid[0]);
     Group group{std::vector<char>(launch->lds, static_cast<char>(launch->spoiled)), std::vector<Byte>(launch->lds), 1,
                 regions, region_count, code, &found};
-    group.history = &history, group.id = static_cast<u32>(k) + 1;
+    group.history = &history, group.id = static_cast<u32>(k) + 1, group.awaited.resize(launch->waves);
     history.begin(group.id);
     for (u32 number = 0; number < launch->waves; number++) {
       char* own = scratch.data() + static_cast<size_t>(launch->scratch) * kLanes * number;

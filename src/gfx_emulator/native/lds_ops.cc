@@ -10,6 +10,7 @@ static void check_read(Wave& w, const Record& i, u64 at) {
   if (byte.written == g.interval && byte.writer != w.number) report(w, i, kRace, at, byte.writer);
   const bool another = byte.read == g.interval && byte.reader != w.number;
   byte.reader = another ? 0xffff : static_cast<u16>(w.number), byte.read = g.interval;
+  byte.last_reader = static_cast<u16>(w.number), byte.last_read = w.lds.issued;
 }
 
 static void check_write(Wave& w, const Record& i, u64 at, bool same) {
@@ -17,6 +18,8 @@ static void check_write(Wave& w, const Record& i, u64 at, bool same) {
   Byte& byte = w.group->bytes[at];
   if (byte.written == g.interval && byte.writer != w.number && !same) report(w, i, kRace, at, byte.writer);
   if (byte.read == g.interval && byte.reader != w.number && !same) report(w, i, kRace, at, 0x10000 + byte.reader);
+  const bool is_over = byte.read != g.interval && byte.last_reader != w.number;
+  if (is_over && !same && byte.last_read > g.awaited[byte.last_reader]) report(w, i, kNoWait, kInFlight, byte.last_reader);
   byte.writer = static_cast<u16>(w.number), byte.written = g.interval;
 }
 

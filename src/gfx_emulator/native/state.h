@@ -40,9 +40,12 @@ enum FindingKind : u32 {
   kRaceInMemory, kOverwritten
 };
 
+constexpr u32 kBarrier = 2000, kInFlight = 3000;  // of kNoWait, where no register is meant
+
 struct Byte {  // what is known of one byte of LDS
-  u16 writer, reader;
+  u16 writer, reader, last_reader;
   u32 written, read;  // the interval between barriers, from 1 on; 0 is never
+  u64 last_read;  // the number of the last reader's operation
   u64 touched;  // the last instruction that wrote it
   bool defined;
 };
@@ -60,6 +63,7 @@ struct Group {
   u64 writes = 0;  // instructions that wrote to the LDS
   History* history = nullptr;
   u32 id = 0;  // from 1 on
+  std::vector<u64> awaited = std::vector<u64>(1);  // the operations that each wave knew to be done at its last barrier
 };
 
 // Counters of operations whose result comes later: issued, and known to be done.

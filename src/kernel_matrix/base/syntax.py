@@ -29,14 +29,8 @@ def code_of(source: str) -> str:
     Raises:
         SyntaxError: it is no Python. ValueError and RecursionError are raised as by ``ast.parse``.
     """
-    tree = parsed(source)
-    for node in ast.walk(tree):
-        if isinstance(node, _WITH_DOCSTRING) and ast.get_docstring(node, clean=False) is not None:
-            node.body = node.body[1:]
-        elif isinstance(node, ast.JoinedStr):
-            node.values = _joined(node.values)
     parts: list[str] = []
-    _enter(tree, parts)
+    _enter(parsed(source), parts)
     return "".join(parts)
 
 
@@ -57,6 +51,10 @@ def _joined(values: list[ast.expr]) -> list[ast.expr]:
 def _enter(node: Any, parts: list[str]) -> None:
     """Append the text of a node. Fields that are empty are left out: a later Python knows more of them."""
     if isinstance(node, ast.AST):
+        if isinstance(node, _WITH_DOCSTRING) and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:]
+        elif isinstance(node, ast.JoinedStr):
+            node.values = _joined(node.values)
         parts.append(f"{type(node).__name__}(")
         for name in node._fields:
             value = getattr(node, name, None)

@@ -79,7 +79,7 @@ class Checkout:
             for name, path, readers in self._files:
                 if _reads(readers, platform, toolchain, outside):
                     parts[readers.part].append(f"{name} {_digest_of(path)}")
-            parts["matrix"] = [json.dumps(read_by_job(self.matrix, platform, toolchain), sort_keys=True)]
+            parts["matrix"] = [json.dumps(read_by_job(self._content, platform, toolchain), sort_keys=True)]
             self._facts[key] = {f"{_FACT}{name}": _digest("\n".join(lines).encode()) for name, lines in parts.items()}
         return self._facts[key]
 
@@ -98,6 +98,10 @@ class Checkout:
         """Return whether a job reads the file of that name, if there is one."""
         readers = readers_of(self.matrix, name)
         return readers is not None and _reads(readers, platform, toolchain, is_outside({"executor": executor}))
+
+    @cached_property
+    def _content(self) -> dict[str, Any]:
+        return content_of(self.matrix)
 
     @cached_property
     def _axes(self) -> dict[str, str]:
@@ -216,12 +220,13 @@ def differences(former: str, present: str, name: str) -> Concerned | None:
     )
 
 
-def read_by_job(matrix: Matrix, platform: str, toolchain: str) -> list[Any]:
-    """Return all that a job of the toolchain on the platform reads of the matrix, but for the axes of operators.
+def content_of(matrix: Matrix) -> dict[str, Any]:
+    """Return the matrix without what stands at its default, so that a new key of the model changes nothing."""
+    return matrix.model_dump(mode="json", exclude_defaults=True)
 
-    What stands at its default is left out, so that a new key of the model changes nothing.
-    """
-    content = matrix.model_dump(mode="json", exclude_defaults=True)
+
+def read_by_job(content: Mapping[str, Any], platform: str, toolchain: str) -> list[Any]:
+    """Return all of a matrix's content that a job of the toolchain on the platform reads, but the axes of operators."""
     return [
         {section: _read_section(content, section) for section in sorted(_without(content, ""))},
         _without(content["toolchains"].get(toolchain), "toolchain"),

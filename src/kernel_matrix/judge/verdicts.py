@@ -20,6 +20,7 @@ _OF_OUTPUTS = "02_stale", "03_inputs", "04_faulty_jobs", "05_common_figures", "0
 def judge(
     connection: Connection,
     planned: Planned,
+    jobs: Jobs,
     present: Present | None,
     samples: Samples,
     hold_code: Callable[[Connection], None] | None = None,
@@ -31,7 +32,6 @@ def judge(
     With ``present``, say which results are stale, and take no expectation whose last day has passed then. ``samples``
     are held to the figures of their outputs. ``hold_code`` fills the table ``resources``.
     """
-    jobs = Jobs(connection)
     enter_plan(connection, planned)
 
     def judge_present(*last: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import ml_dtypes
 import numpy as np
@@ -18,6 +19,8 @@ from kernel_matrix.store.record import Sample
 # Below the output's largest value times 2**-SHIFT, a ULP is that of this value. A sum is off by a rounding error of its
 # summands. Where they cancel, that is many ULP of the small sum, and says nothing of the one who summed.
 SHIFT = 4
+
+_positions = lru_cache(maxsize=256)(positions)  # many pairs differ in the same output of the same case
 
 Distances = npt.NDArray[np.float64]
 
@@ -86,7 +89,7 @@ def first_divergence(key: str, output: str, one: Sample, other: Sample) -> Diver
     if not different.size:
         return None
     place = int(different[0])
-    index = np.unravel_index(int(positions(key, output, one.shape)[place]), one.shape)
+    index = np.unravel_index(int(_positions(key, output, one.shape)[place]), one.shape)
     return Divergence(tuple(map(int, index)), float(values_of(one)[place]), float(values_of(other)[place]))
 
 

@@ -43,6 +43,9 @@ constexpr int EACH = 8;           // lanes of `mix` for a token, each with four 
 constexpr int SENT = TOKENS * 4 * (PADDED + 1), KNOWN = TOKENS * STREAMS * 4;  // bytes in a step
 
 constexpr bool WHOLE = AWAY >= 0;
+// A tensor core cuts what it adds, always towards zero, and twice as often in whole weights. So their sums are put away in
+// the middle, and begin at zero again.
+constexpr int CUT = WHOLE ? STEPS / 2 : 0;
 constexpr int AWAY_THREADS = PROJECTORS * WARP, AWAY_BYTES = WHOLE ? 16 * AWAY * TILES * AWAY_THREADS : 0;
 
 // phi, and gamma behind it, lie in the last stages, and where weights are put away, until `project` has them in
@@ -177,6 +180,27 @@ __device__ __forceinline__ void take_weights(const Problem& p, Shared& s, int st
   if (lane == 0) arrive(shared_address(&s.weighed));
 }
 
+// Put a warp's sums where `add` finds them, beside those that are there.
+__device__ __forceinline__ void put_sums(Shared& s, int partial, int first, const Sums<TILES>& sums, bool beside) {
+  const int lane = lane_index();
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int token = first + 8 * half + lane / 4;
+#pragma unroll
+    for (int tile = 0; tile < TILES; ++tile) {
+      float2* place = reinterpret_cast<float2*>(&s.sums[partial][token][8 * tile + 2 * (lane % 4)]);
+      float2 sum = {sums.large[tile][2 * half] + sums.small[tile][2 * half],
+                    sums.large[tile][2 * half + 1] + sums.small[tile][2 * half + 1]};
+      if (beside) {
+        const float2 before = *place;
+        sum.x += before.x;
+        sum.y += before.y;
+      }
+      *place = sum;
+    }
+  }
+}
+
 template <typename Weights>
 __device__ __forceinline__ void multiply_steps(const Weights& weights, Shared& s, const Steps& steps, int warp) {
   const int lane = lane_index(), partial = warp % PARTIAL, stream = partial % STREAMS, span = partial / STREAMS;
@@ -195,17 +219,18 @@ __device__ __forceinline__ void multiply_steps(const Weights& weights, Shared& s
       const unsigned first_half[2] = {a[0], a[2]}, second_half[2] = {a[1], a[3]};
       multiply(grams[0], a, first_half);
       multiply(grams[1], a, second_half);
+      if (step + 1 == CUT) {
+        if (i > 0) wait(shared_address(&s.taken), (i - 1) % 2);
+        put_sums(s, partial, first, sums, false);
+        sums = Sums<TILES>();
+      }
     }
     __syncwarp();
     if (lane == 0) arrive(shared_address(&s.empty[stage]));
-    if (i > 0) wait(shared_address(&s.taken), (i - 1) % 2);
+    if (CUT == 0 && i > 0) wait(shared_address(&s.taken), (i - 1) % 2);
+    put_sums(s, partial, first, sums, CUT > 0);
     for (int half = 0; half < 2; ++half) {
       const int token = first + 8 * half + lane / 4;
-      for (int tile = 0; tile < TILES; ++tile) {
-        const float2 sum = {sums.large[tile][2 * half] + sums.small[tile][2 * half],
-                            sums.large[tile][2 * half + 1] + sums.small[tile][2 * half + 1]};
-        *reinterpret_cast<float2*>(&s.sums[partial][token][8 * tile + 2 * (lane % 4)]) = sum;
-      }
       const float square = lane / 4 % 2 == 0 ? grams[half][2 * half] : grams[half][2 * half + 1];
       if (lane % 4 == lane / 8) s.squares[partial][token] = square;
     }
