@@ -66,7 +66,8 @@ _CACHE_OPCODES_BEFORE_GFX942 = (0b111000 << 8 | 0x3E, 0b111000 << 8 | 0x3F)  # b
 class Instruction:
     """One instruction: its place in the kernel, its encoding and opcode, and its fields as they are encoded.
 
-    ``wide`` are the numbers of the sources that have 64 bits. ``literal`` is the constant behind the instruction.
+    ``wide`` are the numbers of the sources that have 64 bits. ``literal`` is the constant behind the instruction,
+    ``result`` the number of registers of its result, and ``sources`` how many sources it has.
     """
 
     address: int
@@ -77,6 +78,8 @@ class Instruction:
     fields: Mapping[str, int]
     wide: frozenset[int]
     literal: int | None
+    result: int = 1
+    sources: int = 0
 
     @property
     def base(self) -> str:
@@ -138,6 +141,8 @@ def _decoded(data: bytes, family: str, target: str, address: int) -> Instruction
         fields,
         frozenset(place for place in range(3) if found.canonical_op_bits[f"s{place}"] == 64),
         found._literal,
+        max(1, found.canonical_op_bits["d"] // 32),
+        found.num_srcs(),
     )
 
 

@@ -10,6 +10,7 @@ _SCALARS, _BARRIER, _IN_FLIGHT = 1000, 2000, 3000
 _READERS = 0x10000  # of a race: the wave was a reader
 _SEVERAL = 0xFFFF
 _ACCUMULATORS = 256
+_SPECIAL = {106: "vcc", 107: "vcc", 126: "exec", 127: "exec"}
 _USES = ("in an address", "as data of a store", "as a scalar")
 
 
@@ -26,7 +27,8 @@ class Place:
 class Finding:
     """One fault of one instruction: its kernel, what it did, and how often.
 
-    ``line`` is the place in the source, where the code object has lines; empty where it has none.
+    ``line`` is the place in the source, where the code object has lines; empty where it has none. What is found in the
+    code alone, with no launch, is no wave's: its ``unit`` is empty.
     """
 
     kind: str
@@ -42,8 +44,9 @@ class Finding:
     def __str__(self) -> str:
         """Return the finding as one sentence."""
         often = f", {self.count} times" if self.count > 1 else ""
+        who = f" ({self.unit} {self.wave}{often})" if self.unit else ""
         where = f"{self.kernel}+{self.address:#x}{f' ({self.line})' if self.line else ''}"
-        return f"{where}: {self.instruction} {self.what} ({self.unit} {self.wave}{often})"
+        return f"{where}: {self.instruction} {self.what}{who}"
 
 
 def access(verb: str) -> Callable[[int, int, Sequence[Place]], str]:
@@ -67,6 +70,8 @@ def _relative(address: int, places: Sequence[Place]) -> str:
 
 
 def _register(number: int) -> str:
+    if number >= _SCALARS:
+        return _SPECIAL.get(number - _SCALARS, f"s{number - _SCALARS}")
     return f"a{number - _ACCUMULATORS}" if number >= _ACCUMULATORS else f"v{number}"
 
 
@@ -75,8 +80,7 @@ def _no_wait(number: int, wave: int, _: Sequence[Place]) -> str:
         return f"writes what wave {wave} may still be reading: it passed a barrier before it waited (no wait)"
     if number == _BARRIER:
         return "is passed before what the wave wrote to the LDS is known to be there (no wait)"
-    name = f"s{number - _SCALARS}" if number >= _SCALARS else _register(number)
-    return f"uses {name} before what fills it is known to be there (no wait)"
+    return f"uses {_register(number)} before what fills it is known to be there (no wait)"
 
 
 def _race(offset: int, other: int, _: Sequence[Place]) -> str:
@@ -84,6 +88,11 @@ def _race(offset: int, other: int, _: Sequence[Place]) -> str:
     did = "read" if other >= _READERS else "wrote"
     who = "several waves" if wave == _SEVERAL else f"wave {wave}"
     return f"races at byte {offset} of the LDS: {who} {did} it, and no barrier is between"
+
+
+def too_soon(number: int, states: int, needed: int, first: str) -> str:
+    """Return what tells of a hazard: the register, the wait states between the two instructions, and the first one."""
+    return f"uses {_register(number)} {states} wait states after {first}, and {needed} are needed"
 
 
 def memory_race(address: int, other: int, places: Sequence[Place]) -> str:

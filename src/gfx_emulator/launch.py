@@ -6,13 +6,15 @@ import copy
 import ctypes
 import struct
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from gfx_emulator import records
 from gfx_emulator.code_object import Argument, CodeObject, Kernel, read
 from gfx_emulator.decoding import Instruction, decode, family_of
 from gfx_emulator.errors import EmulatorError, UnknownInstructionError
-from gfx_emulator.findings import KINDS, Finding, Place
+from gfx_emulator.findings import KINDS, Finding, Place, too_soon
+from gfx_emulator.hazards import Hazard, hazards
 from gfx_emulator.library import Found, Launch, Region, handler, library
 from gfx_emulator.lines import Lines
 from gfx_emulator.memory import LIMIT, MOST_FINDINGS, SPOILED, Memory, Ran, identical, in_windows, place_of
@@ -52,6 +54,7 @@ class Program:
         self._code = b"".join(record.packed(self._handler(record)) for record in [*self._translation.records, _END])
         self._image = ctypes.create_string_buffer(code.image, len(code.image))
         self._lines = Lines(code.sections)
+        self._hazards: tuple[Finding, ...] | None = None
 
     def launch(
         self,
@@ -90,7 +93,7 @@ class Program:
             ctypes.byref(count),
             ctypes.c_uint64(limit),
         )
-        findings = tuple(self._finding(one, places) for one in found[: count.value])
+        findings = (*self.hazards, *(self._finding(one, places) for one in found[: count.value]))
         if executed == 2**64 - 1:
             told = f"; {findings[0]}" if findings else ""
             raise EmulatorError(f"{self.kernel.name} ran past its end, or a wave past {limit} instructions{told}")
@@ -100,7 +103,10 @@ class Program:
         """Return the program with the instruction at an address left out: a mutant, for the test of a test."""
         number = self._translation.record_at(address)
         mutant = copy.copy(self)
+        mutant._hazards = None
         nothing = records.Record("s_nop", immediate=-1)  # not even a wait state
+        of_mutant = [*self._translation.records[:number], nothing, *self._translation.records[number + 1 :]]
+        mutant._translation = replace(self._translation, records=of_mutant)
         place = number * records.SIZE
         mutant._code = self._code[:place] + nothing.packed(self._handler(nothing)) + self._code[place + records.SIZE :]
         return mutant
@@ -109,6 +115,20 @@ class Program:
     def instructions(self) -> list[Instruction]:
         """The instructions of the kernel, in the order of their addresses."""
         return list(self._translation.instructions.values())
+
+    @property
+    def hazards(self) -> tuple[Finding, ...]:
+        """What is wrong with the code itself: wait states that are missing, on CDNA. Each launch reports them too."""
+        if self._hazards is None:
+            listed = self.instructions
+            found = hazards(listed, self._translation.records, self.target)
+            self._hazards = tuple(self._hazard(one, listed[one.first], listed[one.second]) for one in found)
+        return self._hazards
+
+    def _hazard(self, one: Hazard, first: Instruction, second: Instruction) -> Finding:
+        what = too_soon(one.register, one.states, one.needed, f"{first.name} at {first.address:#x}")
+        line = self._lines.at(self.kernel.address + second.address)
+        return Finding("hazard", self.kernel.name, second.name, second.address, what, 0, 1, line, unit="")
 
     def _handler(self, record: records.Record) -> int:
         address = handler(record.handler)

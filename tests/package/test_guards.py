@@ -182,3 +182,8 @@ def test_the_reference_cannot_be_imported_beside_a_kernel_and_can_for_a_race(mon
     with pytest.raises(ImportError):
         load("reference", "expand")
     import mhc.backends.reference.kernel  # noqa: F401  # it has no equation
+
+
+def test_to_watch_scratch_imports_no_compiler():
+    """PyTorch puts a function around that of a mode, which imports torch._dynamo at the first operator."""
+    assert not hasattr(Scratch.__torch_dispatch__, "__wrapped__")

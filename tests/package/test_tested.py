@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 import torch
 
+import conformance
+import properties
 from draws import OPS
 from guards import Guarded
-from mhc.ops.expand import ExpandInputs
+from mhc.ops.expand import ExpandInputs, ExpandOutputs
 from tensors import from_numpy
 from tested import MisbehavedError, UnderTest
 
@@ -122,6 +124,26 @@ def test_memory_of_the_process_is_held_to_a_bound(monkeypatch, before, now, is_r
             UnderTest(case).check_memory(INPUTS, INPUTS[:1], before)
     else:
         UnderTest(case).check_memory(INPUTS, INPUTS[:1], before)
+
+
+@pytest.mark.parametrize(
+    ("action", "target", "tokens", "more"),
+    [
+        ("emulate", "gfx942", 7, False),
+        ("emulate", "gfx942", 8, True),
+        ("run", "gfx942", 7, True),
+        ("emulate", "rv64gcv", 7, True),
+    ],
+)
+def test_few_tokens_on_an_emulated_gpu_have_no_property_that_compiles_more(action, target, tokens, more, monkeypatch):
+    case, asked = Case(), []
+    case.action, case.target, case.axes = action, target, {"tokens": tokens}
+    anew = lambda *_: asked.append("anew")  # noqa: E731
+    monkeypatch.setattr(properties, "_PROPERTIES", {("expand", "forward"): (lambda *_: asked.append("as is"), anew)})
+    monkeypatch.setattr(properties, "_WITH_OTHER_CODE", (anew,))
+    out = ExpandOutputs(torch.ones(1))
+    properties.check("expand", "forward", None, None, out, out, conformance.may_compile_more(case))
+    assert asked == ["as is"] + ["anew"] * more
 
 
 def test_secrets_differ_between_runs():

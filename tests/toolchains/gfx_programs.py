@@ -320,7 +320,14 @@ def is_redundant(behind: str, target: str) -> bool:
 def by_hand(x, o, code: tl.constexpr):
     """Store what code makes of the places of 64 numbers, in a register that nothing else uses."""
     places = x + tl.arange(0, 64)
-    made = tl.inline_asm_elementwise(code, "=v,v,~{v200},~{s40}", [places], dtype=tl.int32, is_pure=False, pack=1)
+    made = tl.inline_asm_elementwise(
+        code,
+        "=v,v,~{v200},~{v201},~{v202},~{s40},~{s41},~{s42},~{vcc}",
+        [places],
+        dtype=tl.int32,
+        is_pure=False,
+        pack=1,
+    )
     tl.store(o + tl.arange(0, 64), made)
 
 
@@ -380,6 +387,46 @@ def scalar(target: str) -> dict[str, Any]:
     x, o = torch.arange(64, dtype=torch.int32) + 7, torch.empty(64, dtype=torch.int32)
     by_hand[1,](x, o, SCALAR, num_warps=1)
     return {"loaded": sorted(set(o.tolist()))}
+
+
+# Two instructions, and how many wait states gfx942 needs between them.
+APART = (
+    (1, "v_mov_b64 v[200:201], $1", "v_readfirstlane_b32 s41, v201"),
+    (
+        5,
+        "v_mov_b32 v202, 0\nv_readfirstlane_b32 s40, v200",
+        "global_load_dword v200, v202, s[40:41]\ns_waitcnt vmcnt(0)",
+    ),
+    (4, "v_mov_b32 v200, 0\ns_nop 0\nv_readfirstlane_b32 s40, v200", "v_readlane_b32 s41, v200, s40"),
+    (4, "v_cmp_eq_u32 vcc, v200, v201", "v_div_fmas_f32 v201, v200, v200, v200"),
+    (2, "v_cmp_eq_u32 vcc, v200, v201", "v_cndmask_b32 v201, v200, v200, vcc"),
+    (2, "v_mov_b32 v200, 0", "v_mov_b32_dpp v201, v200 quad_perm:[0,0,0,0] row_mask:0xf bank_mask:0xf"),
+    (1, "v_exp_f32 v200, v201", "v_add_f32 v201, v200, v200"),
+    (1, "v_mov_b32_sdwa v200, v201 dst_sel:WORD_1 dst_unused:UNUSED_PRESERVE src0_sel:WORD_0", "v_mov_b32 v201, v200"),
+    (4, "v_cmpx_eq_u32 vcc, v200, v200", "v_readfirstlane_b32 s40, v201"),
+    (10, "v_mfma_f32_16x16x4_f32 v[202:205], v200, v201, 0", "v_mov_b32 v200, v203"),
+    (10, "v_mfma_f32_16x16x4_f32 v[202:205], v200, v201, 0", "v_mfma_f32_16x16x4_f32 v[206:209], v202, v201, 0"),
+    (
+        8,
+        "v_mfma_f32_16x16x4_f32 v[202:205], v200, v201, 0",
+        "v_mfma_f32_16x16x4_f32 v[204:207], v200, v200, v[204:207]",
+    ),
+)
+
+
+def hazards(target: str) -> dict[str, Any]:
+    """Launch instructions as far apart as they must be, and one wait state less far."""
+    told = {}
+    for name, less in (("enough", 0), ("less", 1)):
+        pairs = [f"{one}\n{waiting(states - less)}{two}\n{waiting(20)}" for states, one, two in APART]
+        with Kept() as kept, suppress(FoundError):
+            by_hand[1,](torch.arange(64), torch.empty(64, dtype=torch.int32), "".join(pairs) + "v_mov_b32 $0, 0")
+        told[name] = [str(one).partition(": ")[2] for one in kept.launches[0][0].hazards]
+    return told
+
+
+def waiting(states: int) -> str:
+    return "".join(f"s_nop {min(15, left - 1)}\n" for left in range(states, 0, -16))
 
 
 OF_TARGETS = {
@@ -466,6 +513,7 @@ PROGRAMS: tuple[tuple[Callable[[str], dict[str, Any]], tuple[str, ...]], ...] = 
     (protected, ("gfx942",)),
     (halves, ("gfx1100",)),
     (scalar, ("gfx942",)),
+    (hazards, ("gfx942",)),
     (private, ("gfx1100", "gfx1201")),
     (products_of_small_numbers, ("gfx942", "gfx950", "gfx1201")),
     (conversions, ("gfx942", "gfx950", "gfx1201")),

@@ -173,6 +173,28 @@ def test_an_offset_of_a_scalar_load_may_be_in_a_register(results):
     assert results["scalar", "gfx942"] == {"loaded": [10]}
 
 
+def test_instructions_that_are_one_wait_state_too_near_are_found_and_no_others(results):
+    """What a compiler must wait for, and the hardware does not; all other programs here have no such finding."""
+    found = results["hazards", "gfx942"]
+    assert found["enough"] == []
+    told = [re.fullmatch(r"(\w+) uses (\w+) (\d+) wait states after (\w+) at 0x\w+, and (\d+) are needed", text)
+            for text in found["less"]]  # fmt: skip
+    assert [(one[4], one[1], one[2], int(one[3]), int(one[5])) for one in told if one] == [
+        ("v_mov_b64", "v_readfirstlane_b32", "v201", 0, 1),
+        ("v_readfirstlane_b32", "global_load_dword", "s40", 4, 5),
+        ("v_readfirstlane_b32", "v_readlane_b32", "s40", 3, 4),
+        ("v_cmp_eq_u32", "v_div_fmas_f32", "vcc", 3, 4),
+        ("v_cmp_eq_u32", "v_cndmask_b32", "vcc", 1, 2),
+        ("v_mov_b32", "v_mov_b32", "v200", 1, 2),
+        ("v_exp_f32", "v_add_f32", "v200", 0, 1),
+        ("v_mov_b32", "v_mov_b32", "v200", 0, 1),
+        ("v_cmpx_eq_u32", "v_readfirstlane_b32", "exec", 3, 4),
+        ("v_mfma_f32_16x16x4_f32", "v_mov_b32", "v203", 9, 10),
+        ("v_mfma_f32_16x16x4_f32", "v_mfma_f32_16x16x4_f32", "v202", 9, 10),
+        ("v_mfma_f32_16x16x4_f32", "v_mfma_f32_16x16x4_f32", "v204", 7, 8),
+    ]
+
+
 def test_bytes_that_are_other_instructions_on_older_targets_have_the_names_of_the_target(results):
     """The names are those of LLVM's disassembler; products of matrices are written as those of gfx942."""
     assert results["names", ""] == {
