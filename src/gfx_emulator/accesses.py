@@ -1,4 +1,4 @@
-"""Which registers an instruction of CDNA reads and writes: what the search for hazards asks."""
+"""The registers that an instruction of CDNA reads and writes, for the search for hazards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FP16, _BF16, _BYTES = 1, 2, 4  # types of factors; those from the last one on h
 
 @dataclass(frozen=True)
 class Access:
-    """What one instruction reads and writes, and how many wait states it takes.
+    """The registers that one instruction reads and writes, and the wait states that it takes.
 
     ``crossed`` are the registers that are read from other lanes: by DPP, or by an instruction whose result is a scalar.
     ``summand`` is that of a product of matrices. ``is_partial`` says that a part of a register is written.

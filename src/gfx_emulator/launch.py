@@ -118,7 +118,7 @@ class Program:
 
     @property
     def hazards(self) -> tuple[Finding, ...]:
-        """What is wrong with the code itself: wait states that are missing, on CDNA. Each launch reports them too."""
+        """Findings in the code itself: wait states that are missing, on CDNA. Each launch reports them too."""
         if self._hazards is None:
             listed = self.instructions
             found = hazards(listed, self._translation.records, self.target)

@@ -174,7 +174,7 @@ def test_an_offset_of_a_scalar_load_may_be_in_a_register(results):
 
 
 def test_instructions_that_are_one_wait_state_too_near_are_found_and_no_others(results):
-    """What a compiler must wait for, and the hardware does not; all other programs here have no such finding."""
+    """The compiler must wait, as the hardware does not; all other programs here have no such finding."""
     found = results["hazards", "gfx942"]
     assert found["enough"] == []
     told = [re.fullmatch(r"(\w+) uses (\w+) (\d+) wait states after (\w+) at 0x\w+, and (\d+) are needed", text)
