@@ -40,12 +40,13 @@ def sweep(
         return list(pool.map(attempt_one, work))
 
 
-def as_sweep(subject: Subject, attempts: Sequence[Attempt]) -> Sweep:
-    """Return the attempts as a file keeps them."""
+def as_sweep(subject: Subject, attempts: Sequence[Attempt], devices: Sequence[str] | None = None) -> Sweep:
+    """Return the attempts as a file keeps them; ``devices`` are those of another machine."""
+    here = [device.name for device in subject.machine.devices]
     return Sweep(
         package=subject.package,
         created=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        machine=[device.name for device in subject.machine.devices],
+        machine=here if devices is None else list(devices),
         toolchain=subject.toolchain or "" if subject.is_axis else "",
         case=", ".join(subject.cases) or None,
         probes=[probe.id for probe in subject.probes],

@@ -85,8 +85,8 @@ def try_version(subject: Subject, version: str, pins: Mapping[str, str]) -> Atte
                 shutil.rmtree(environment, ignore_errors=True)
 
 
-def of_results(subject: Subject, folder: Path) -> Attempt:
-    """Return the results of a folder as an attempt of the version that they say, with the cases that came back.
+def of_results(subject: Subject, folder: Path) -> tuple[Attempt, list[str]]:
+    """Return the results of a folder as an attempt of the version that they say, and the devices that they ran on.
 
     Raises:
         UserError: they are of no version, or of several.
@@ -105,7 +105,8 @@ def of_results(subject: Subject, folder: Path) -> Attempt:
     versions = found[0]
     lock = tuple(f"{name}=={version}" for name, version in sorted(versions.items()))
     tried = {one.case: cases[one.case] for one in records if one.case in cases}
-    return Attempt(version=numbers.pop(), versions=versions, lock=lock, cases=tried).with_stop()
+    devices = sorted({one.job["device"] for one in records if one.job.get("device")})
+    return Attempt(version=numbers.pop(), versions=versions, lock=lock, cases=tried).with_stop(), devices
 
 
 def _resolve(subject: Subject, version: str, pins: Mapping[str, str], source: Path) -> str:

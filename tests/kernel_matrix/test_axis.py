@@ -168,12 +168,15 @@ def test_results_of_other_machines_are_versions_that_were_tried(doubles: Doubles
     """A machine without a network has a version for each run."""
     project = with_versions(doubles, '{ numpy: ["1.0"], absent: ["1.0"] }')
     for version, outcome in (("1.0", "pass"), ("2.0", "fail")):
-        record = Record(CASE, outcome, "run", message="too far off", job={"version.NumPy": version, "job": "here.good"})
+        job = {"version.NumPy": version, "job": "here.good", "device": "a GPU elsewhere"}
+        record = Record(CASE, outcome, "run", message="too far off", job=job)
         write_results(tmp_path / version, [record])
     words = ["--matrix", str(project.file), "--output", str(tmp_path / "kept.json")]
     words += [word for version in ("1.0", "2.0") for word in ("--results", str(tmp_path / version))]
     assert cli.main(["toolchains", "sweep", "numpy", *words]) == 0
-    old, new = read(tmp_path / "kept.json").attempts
+    kept = read(tmp_path / "kept.json")
+    assert kept.machine == ["a GPU elsewhere"]
+    old, new = kept.attempts
     assert (old.version, new.version, new.cases.keys()) == ("1.0", "2.0", {CASE})
     assert (new.cases[CASE].state, new.lock) == ("fail", ("NumPy==2.0",))
     assert "1.0 -> 2.0: state of 1 of 1 cases" in capsys.readouterr().out

@@ -125,7 +125,8 @@ def _take_in(project: Project, subject: Subject, options: argparse.Namespace) ->
     """Take in the versions that other machines have tried, and say what differs."""
     output = options.output or project.build / "sweeps" / f"{subject.name}.json"
     for folder in options.results:
-        keep(output, as_sweep(subject, [of_results(subject, folder)]))
+        attempt, devices = of_results(subject, folder)
+        keep(output, as_sweep(subject, [attempt], devices))
     tried = read(output).attempts
     Console(soft_wrap=True).print(table(subject, tried))
     for change in changes(tried):
