@@ -95,9 +95,12 @@ def _is_broken(attempt: Attempt, name: str) -> bool:
 
 
 def warnings(matrix: Matrix, root: Path, sweeps: Sequence[Sweep]) -> tuple[str, ...]:
-    """Return the warnings of the sweeps whose versions matrix.yaml names."""
+    """Return the warnings of the sweeps whose versions matrix.yaml names: one of each axis, by the sweep of most cases."""
+    of_axis: dict[tuple[str, str], Sweep] = {}
+    for sweep in sorted(sweeps, key=lambda one: max(len(attempt.cases) for attempt in one.attempts)):
+        of_axis[sweep.toolchain, sweep.package] = sweep
     found = []
-    for sweep in sweeps:
+    for sweep in of_axis.values():
         if sweep.toolchain in matrix.toolchains:
             own = usual(matrix, root, sweep.toolchain, sweep.package)
             found.append(warning(sweep, own or min(Version(one.version) for one in sweep.attempts)))

@@ -158,9 +158,13 @@ def test_the_page_has_the_warning_and_the_changes(doubles: Doubles):
     attempts = [attempt_at("1.0"), attempt_at("2.0", broken=True)]
     file = project.build / "sweeps" / "good-numpy.json"
     keep(file, Sweep(package="numpy", toolchain="good", created="2026-01-01T00:00:00Z", attempts=attempts))
+    few = [one.model_copy(update={"cases": {CASE: one.cases[CASE]}}) for one in attempts]
+    other = Sweep(package="numpy", toolchain="good", created="2026-01-02T00:00:00Z", attempts=few)
+    keep(project.build / "sweeps" / "numpy-elsewhere.json", other)
     view = toolchain_view(project, [])
-    assert view.warnings[0].startswith("numpy 2.0 will break 1 of 2 cases of good")
-    assert [change.what for change in view.sweeps[0].changes] == ["state"]
+    [line] = view.warnings
+    assert line.startswith("numpy 2.0 will break 1 of 2 cases of good")
+    assert [[change.what for change in sweep.changes] for sweep in view.sweeps] == [["state"]] * 2
 
 
 @pytest.mark.slow
