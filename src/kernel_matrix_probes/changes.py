@@ -95,7 +95,7 @@ def _is_broken(attempt: Attempt, name: str) -> bool:
 
 
 def warnings(matrix: Matrix, root: Path, sweeps: Sequence[Sweep]) -> tuple[str, ...]:
-    """Return the warnings of the sweeps whose versions matrix.yaml names: one of each axis, by the sweep of most cases."""
+    """Return the warnings of the sweeps whose versions matrix.yaml names: of each axis the one of most cases."""
     of_axis: dict[tuple[str, str], Sweep] = {}
     for sweep in sorted(sweeps, key=lambda one: max(len(attempt.cases) for attempt in one.attempts)):
         of_axis[sweep.toolchain, sweep.package] = sweep
