@@ -105,7 +105,7 @@ def test_a_finding_that_the_package_explains_is_shown_and_not_red(here: Doubles,
 def test_what_the_end_of_the_time_cuts_off_was_not_tried(here: Doubles, monkeypatch):
     found = watched(here, monkeypatch, minutes=1e-4)
     assert [(cell.tried, cell.untried) for cell in found.cells] == [(0, 3)]
-    assert (found.unfinished, found.is_red) == ((), False)
+    assert (found.unfinished, found.is_red, found.note) == ((), False, "Each job had 0.0001 minutes.")
     assert "0 clean, 3 not tried" in "\n".join(lines(found))
 
 
