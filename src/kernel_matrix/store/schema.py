@@ -29,7 +29,7 @@ def _optional(name: str, kind: pa.DataType, text: str) -> pa.Field:
 
 _RUN = _owed("run", pa.string(), "The identity of the run: the same in all tables, and at the end of the file's name.")
 _CASE = _owed("case", pa.string(), "The id of the case: `PLATFORM/TARGET/TOOLCHAIN/OP.DIRECTION/NAME`.")
-_OUTPUT = _owed("output", pa.string(), "The output; that of another variant of the kernel as `OUTPUT@VARIANT`.")
+_OUTPUT = _owed("output", pa.string(), "The output; `OUTPUT@VARIANT` for another variant of the kernel.")
 
 # The facts that have a column of their own, by its name.
 FACTS_OF_JOB = {
@@ -82,7 +82,7 @@ FIGURES: Mapping[str, str] = {
     "inf": "How many of them are infinite.",
     "max_abs": "The largest error.",
     "mean_abs": "The mean error.",
-    "rel_fro": "The Frobenius norm of the error over that of the golden.",
+    "rel_fro": "The Frobenius norm of the error over the norm of the golden.",
     "ulp_median": "The median error in ULP.",
     "ulp_p99": "The error in ULP that 99 of 100 elements do not exceed.",
     "ulp_max": "The largest error in ULP.",
