@@ -21,9 +21,9 @@ class Distance:
     """The part of the distance of one output from its golden that a budget and the noise behind it need.
 
     ``max_abs`` is in the output's unit. ``rel_fro`` is the Frobenius norm of the difference over the norm of the
-      golden.
-    ``misrounded`` is the share of the elements that differ from the golden rounded to the output's dtype. ``nan`` and
-    ``inf`` count such elements; the other figures are over the finite ones. ``elements`` is the number of all elements.
+    golden. ``misrounded`` is the share of the elements that differ from the golden rounded to the output's dtype.
+    ``nan`` and ``inf`` count such elements; the other figures are over the finite ones. ``elements`` is the number of
+    all elements.
     """
 
     elements: int

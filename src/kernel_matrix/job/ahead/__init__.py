@@ -34,9 +34,8 @@ def of_triton(kernel: Any, target: str, types: Mapping[str, str], **given: Any) 
     """Compile a kernel of Triton for a target such as ``sm_90`` or ``gfx942``.
 
     ``types`` are the types of its arguments as Triton writes them, ``*fp32`` or ``i32``. ``constants`` are the others,
-      and
-    ``options`` are the compiler's, such as ``num_warps``. Pointers are taken to be aligned to 16 bytes, as PyTorch's
-      allocator aligns them, and ``aligned`` are the numbers that are a multiple of 16.
+    and ``options`` are the compiler's, such as ``num_warps``. Pointers are taken to be aligned to 16 bytes, as
+    PyTorch's allocator aligns them, and ``aligned`` are the numbers that are a multiple of 16.
 
     Raises:
         LimitError: it compiles, and the target cannot launch it.
