@@ -46,7 +46,7 @@ class Project:
 
     @cached_property  # planning needs no rules, and reading them takes longer than planning
     def rules(self) -> tuple[Rule, ...]:
-        """The diagnosis rules of the package, and those of the harness."""
+        """The diagnosis rules of the package and of the harness."""
         return diagnosis.rules_of(self.matrix, self.root)
 
     @property
@@ -109,7 +109,7 @@ class Selected:
 
 
 def load(path: Path, build: Path | None = None) -> Project:
-    """Read and check matrix.yaml; ``build`` is the folder ``build`` beside it by default.
+    """Read and check matrix.yaml; ``build`` is by default the folder ``build`` next to it.
 
     Raises:
         UserError: the file cannot be used; the message has one line per fault.

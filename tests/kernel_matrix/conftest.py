@@ -158,7 +158,7 @@ def program(python: str | Path, *arguments: str, **environment: str) -> subproce
 
 
 def harness(*words: str) -> subprocess.CompletedProcess[str]:
-    """Run a command of the harness in this process; return its outputs and its status as those of a process."""
+    """Run a command of the harness in this process; return its outputs and its status as a process would."""
     output, errors = io.StringIO(), io.StringIO()
     signals = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
@@ -240,7 +240,7 @@ class Doubles:
     def in_containers(self) -> None:
         """Give the platform the image of the project's environments, made from the doubles' own lock."""
         path = self.root / "matrix.yaml"
-        compiled = ", PYTHONPYCACHEPREFIX: /opt/bytecode"  # in the image, since no container sees that of the tests
+        compiled = ", PYTHONPYCACHEPREFIX: /opt/bytecode"  # in the image, since no container sees the tests' folder
         path.write_text(re.sub(", PYTHONPYCACHEPREFIX: [^ ]+", compiled, path.read_text()))
         self.edit("device: cpu", "device: cpu\n    container: containers/here/Dockerfile")
         shutil.copytree(ROOT / "containers" / "toolchains", self.root / "containers" / "toolchains")
