@@ -188,7 +188,7 @@ def ended_rules(project: Project, planned: Plan, states: Mapping[str, State], to
 def rule_states(project: Project, cases: Mapping[str, State], today: date) -> list[RuleState]:
     """Return the state of every expectation and exclusion on a day; the states of ``cases`` say which are fixed.
 
-    Of a matrix that was changed after it was read, nothing is said: its entries are those of another plan.
+    Say nothing of a matrix that was changed after it was read: its entries belong to another plan.
     """
     checked = project.checked
     if not checked or checked.matrix is not project.matrix:

@@ -21,7 +21,7 @@ from kernel_matrix.config import suite
 from kernel_matrix.config.load import MATRIX_FILE, Checked
 from kernel_matrix.config.model import Matrix, Tier
 from kernel_matrix.config.plan import Job, Plan
-from kernel_matrix.config.selection import Selection, narrow, plan_with
+from kernel_matrix.config.selection import Selection, has_all, narrow
 from kernel_matrix.diagnosis import Rule
 from kernel_matrix.machines import row_plan_file
 from kernel_matrix.machines.row_plan import RowPlan, choose
@@ -46,7 +46,7 @@ class Project:
 
     @cached_property  # planning needs no rules, and reading them takes longer than planning
     def rules(self) -> tuple[Rule, ...]:
-        """The diagnosis rules of the package, and those of the harness."""
+        """The diagnosis rules of the package and of the harness."""
         return diagnosis.rules_of(self.matrix, self.root)
 
     @property
@@ -109,7 +109,7 @@ class Selected:
 
 
 def load(path: Path, build: Path | None = None) -> Project:
-    """Read and check matrix.yaml; ``build`` is the folder ``build`` beside it by default.
+    """Read and check matrix.yaml; ``build`` is by default the folder ``build`` next to it.
 
     Raises:
         UserError: the file cannot be used; the message has one line per fault.
@@ -176,7 +176,8 @@ def plan_for(project: Project, selection: Selection) -> Plan:
     tier = selection.tier or (row_plan_file.tier_of(selection.row_plan) if selection.row_plan else None)
     if tier or not selection.cases:  # of these, loading may have made the plan already
         return plan(project, tier or "quick")
-    return plan_with(project.matrix, selection.cases)
+    quick = plan(project, "quick")
+    return quick if has_all(quick, selection.cases) else plan(project, "full")
 
 
 def plan_of(project: Project, file: Path) -> Plan:

@@ -1,7 +1,7 @@
-"""The distributions beside the core: the commands that they bring, and the parts that the core asks them for.
+"""The distributions other than the core: the commands that they bring, and the parts that the core asks them for.
 
 Each declares them as entry points. Where it is installed, its metadata has them; in a checkout, the pyproject.toml in
-its folder beside this package has the same. To find them, none of them is imported.
+its folder next to this package has the same. To find them, none of them is imported.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ Leading dimensions are free everywhere, gradients flow to every tensor, and ``ba
 ``triton`` on a GPU and ``reference`` elsewhere. A named backend is used or raises: there is no fallback.
 
 Parameters (phi, alpha, bias, gamma) are bf16, fp16 or fp32, each for itself. Kernels get them in fp32, and their
-gradients come in their own dtype; ``main_grad`` adds those of narrow parameters up in fp32 (:mod:`mhc.parameters`).
-Autocast and PyTorch's settings of fp32 products change no result.
+gradients come in their own dtype; ``main_grad`` adds the gradients of narrow parameters up in fp32
+(:mod:`mhc.parameters`). Autocast and PyTorch's settings of fp32 products change no result.
 
 Derivatives of any order in reverse mode, ``torch.func.vmap``, ``torch.compile``, ``torch.export``, activation
 checkpointing and CUDA graphs work. Forward mode is refused. With ``DTensor`` the tokens may be spread over ranks
@@ -217,8 +217,8 @@ def mhc_post_pre(
     backward it saves the pass over the streams in which autograd adds two gradients. :func:`can_post_pre` tells whether
     a backend has it.
 
-    x, y, h_post and h_res are those of :func:`mhc_post`, of the layer that gave y. phi and all after it are those of
-    :func:`mhc_pre`, of the next layer.
+    x, y, h_post and h_res are arguments of :func:`mhc_post`, for the layer that gave y. phi and all after it are
+    arguments of :func:`mhc_pre`, for the next layer.
 
     Returns:
         The new streams, ``[..., n, hidden]`` in x's dtype, and what :func:`mhc_pre` gives for them (``h_res`` before
@@ -260,7 +260,7 @@ def mhc_head(
 ) -> torch.Tensor:
     """Read the streams out after the last layer (:mod:`mhc.ops.mhc_head`).
 
-    The arguments are those of :func:`mhc_pre`, but phi is ``[n, n·hidden]``, alpha is one gate, ``[1]``, and bias is
+    The arguments are as in :func:`mhc_pre`, but phi is ``[n, n·hidden]``, alpha is one gate, ``[1]``, and bias is
     ``[n]``; ``pre_eps`` is added to the weights.
 
     Returns:

@@ -106,7 +106,7 @@ class HyperConnection(_Mapping):
         backend: for all operators; None chooses by the device.
         device, dtype: of the parameters. Whatever their dtype, the mapping is computed in fp32.
 
-    Under autocast the layer may return another dtype than that of x; the result is then cast to x's.
+    Under autocast the layer may return another dtype than x has; the result is then cast to x's.
     :func:`mhc.recomputation` throws the activations of a block of such layers away.
     """
 
@@ -202,7 +202,7 @@ class HyperConnection(_Mapping):
         return torch.cat([super()._initial_bias(), torch.zeros(n), kept_apart.flatten()])
 
     def extra_repr(self) -> str:
-        """Return what ``print`` shows beside the layer."""
+        """Return what ``print`` shows after the layer's name."""
         defaults = {"iterations": 20, "post_scale": 2.0, "form": "paper", "precision": "fp32", "main_grad": False}
         return _text(self, **defaults, backend=None)
 
@@ -211,7 +211,7 @@ class HyperHead(_Mapping):
     """Read the streams out after the last layer, ``[..., n, hidden]`` to ``[..., hidden]`` (:mod:`mhc.ops.mhc_head`).
 
     At its initialisation it is the mean of the streams, off by ``gate``. The paper does not describe a head; this one
-    is that of DeepSeek's released code.
+    is in DeepSeek's released code.
 
     Args:
         streams, hidden, gate, gamma, norm_eps, pre_eps, precision, main_grad, backend, device, dtype: as

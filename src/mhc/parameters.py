@@ -16,7 +16,7 @@ DTYPES = (*NARROW, torch.float32)
 
 
 def wide(name: str, parameter: torch.Tensor, main_grad: bool) -> torch.Tensor:
-    """Return a parameter in fp32; ``name`` is that of the operator and the parameter, for messages.
+    """Return a parameter in fp32; ``name`` names the operator and the parameter, for messages.
 
     Raises:
         ValueError: ``main_grad`` is asked for, and the parameter is narrow and no leaf: nobody would see the attribute.

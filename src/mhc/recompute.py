@@ -10,7 +10,7 @@ Of such a block only the streams that enter it and the output of each wrapped la
 kernels compute the streams, the layers' inputs and the coefficients again, from the block's input on; the wrapped
 layers do not run again. Gradients are equal to the bit, as the same kernels compute the same numbers. A block of L
 layers saves L - 1 times the streams and L times a layer's input. When its backward begins it computes the streams of
-the whole block, and gives those of a layer back when that layer's backward is done. So a network is best cut into
+the whole block, and gives the streams of a layer back when that layer's backward is done. So a network is best cut into
 blocks of some layers each.
 """
 
@@ -143,7 +143,7 @@ class Step:
         self._tensors: dict[str | int, torch.Tensor] = {}
         self._given: set[int] = set()
         self.count = 0  # of the tensors that the operators kept themselves
-        self.left: set[int] = set()  # those of them that nobody else has
+        self.left: set[int] = set()  # the ones that nobody else has
         self.asked = {"x", "h_post", "h_res"}  # the names of those that somebody keeps, or that give the next streams
 
     def keep(self, y: torch.Tensor) -> None:
@@ -164,7 +164,7 @@ class Step:
         return tensor
 
     def _computed(self) -> Mapping[str | int, torch.Tensor]:
-        """Return the tensors of this step, after those of the steps before it, which its input needs."""
+        """Return the tensors of this step; first compute the earlier steps' tensors, which its input needs."""
         missing: list[Step] = []
         step: Step | None = self
         while step is not None and not step._tensors:

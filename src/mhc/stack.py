@@ -25,7 +25,7 @@ class HyperStack(nn.ModuleList):
     """
 
     def forward(self, x: torch.Tensor, *arguments: Any, **options: Any) -> torch.Tensor:
-        """Compute the new streams; the other arguments are those of every wrapped layer."""
+        """Compute the new streams; every wrapped layer gets the other arguments."""
         if torch.compiler.is_compiling() or current() is not None or not _have_only_parts(self):
             for layer in self:
                 x = layer(x, *arguments, **options)

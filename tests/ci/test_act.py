@@ -222,7 +222,7 @@ def played(tmp_path_factory) -> dict[str, Played]:
 
 @pytest.fixture(scope="module")
 def played_at_night(tmp_path_factory) -> dict[str, Played]:
-    """Play the events whose jobs are those of other events, on other machines or in a worse case."""
+    """Play the events whose jobs are other events' jobs, on other machines or in a worse case."""
     folder = tmp_path_factory.mktemp("act")
     return play_all(
         {

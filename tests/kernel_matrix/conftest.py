@@ -32,7 +32,6 @@ from kernel_matrix import cli
 from kernel_matrix.config import document as documents
 from kernel_matrix.config import load as loading
 from kernel_matrix.config import plan as planning
-from kernel_matrix.config import selection
 from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Matrix, Tier
 from kernel_matrix.config.owed import Owed
@@ -134,7 +133,6 @@ def project_is_loaded_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loading, "load_and_plan", load_once)
         patch.setattr(planning, "plan", plan_once)
-        patch.setattr(selection, "plan", plan_once)
         yield
 
 
@@ -160,7 +158,7 @@ def program(python: str | Path, *arguments: str, **environment: str) -> subproce
 
 
 def harness(*words: str) -> subprocess.CompletedProcess[str]:
-    """Run a command of the harness in this process; return its outputs and its status as those of a process."""
+    """Run a command of the harness in this process; return its outputs and its status as a process would."""
     output, errors = io.StringIO(), io.StringIO()
     signals = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
@@ -242,7 +240,7 @@ class Doubles:
     def in_containers(self) -> None:
         """Give the platform the image of the project's environments, made from the doubles' own lock."""
         path = self.root / "matrix.yaml"
-        compiled = ", PYTHONPYCACHEPREFIX: /opt/bytecode"  # in the image, since no container sees that of the tests
+        compiled = ", PYTHONPYCACHEPREFIX: /opt/bytecode"  # in the image, since no container sees the tests' folder
         path.write_text(re.sub(", PYTHONPYCACHEPREFIX: [^ ]+", compiled, path.read_text()))
         self.edit("device: cpu", "device: cpu\n    container: containers/here/Dockerfile")
         shutil.copytree(ROOT / "containers" / "toolchains", self.root / "containers" / "toolchains")

@@ -110,7 +110,7 @@ def judged(
     resources: Sequence[Any] = (),
     root: Path = Path(),
 ) -> Iterator[Judged]:
-    """Judge records as those of one file, in a database of their own."""
+    """Judge records as if from one file, in a database of their own."""
     with database() as connection:
         records, samples, runs = [*records], Samples(Bounds()), {}
         for record in records:

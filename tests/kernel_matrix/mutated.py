@@ -3,8 +3,8 @@
     PYTHONPATH=src python tests/kernel_matrix/mutated.py FOLDER
 
 The folder gets a copy of the kernel package and of its suite. Each fault is one edit: in a backend that is otherwise
-the reference's equations, or in the comparison of one backend. ``matrix.yaml`` is that of the project with a few small
-cases, and with these toolchains beside the right ones.
+the reference's equations, or in the comparison of one backend. ``matrix.yaml`` is the project's with a few small cases,
+and with these toolchains in addition to the right ones.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def make_backend(backends: Path, toolchain: str) -> None:
 
 
 def matrix() -> dict[str, Any]:
-    """Return the project's configuration for one platform and few cases, with the wrong toolchains beside the right."""
+    """Return the project's configuration for one platform and few cases, and add the wrong toolchains."""
     whole = YAML(typ="safe").load((ROOT / "matrix.yaml").read_text(encoding="utf-8"))
     package = {key: value for key, value in whole["package"].items() if key not in ("probes", "sweeps")}
     of_torch = {key: whole["toolchains"]["reference"][key] for key in ("lock", "requires")}

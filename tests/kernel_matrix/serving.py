@@ -1,4 +1,4 @@
-"""Run web servers beside a test."""
+"""Run web servers during a test."""
 
 from __future__ import annotations
 

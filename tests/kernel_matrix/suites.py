@@ -44,7 +44,7 @@ class Suite:
 
     @classmethod
     def made(cls, root: Path, files: Mapping[str, str], matrix: str = MATRIX) -> Suite:
-        """Write the files, and a matrix.yaml beside them."""
+        """Write the files, and a matrix.yaml next to them."""
         for name, text in {"matrix.yaml": matrix, "lock.txt": "numpy==2.3.5\n", **files}.items():
             path = root / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -80,7 +80,7 @@ def verdicts(comparison: Found) -> dict[str, Verdict]:
 
 
 def states(comparison: Found) -> dict[str, str]:
-    """Return the states by operator and name, without that of the suite's collection."""
+    """Return the states by operator and name, without the state of the suite's collection."""
     return {name: v.state for name, v in verdicts(comparison).items() if name != "suite/collected"}
 
 

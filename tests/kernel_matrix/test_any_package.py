@@ -1,4 +1,4 @@
-"""The harness knows no package: what it says about kernels, compilers and frameworks comes from matrix.yaml."""
+"""The harness knows no package: all its words about kernels, compilers and frameworks come from matrix.yaml."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAMES = re.compile(r"mhc|torch|triton|tilelang|tvm", re.IGNORECASE)  # also insi
 OF_BUILDS = re.compile(r"TORCH_CUDA_ARCH_LIST|PYTORCH_ROCM_ARCH")
 # The service that compiles for toolchains ahead of time: a suite and the recorder of launches call it.
 SERVICE = HARNESS / "job" / "ahead"
-# What errors of toolchains mean: data, of which a test says that it names no package.
+# What errors of toolchains mean: data. A test says that it names no package.
 TOOLCHAINS = HARNESS / "diagnosis" / "toolchains"
 # The page as it is built, with minified libraries; what npm installs to build it; the tests of its sources.
 NOT_OWN = {"dist", "node_modules", "tests"}

@@ -1,4 +1,4 @@
-"""Beside the page stand the summary, the table for spreadsheets, the pictures, and the badges."""
+"""Next to the page stand the summary, the table for spreadsheets, the pictures, and the badges."""
 
 from __future__ import annotations
 

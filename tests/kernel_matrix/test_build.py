@@ -237,7 +237,7 @@ def test_the_tests_of_ctest_are_cases(tmp_path):
     [odd] = [name for name in ends if name.startswith("odd_name_[a_b]")]
     assert (ends[odd][0], ends["collected"][0]) == ("pass", "pass")
     [tree] = tmp_path.glob("build/built/*/*/tree/out")
-    assert [path.name for path in tree.iterdir()] == ["CTestTestfile.cmake"]  # CTest writes beside no source
+    assert [path.name for path in tree.iterdir()] == ["CTestTestfile.cmake"]  # CTest writes into no folder of sources
 
 
 @pytest.mark.environments

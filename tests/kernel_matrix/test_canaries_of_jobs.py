@@ -1,4 +1,4 @@
-"""A job's word on its canaries is held to all of its results, also to those that this plan does not have."""
+"""A job's word on its canaries is compared with all its results, even those that this plan does not have."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def without_counts(record):
 
 
 def of_job(records, injected=None, caught=None):
-    """Return the records as those of one job, with what it says of its canaries; it says nothing without numbers."""
+    """Return the records as one job's, with the numbers of its canaries; without numbers it says nothing."""
     told = {} if injected is None else {INJECTED: str(injected), CAUGHT: str(caught)}
     job = {**records[0].job, **told}
     return [replace(record, job=job) for record in records]

@@ -68,7 +68,7 @@ def chosen_of(cases: list[Case]) -> list[Case]:
 @pytest.fixture(scope="module")
 def cells(matrix) -> dict[str, list[Case]]:
     """Return the untimed cases of each cell of the CPU."""
-    # Those of other architectures are emulated; the matrix has few of them.
+    # Cells of other architectures are emulated; the matrix has few of them.
     cases = [case for case in plan(matrix, "quick").cases if case.id.startswith(f"{TARGET}/") and not case.timed]
     cases = [case for case in cases if ONE_OP.get(case.cell.toolchain, case.cell.op) == case.cell.op]
     return {cell: [case for case in cases if case.cell.id == cell] for cell in {case.cell.id for case in cases}}

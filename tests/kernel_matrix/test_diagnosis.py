@@ -53,7 +53,7 @@ HELD_OUT = [
 
 @pytest.fixture(scope="module")
 def all_rules() -> tuple[Rule, ...]:
-    """Return the rules of the project: first those of its package, then those of the harness."""
+    """Return the rules of the project: first its package's rules, then the harness's rules."""
     return rules_of(load_unchecked(ROOT / "matrix.yaml"), ROOT)
 
 

@@ -254,7 +254,7 @@ def test_the_limit_follows_the_spread_of_earlier_runs():
 
 @pytest.mark.slow
 def test_only_measurements_on_the_same_device_count(site, good, diff, with_ratio):
-    """Five earlier runs with the same ratio make the limit strict; those of another device do not."""
+    """Five earlier runs with the same ratio make the limit strict; runs on another device do not."""
     [[one]] = [runs for cell, runs in history.read(site("past", good)).measurements.items() if cell == TRITON]
     runs = tuple(one.model_copy(update={"started": f"2026-05-0{day}T00:00:00Z"}) for day in range(1, 7))
     past = history.History(measurements={TRITON: runs})
@@ -352,7 +352,7 @@ def test_a_case_with_few_runs_is_not_judged_and_counted():
 
 @pytest.fixture
 def timed(planned, site, passing):
-    """Write a site of runs whose speeds these are, one a day, after those of an earlier site: the last one's report."""
+    """Write a site of runs with these speeds, one a day, after the runs of an earlier site: the last one's report."""
     case = next(case for case in planned.cases if case.timed and not case.exclusion)
 
     def report(name, speed, day, past):
@@ -397,7 +397,7 @@ def test_without_the_library_one_sentence_asks_for_it(timed, diff, monkeypatch):
 
 @pytest.fixture
 def sampled(passing, planned, tmp_path, monkeypatch):
-    """Write a folder of results whose cases have samples: those of TRITON hold this array."""
+    """Write a folder of results whose cases have samples: the samples of TRITON hold this array."""
     monkeypatch.setattr(pipeline, "plan_for", lambda *_: planned)  # the whole plan has no other result here
 
     def write(name, array, **facts):

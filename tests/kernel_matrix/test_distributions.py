@@ -15,7 +15,7 @@ from kernel_matrix import plugins
 from kernel_matrix.run.environments import venv
 
 LOCKS = ROOT / "ci" / "locks"
-# The distributions beside the harness, each with a word that installs it and what is typed to see that it works.
+# The distributions other than the harness, each with a word that installs it and what is typed to see that it works.
 BESIDE = {
     "launches": ("launches", "--help"),
     "bench": ("bench", "--help"),
@@ -53,7 +53,7 @@ def build(folder: Path, into: Path, *options: str) -> Path:
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory) -> dict[str, Path]:
-    """Build the wheel of each distribution; that of mhc by way of its source archive, as ``python -m build`` does."""
+    """Build the wheel of each distribution; mhc's by way of its source archive, as ``python -m build`` does."""
     folder = tmp_path_factory.mktemp("wheels")
     return {
         "kernel-matrix": build(ROOT, folder / "kernel-matrix", "--wheel"),

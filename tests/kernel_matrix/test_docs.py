@@ -21,7 +21,7 @@ PAGES = sorted(
     path.relative_to(ROOT).as_posix()
     for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "ci" / "runner" / "README.md")
 )
-# Pages about a repository of the reader: their paths and toolchains are not those of this one.
+# Pages about a repository of the reader: their paths and toolchains do not exist in this one.
 _OF_A_READER = (
     "docs/tutorials/",
     *(f"docs/how-to/{name}.md" for name in ("backend", "expectation", "read-accuracy", "suite")),

@@ -49,7 +49,7 @@ def blocks_of(page: str, text: str) -> list[Block]:
 
 
 def files_of(page: str, text: str) -> dict[str, str]:
-    """Return the files that a page has in its blocks, after those of the page that it starts with."""
+    """Return the files that a page has in its blocks, after the files of the page that it starts with."""
     files: dict[str, str] = {}
     if before := re.search(r"^<!-- starts with: (\S+) -->$", text, re.MULTILINE):
         other = os.path.normpath(Path(page).parent / before[1])

@@ -16,7 +16,7 @@ from kernel_matrix.run.executors import Request
 
 pytestmark = [pytest.mark.environments, pytest.mark.slow]
 
-# An interpreter with its own packages first, and those of another environment behind them.
+# An interpreter with its own packages first, and another environment's packages behind them.
 BEHIND = (
     "import runpy, site, sys; site.addsitedir(sys.argv.pop(1)); sys.argv.pop(0); "
     "runpy.run_path(sys.argv[0], run_name='__main__')"
@@ -25,7 +25,7 @@ BEHIND = (
 
 @pytest.fixture(scope="module")
 def environment():
-    """Return a function from a toolchain to its interpreter; ``examples`` is that of ci/locks/examples.txt."""
+    """Return a function from a toolchain to its interpreter; ``examples`` has the packages of ci/locks/examples.txt."""
     matrix = load(ROOT / "matrix.yaml")
     examples = matrix.toolchains["reference"].model_copy(update={"lock": "ci/locks/examples.txt"})
     matrix = matrix.model_copy(update={"toolchains": {**matrix.toolchains, "examples": examples}})
@@ -57,7 +57,7 @@ def test_a_hugging_face_decoder_trains(environment):
 
 @pytest.mark.nightly
 def test_a_hugging_face_decoder_trains_alike_with_a_compiled_backend(environment):
-    """The losses of ten steps are almost those of eager PyTorch, which the same process trains with first."""
+    """The losses of ten steps almost equal those that eager PyTorch gives first in the same process."""
     examples = environment("examples")
     packages = sysconfig.get_path("purelib", "venv", vars={"base": str(examples.parent.parent)})
     arguments = ("examples/train_llama.py", "--backend", "reference", "--backend", "tvm", "--steps", "10")

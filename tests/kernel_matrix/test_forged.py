@@ -52,7 +52,7 @@ def matrix(matrix: Matrix) -> Matrix:
 def planned(matrix: Matrix) -> Plan:
     """Return a plan of one operator on the CPU, in three toolchains, and in one on a platform without a machine.
 
-    It is that of the full tier: in the quick one the toolchains have not all the same cases.
+    It is the plan of the full tier: in the quick tier the toolchains have different cases.
     """
     return part_of_plan(few_cases(plan(matrix, "full")))
 
@@ -298,7 +298,7 @@ def many_results(matrix: Matrix, tmp_path: Path) -> Results:
 
 @pytest.mark.slow
 def test_an_edited_case_is_not_green_and_says_why(many_results):
-    """Each edit has a case of its own. Each reason is that of its case, and one case is left as it was."""
+    """Each edit has a case of its own. Each reason belongs to its case, and one case is left as it was."""
     results, edited = many_results, {}
     for results.place, (name, (edit, _)) in enumerate(OF_A_CASE.items()):
         edited[results.case.name] = name

@@ -1,4 +1,4 @@
-"""The help comes at once. It measures time, so that no other test may run beside it."""
+"""The help comes at once. It measures time, so no other test may run at the same time."""
 
 from __future__ import annotations
 

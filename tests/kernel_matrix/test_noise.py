@@ -1,4 +1,4 @@
-"""An accuracy is shown as noise ratio: the error of the kernel over that of the baseline, in the same dtype."""
+"""An accuracy is shown as noise ratio: the error of the kernel over the baseline's error in the same dtype."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page's files of data hold what the document holds, are safe in a script, and are those of one report only."""
+"""The page's files of data hold what the document holds, are safe in a script, and belong to one report only."""
 
 from __future__ import annotations
 

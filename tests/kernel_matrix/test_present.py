@@ -272,7 +272,7 @@ def test_comments_and_docstrings_of_a_python_file_make_nothing_stale(repository,
 
 
 def test_a_docstring_beside_what_no_job_reads_of_the_matrix_makes_nothing_stale(repository, doubles):
-    path = repository / "src/shared.py"  # its name stands behind that of matrix.yaml
+    path = repository / "src/shared.py"  # its name comes after matrix.yaml
     path.write_text(CODE)
     sh(repository, "git", "add", "-A")
     sh(repository, "git", "commit", "-qm", "two")

@@ -25,7 +25,7 @@ def test_with_rest_a_runner_begins_when_the_threads_of_the_other_are_at_rest(mon
         spinning.clear()
 
     def baseline() -> None:
-        """Return while a thread still spins for some time, as those of an OpenMP runtime do."""
+        """Return while a thread still spins for some time, as the threads of an OpenMP runtime do."""
         spinning.set()
         threading.Thread(target=spin).start()
 

@@ -1,4 +1,4 @@
-"""The rooms of the harness import each other in one direction, and the core imports no distribution beside it."""
+"""The rooms of the harness import each other in one direction, and the core imports no other distribution."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def all_imports(path: Path) -> list[list[str]]:
 
 
 class Function(NamedTuple):
-    """Hold of a function where it stands, its lines and its docstring; that of a property describes a value."""
+    """Keep a function's place, its lines and its docstring; a property's docstring describes a value."""
 
     place: str
     lines: int
@@ -99,7 +99,7 @@ def read(path: Path) -> Module:
 
 
 def functions() -> Iterator[Function]:
-    """Yield the functions of the core and of the distributions beside it."""
+    """Yield the functions of the core and of the other distributions."""
     for path in (*MODULES, *OF_PLUGINS):
         yield from read(path).functions
 

@@ -84,7 +84,7 @@ def faulty(tmp_path_factory, bytecode) -> Doubles:
 
 @pytest.fixture(scope="module")
 def ended(faulty: Doubles) -> dict[str, list[Verdict]]:
-    """Run the faulty kernels beside each other, and return the verdicts of each."""
+    """Run the faulty kernels at the same time, and return the verdicts of each."""
     comparison = faulty.run(*FAULTY, "asserts-nothing")
     assert comparison.is_red
     return {cell.cell.toolchain: list(cell.cases) for cell in comparison.cells}

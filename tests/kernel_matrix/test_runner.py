@@ -75,7 +75,7 @@ class Box:
 @pytest.fixture
 def box(tmp_path: Path) -> Box:
     made = Box(tmp_path)
-    for name in ("docker", "podman", "nvidia-smi"):  # the tests must not use those of this machine
+    for name in ("docker", "podman", "nvidia-smi"):  # the tests must not use this machine's programs
         made.fake(name, "exit 1")
     return made
 

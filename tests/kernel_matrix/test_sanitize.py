@@ -195,7 +195,7 @@ def test_a_check_s_file_is_on_the_page_and_a_broken_one_is_a_sentence(here: Doub
 
 
 def test_on_an_h100_each_tool_found_its_faults_and_no_others():
-    """The kept runs of the kernels in ``gpu_faults``, each of which has one fault or none."""
+    """The kept runs of the kernels in ``gpu_faults``, each with one fault or none."""
     finds = {
         "memcheck": {"past-end", "index-of-32-bits"},
         "racecheck": {"shared-race", "elected-arrival"},  # the latter is sound: a limit of the tool
@@ -209,7 +209,7 @@ def test_on_an_h100_each_tool_found_its_faults_and_no_others():
 
 
 def test_tilelens_found_its_faults_and_no_others():
-    """The kept run of the kernels in ``triton_faults``, each of which has one fault or none."""
+    """The kept run of the kernels in ``triton_faults``, each with one fault or none."""
     kept = Check.model_validate_json(IN_INTERPRETER.read_text())
     found = {finding.case.rpartition("/")[2]: finding for finding in kept.findings}
     faults = {"read-past", "read-before", "write-past", "loop-past", "view-past", "index-past"}

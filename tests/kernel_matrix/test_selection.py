@@ -23,7 +23,7 @@ def jobs(matrix):
 
 
 def whole(matrix, jobs, chosen) -> set[str]:
-    """Return the toolchains of which no case was left out."""
+    """Return the toolchains that have all their cases."""
     sizes = Counter(case.cell.toolchain for job in jobs for case in job.cases)
     left = Counter(case.cell.toolchain for job in chosen for case in job.cases)
     return {toolchain for toolchain in sizes if left[toolchain] == sizes[toolchain]}

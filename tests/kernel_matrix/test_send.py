@@ -276,7 +276,7 @@ def by_eve(folder: Path, sent: Sent) -> None:
 
 
 def without_alice(folder: Path, sent: Sent) -> None:
-    """Make alice's results look like those of the project."""
+    """Make alice's results look like the project's."""
     [path] = folder.glob("journals/here.good-*")
     records = journal.read(path, Bounds())
     facts = {name: value for name, value in records[0].job.items() if name != TOLD_BY}

@@ -281,7 +281,7 @@ def test_the_lock_of_a_dead_process_is_no_run(project):
 
 
 def run_of(**ends):
-    """Return a run of two jobs of ten cases each, of which so many have ended."""
+    """Return a run of two jobs of ten cases each; so many cases have ended."""
     jobs = []
     for name, count in ends.items():
         cases = tuple(f"{name}/{number}" for number in range(10))

@@ -1,4 +1,4 @@
-"""Launches run in simulators of other projects, of which there are doubles here."""
+"""Launches run in simulators of other projects. Here are doubles of these."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def drivers(tmp_path_factory):
 
 @pytest.fixture
 def on_path(tmp_path, drivers, monkeypatch):
-    """Put a double of each simulator on PATH, with its files beside it."""
+    """Put a double of each simulator on PATH, with its files next to it."""
     programs, configs = tmp_path / "bin", tmp_path / "share" / "rocjitsu" / "configs"
     programs.mkdir()
     configs.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Python files are parsed in threads, beside each other."""
+"""Python files are parsed in several threads at once."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The unit of a runner under a real systemd: what one job leaves behind, what it can reach, and when the machine stops.
 
 ``machine/boot`` starts a machine that has this one's programs and a systemd of its own, which root may do. GitHub, its
-runner and the GPU are the stand-ins in ``machine``; unit, hooks and scripts are those of ``ci/runner``.
+runner and the GPU are the stand-ins in ``machine``; unit, hooks and scripts come from ``ci/runner``.
 """
 
 from __future__ import annotations

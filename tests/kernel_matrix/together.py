@@ -1,4 +1,4 @@
-"""Let the tests run beside each other in several processes of pytest-xdist.
+"""Let the tests run at the same time in several processes of pytest-xdist.
 
 The tests of one file stay in one process and share its fixtures (--dist loadfile). The files that take longest begin
 first, so that the processes end at about the same time: ``--durations=0`` tells how long each test takes. A test

@@ -57,7 +57,7 @@ RESOURCES = [
     {"where": {"target": "sm_90", "dtype": "bf16"}, "registers": 64, **_OF_TESTS},
     {"where": {"direction": "forward", "toolchain": "two"}, "spills": 0, **_OF_TESTS},
 ]
-# Figures with the right limits, that those of other machines do not have.
+# Figures with the right limits, and with values that no other machine has.
 _ODD = [
     {"floor_max_abs": 1e-5, "floor_rel_fro": 1e-5},
     {"floor_rel_fro": 8.1e-7},

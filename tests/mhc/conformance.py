@@ -25,7 +25,7 @@ from mhc.toolchain import gfx
 from tensors import to_numpy
 from tested import UnderTest
 
-REPEATS = 10  # runs of a timed case, beside those that are timed, whose outputs must have the same bits
+REPEATS = 10  # further runs of a timed case, which are not timed; their outputs must have the same bits
 SMALLEST = {"tokens": 3, "streams": 3}  # of the cases that run again and again: each further kernel has to be compiled
 NUDGES = 3  # how often the golden is computed with nudged inputs, to see how far rounding errors move it
 
@@ -35,7 +35,7 @@ def conform(case: RunningCase, kernel: UnderTest) -> None:
 
     Raises:
         AssertionError: a number is outside its budget, or a property does not hold.
-        MisbehavedError: the kernel did something beside computing its outputs.
+        MisbehavedError: the kernel did something else than to compute its outputs.
     """
     inputs = inputs_of(case)
     case.facts["inputs.sha256"] = digest(to_numpy(value) for value in inputs if isinstance(value, torch.Tensor))
@@ -227,8 +227,8 @@ def units_of(case: RunningCase, golden: dict[str, np.ndarray]) -> dict[str, floa
 
     A forward's output in x's dtype follows the scale of x, and ``r`` its reciprocal; coefficients and matrices are of
     order one by themselves. A gradient is a sum over tokens or over the hidden dimension: its unit is its largest
-    value, and no less than the unit scale of the gradients that come in (that of a 1×1 Sinkhorn is zero). So it is
-    where a token is far larger than the others.
+    value, and no less than the unit scale of the gradients that come in (the gradient of a 1×1 Sinkhorn is zero). So it
+    is where a token is far larger than the others.
     """
     if case.direction == "backward" or case.axes["scale"] >= LOUD:
         return {name: float(np.abs(values).max(initial=1.0)) for name, values in golden.items()}

@@ -2,7 +2,7 @@
 
 The size of an error is counted in the noise: how far the golden moves when every input is off by one rounding error of
 fp32. An error below the noise counts as the noise, so that neither luck at few tokens nor a sum that cancels makes a
-slope. The slope is that of a straight line through log(error) over log(tokens). What it may be follows from how errors
+slope. It is the slope of a straight line through log(error) over log(tokens). What it may be follows from how errors
 of rounding add up (Higham and Mary, A New Approach to Probabilistic Rounding Error Analysis, 2019): s additions, one
 after the other, are off by about √s rounding errors.
 

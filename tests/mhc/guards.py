@@ -153,7 +153,7 @@ def _block_sizes() -> list[int]:
 
 
 _M_PERTURB = -6  # mallopt(3)
-_COMPLEMENT = 0x80  # of the byte 0x7F: 3.4e38 in fp32 and bf16, NaN in fp16. Zero, that of 0xFF, would switch it off.
+_COMPLEMENT = 0x80  # of the byte 0x7F: 3.4e38 in fp32 and bf16, NaN in fp16. 0xFF (zero) would switch it off.
 
 
 def _perturb(byte: int) -> None:

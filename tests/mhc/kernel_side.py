@@ -1,7 +1,7 @@
 """Do the suite's work in the kernel's process: import the backend, run it on the arrays that come, compile, time.
 
 The process that compares calls these functions by name and never imports this module. It gets the raw bytes of the
-outputs, with the guards around them. The checks that can only be made here, beside the kernel, are of accidents; a
+outputs, with the guards around them. The checks that can only be made here, in the kernel's process, find accidents; a
 kernel that wants to could forge them. What it cannot reach is the inputs, the golden and the comparison.
 """
 

@@ -1,4 +1,4 @@
-"""Properties of an operator that hold for any numbers: checked on every case that runs, beside the golden.
+"""Properties of an operator that hold for any numbers: checked on every case that runs, in addition to the golden.
 
 Each property runs the backend again on changed inputs. It finds what a comparison of one result cannot: a race, a
 token that reads its neighbour, an equation that is right for one scale only.

@@ -1,9 +1,10 @@
 """Hold an output that is narrower than fp32 to one rounding: its last one.
 
 The error of such an output is nearly all its last rounding, so the budget of its norm has room for another rounding on
-the way: that of a coefficient to bf16 passes at 0.7 to 0.95 of it. The share of misrounded elements tells them apart.
-These are not the golden rounded once to the dtype. An error of e before the last rounding misrounds about e / ULP of
-the elements: in bf16 that is 0.1 % for a kernel that computes in fp32, and 5 to 40 % with one more rounding to bf16.
+the way: the rounding of a coefficient to bf16 takes 0.7 to 0.95 of it. The share of misrounded elements tells them
+apart. These are not the golden rounded once to the dtype. An error of e before the last rounding misrounds about e /
+ULP of the elements: in bf16 that is 0.1 % for a kernel that computes in fp32, and 5 to 40 % with one more rounding to
+bf16.
 
 Where the baseline rounds on the way too (to TF32), the share may be twice the baseline's.
 """

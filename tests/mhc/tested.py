@@ -18,12 +18,12 @@ from kernel_matrix.job.inputs import Array
 from tensors import from_numpy, to_numpy
 
 _SPARE = 128 << 20  # bytes by which the kernel's process may grow while it runs a kernel again and again
-# What a compiled kernel may use of PyTorch beside allocating and moving: small sums over partial results.
+# What a compiled kernel may use of PyTorch in addition to allocating and moving: small sums over partial results.
 _OPERATORS = {"add_", "sum", "mul_"}
 
 
 class MisbehavedError(Exception):
-    """A kernel did something beside computing its outputs. The text says what."""
+    """A kernel did something else than to compute its outputs. The text says what."""
 
     stage = "launch"
 
@@ -32,7 +32,7 @@ class UnderTest:
     """One kernel of the backend, with its variants, in a process of its own."""
 
     def __init__(self, case: RunningCase, tokens: int | None = None) -> None:
-        """``tokens`` is the number of tokens that a variant is chosen for; by default that of the case."""
+        """``tokens`` is the number of tokens that a variant is chosen for; by default the case's number."""
         self._case = case
         self._kept: list[int] = []  # bytes of a GPU's memory that each run has kept
         self._seen: set[Any] = set()  # what the kernel has run on, but for the values of tensors

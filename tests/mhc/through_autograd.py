@@ -1,4 +1,4 @@
-"""An operator called as users call it, beside the kernel itself: both must give the same bits."""
+"""An operator called as users call it, and the kernel called directly: both must give the same bits."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Empty = Callable[[dict[str, Any], Any], Any]
 
 
 def differences(kernel: dict[str, Any], backend: Any, given: Any, empty: Empty) -> list[str]:
-    """Return the names of the results whose bits are not those of the kernel, which chooses its target itself.
+    """Return the names of the results whose bits differ from the kernel's, which chooses its target itself.
 
     Users call with tensors that lie anywhere: none of these is contiguous, and none begins where a wide load may (but
     for a backend that would compile another kernel for them). An option that has the value which is documented as its

@@ -24,9 +24,9 @@ MOST_VARIANTS, VARIANTS_BYTES = 8, 1 << 29  # of the first input, which the runs
 def hold(case: RunningCase, run: Callable[[Any], Any], inputs: Any) -> None:
     """Run the kernel of the last race again and again, and measure it with the clock of this process.
 
-    No two of these runs have the same inputs, those of one run and of the next differ in every element of the first
-    input, and their number is not known before. ``run`` runs the kernel once on other inputs: it says what the last of
-    them must give. So a kernel that answers with what it has kept is wrong.
+    No two of these runs have the same inputs: the first input differs in every element from one run to the next. The
+    number of runs is not known before. ``run`` runs the kernel once on other inputs: it says what the last of them must
+    give. So a kernel that answers with what it has kept is wrong.
 
     Raises:
         MisbehavedError: the race says much less time than is measured, or an output does not follow its inputs.

@@ -19,8 +19,9 @@ TENSORS = {
 }  # the first arguments
 
 
-# The sizes that Inductor runs with, and the paper's constants for those of this file. The conformance cases have the
-# same, with these constants in fp32 and with the paper's in bf16, so it takes from its cache what it compiled for them.
+# The sizes that Inductor runs with, and the paper's constants in place of this file's constants. The conformance cases
+# have the same, with these constants in fp32 and with the paper's in bf16, so it takes from its cache what it compiled
+# for them.
 COMPILED = {"n": 4, "hidden": 200}
 PAPER = {1e-3: 1e-6, 1e-2: 1e-6, 1.5: 2.0}
 
@@ -57,7 +58,7 @@ def tensor(*shape, dtype=torch.float32, requires_grad=True, scale=1.0):
 
 
 def mapping(rows, gates, dtype=torch.float32, n=N, hidden=HIDDEN):
-    # Wider rows of phi have smaller weights, so that the sums of products stay as large as those of N and HIDDEN.
+    # Wider rows of phi have smaller weights, so that the sums of products stay as large as with N and HIDDEN.
     return [
         tensor(rows, n * hidden, dtype=dtype, scale=math.sqrt(N * HIDDEN / (n * hidden))),
         tensor(gates, dtype=dtype),

@@ -365,7 +365,7 @@ def test_sinkhorn_is_launched_early_where_the_device_can(
     inputs = SinkhornInputs(torch.zeros(33, 4, 4))
     [launch] = sinkhorn._forward(inputs, SinkhornOutputs(torch.empty(33, 4, 4)))
     assert launch.shape == (hopper.Shape(128, 0, 1, early=True, shared_percent=100) if early else None)
-    if early:  # mhc_pre, which needs nearly all memory of a multiprocessor as shared memory, can begin beside it
+    if early:  # mhc_pre, which needs nearly all of a multiprocessor as shared memory, can begin at the same time
         assert asked_of(driver, launch) == {8: 0, 14: 1, 9: 100}
 
 

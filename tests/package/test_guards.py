@@ -185,5 +185,5 @@ def test_the_reference_cannot_be_imported_beside_a_kernel_and_can_for_a_race(mon
 
 
 def test_to_watch_scratch_imports_no_compiler():
-    """PyTorch puts a function around that of a mode, which imports torch._dynamo at the first operator."""
+    """PyTorch puts a function around a mode's function. It imports torch._dynamo at the first operator."""
     assert not hasattr(Scratch.__torch_dispatch__, "__wrapped__")

@@ -36,7 +36,7 @@ class Compiled:
 
 
 class Function:
-    """A device function ``f(x, tokens, FIRST, SECOND)`` of which Triton knows one binary."""
+    """A device function ``f(x, tokens, FIRST, SECOND)`` with one binary that Triton knows."""
 
     arg_names = ("x", "tokens", "FIRST", "SECOND")
 
@@ -74,7 +74,7 @@ def test_the_second_launch_goes_to_the_binary(function):
     assert function.run == [((7, 3), (x, 5), {"SECOND": 2, "FIRST": 1, "num_warps": 4})]
     assert not function.compiled.launched
     again = launch(plan, function, x, 6)
-    # The constants come in the order of the function's parameters, whatever that of the configuration.
+    # The constants come in the order of the function's parameters, whatever the configuration's order.
     expected = (7, 3, 1, "stream of 0", "function", "metadata", None, None, None, x.data_ptr(), 6, 1, 2)
     assert function.compiled.launched == [expected]
     assert (function.warmed, len(function.run)) == (1, 1)

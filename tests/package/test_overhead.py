@@ -1,4 +1,4 @@
-"""The time that a call takes in Python, beside its kernels: the kernels here do nothing.
+"""The time that a call takes in Python, apart from its kernels: the kernels here do nothing.
 
 A limit in seconds would be one of the machine. These are relative to a chain of plain autograd functions. It does what
 any operator with so many tensors must do: a node, its saved tensors, its empty outputs.

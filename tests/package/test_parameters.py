@@ -49,7 +49,7 @@ def test_parameters_in_fp32_are_handed_on_as_they_are():
 
 @pytest.mark.parametrize("op", ["mhc_pre", "mhc_head"])
 def test_main_grad_adds_up_in_fp32(op):
-    """Many backward passes: the sum is that of fp32 parameters, and the sum in bf16 is not."""
+    """Many backward passes: the sum equals the sum for fp32 parameters, and a sum in bf16 does not."""
     x, narrow, wide = draw(op, (torch.bfloat16, torch.float16, torch.float32, torch.bfloat16))
     _, summed_narrow, _ = draw(op, (torch.bfloat16, torch.float16, torch.float32, torch.bfloat16))
     for _ in range(50):

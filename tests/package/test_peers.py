@@ -217,7 +217,7 @@ def bench(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "path", [str(ROOT / "benchmarks"), *sys.path])
     for path in (ROOT / "benchmarks").glob("*.py"):  # the suite has modules of the same names
         monkeypatch.delitem(sys.modules, path.stem, raising=False)
-    monkeypatch.setitem(sys.modules, "tilelang.utils.target", sys)  # that of TileLang is not needed
+    monkeypatch.setitem(sys.modules, "tilelang.utils.target", sys)  # TileLang's module is not needed
     monkeypatch.setenv("BENCH_PEERS", str(tmp_path))
     installed(tmp_path / "tilekernels", "tile_kernels", "2.1.0", tile_kernels__mhc=KERNELS, tile_kernels__config=SWITCH)
     both = {"tile_kernels__mhc": KERNELS, "tile_kernels__modeling__mhc__functional": FUNCTIONS}
@@ -267,7 +267,7 @@ def test_a_read_of_flashinfer_has_as_many_parts_as_it_adds_up(bench, monkeypatch
 
 
 def test_the_modules_of_one_version_belong_together(bench):
-    """Else a switch would be that of a copy which no kernel asks."""
+    """Else a switch would belong to a copy which no kernel asks."""
     kernels, switch = bench("tilekernels").kernels(), bench("tilekernels").set_pdl()
     switch(True)
     assert sys.modules["tile_kernels.mhc"] is kernels

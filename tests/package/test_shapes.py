@@ -1,4 +1,4 @@
-"""The suite sees a fault that only some shapes or constants have. The shapes are those of matrix.yaml's cases.
+"""The suite sees a fault that only some shapes or constants have. The shapes come from matrix.yaml's cases.
 
 ``tests/kernel_matrix/test_suite_cases.py`` holds matrix.yaml to them.
 """

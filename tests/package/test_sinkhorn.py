@@ -113,8 +113,8 @@ def logits_of(powers):
 
 
 def matrix_of(logits, **options):
-    """Return the matrix of one token, computed beside a copy of it: a compiler has one kernel for one token alone, and
-    another for several, which all tests of this file can share.
+    """Return the matrix of one token, computed together with a copy of it: a compiler has one kernel for one token
+    alone, and another for several, which all tests of this file can share.
     """
     matrix, copy = mhc.sinkhorn(logits.repeat(2, 1, 1), **options)
     assert torch.equal(matrix, copy)
@@ -159,7 +159,7 @@ def test_streams_are_mixed_as_the_released_code_mixes_them(backend):
 @pytest.mark.parametrize("iterations", [1, 2, 3])
 @pytest.mark.parametrize("form", ["paper", "deepseek"])
 def test_the_gradient_goes_through_the_iterations(form, iterations, backend):
-    """Forward-mode derivatives in exact arithmetic: that of exp(l) by l is exp(l)."""
+    """Forward-mode derivatives in exact arithmetic: the derivative of exp(l) by l is exp(l)."""
     powers, weights, eps = fractions(POWERS[3]), [[2, -1, 3], [0, 5, -4], [1, 1, -2]], 0.125
     exact = [[Fraction(0)] * 3 for _ in range(3)]
     for i, j in np.ndindex(3, 3):

@@ -147,7 +147,7 @@ def test_few_tokens_on_an_emulated_gpu_have_no_property_that_compiles_more(actio
 
 
 def test_secrets_differ_between_runs():
-    """A kernel that knows the guards of one run does not know those of the next."""
+    """A kernel that knows the guards of one run does not know the next run's guards."""
     seen = []
     case = Case(spoil=lambda arrays: seen.append(arrays["out"][:8].tobytes()))
     kernel = UnderTest(case)

@@ -1,4 +1,4 @@
-"""The times of a race are held to what the process that compares measures."""
+"""The times of a race must agree with what the comparing process measures."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def test_vmap_of_the_operator_itself_and_of_its_gradient(op):
 
 @pytest.mark.parametrize("op", OPS)
 def test_gradients_of_samples(op):
-    """vmap of grad: each sample has gradients of its own, those of parameters too."""
+    """vmap of grad: each sample has gradients of its own, also of parameters."""
     count = TENSORS[op]
     values = samples(op, {0})
 

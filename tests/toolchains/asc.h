@@ -53,7 +53,7 @@ struct dim3 { unsigned x; explicit dim3(unsigned count) : x(count) {} };
 inline cce::dim3 threadIdx(0);
 extern "C" { __attribute__((used)) int64_t block_idx; }
 
-// The bytes that a core has beside it; a copy out of them, or a kernel that needs more, ends the process.
+// The bytes of a core's own memory; a copy out of them, or a kernel that needs more, ends the process.
 constexpr size_t UB_BYTES = 256 * 1024;
 alignas(64) inline uint8_t ub[UB_BYTES];
 

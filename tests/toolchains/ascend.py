@@ -127,7 +127,7 @@ def ascendc_of(function: Callable[[Any], Any], spec: Any) -> tuple[str, list[str
 
 
 def compiled(source: str) -> ctypes.CDLL:
-    """Compile AscendC with the header beside this file, whose core's memory is where the source has address 0."""
+    """Compile AscendC with the header next to this file, whose core's memory is where the source has address 0."""
     lines = ['#include "asc.h"', *(line for line in source.splitlines() if not line.startswith("#include"))]
     text, memories = re.subn(r"= \(__ubuf__ (\w+) \*\)0;", r"= (\1*)ub;", "\n".join(lines))
     assert memories == 1, source

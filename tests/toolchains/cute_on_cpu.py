@@ -53,7 +53,7 @@ def argument(name: str, size: int, value: torch.Tensor | int | None) -> Memory |
 
 
 def inputs_of(op: str, tokens: int, n: int, hidden: int, dtype: torch.dtype) -> tuple[Any, Any, Any]:
-    """Return an operator's module, inputs, and a function that makes those of its backward out of the outputs."""
+    """Return an operator's module, inputs, and a function that makes the backward's inputs out of the outputs."""
     random = functools.partial(torch.randn, generator=torch.Generator().manual_seed(1))
     module = importlib.import_module(f"mhc.ops.{op}")
 
@@ -82,7 +82,7 @@ def inputs_of(op: str, tokens: int, n: int, hidden: int, dtype: torch.dtype) -> 
 
 
 def report(op: str, direction: str, inputs: Any, empty: Any) -> Any:
-    """Run the kernel and the reference, write a line for each output, and return those of the reference."""
+    """Run the kernel and the reference, write a line for each output, and return the reference's outputs."""
     out, right = empty(inputs), empty(inputs)
     for tensor in out:
         tensor.fill_(float("nan"))

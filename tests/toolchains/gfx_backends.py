@@ -24,7 +24,7 @@ def inputs() -> MhcPostInputs:
 
 
 def ran(target: str) -> str:
-    """Run the forward, and return what is wrong: what was found, or that numbers are not those of the reference."""
+    """Run the forward, and return what is wrong: what was found, or that numbers differ from the reference's."""
     given = inputs()
     out, right = empty_outputs(given), empty_outputs(given)
     out.out.fill_(float("nan"))

@@ -1,6 +1,6 @@
 """Run kernels with the faults of public reports on emulated GPUs, and print what the emulator says: prints JSON.
 
-Each kernel is our own, made from the description of the fault alone, and stands beside a right one. Faults in single
+Each kernel is our own, made from the description of the fault alone, and stands next to a right one. Faults in single
 instructions (``gfx_mutants``) run in the same process.
 """
 

@@ -26,7 +26,7 @@ OPERATORS = ("expand", "mhc_post", "mhc_pre", "mhc_head", "sinkhorn", "mhc_post_
 
 
 def inputs_of(op: str, size: tuple[int, int, int], dtype: torch.dtype) -> tuple[Any, Any, Any]:
-    """Return an operator's module, inputs, and a function that makes those of its backward out of the outputs."""
+    """Return an operator's module, inputs, and a function that makes the backward's inputs out of the outputs."""
     generator = torch.Generator().manual_seed(1)
     module = importlib.import_module(f"mhc.ops.{op}")
     tokens, n, hidden = size

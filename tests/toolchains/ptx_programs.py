@@ -1,6 +1,6 @@
 """Programs of the tests of the emulator of PTX, run in Triton's environment: each prints what it found, as JSON.
 
-The kernels are those of the emulator of AMD's GPUs.
+The kernels are the same as for the emulator of AMD's GPUs.
 """
 
 from __future__ import annotations

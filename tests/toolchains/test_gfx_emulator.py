@@ -196,7 +196,7 @@ def test_instructions_that_are_one_wait_state_too_near_are_found_and_no_others(r
 
 
 def test_bytes_that_are_other_instructions_on_older_targets_have_the_names_of_the_target(results):
-    """The names are those of LLVM's disassembler; products of matrices are written as those of gfx942."""
+    """The names are the disassembler's in LLVM; products of matrices are written as on gfx942."""
     assert results["names", ""] == {
         "VOP2 4": {"gfx906": "v_mul_legacy_f32", "gfx90a": "v_fmac_f64"},
         "VOP2 0x16": {"gfx908": "v_mac_f32", "gfx950": "v_dot2c_f32_bf16"},

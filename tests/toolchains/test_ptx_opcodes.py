@@ -25,7 +25,7 @@ _REGISTERS = {16: "%h", 32: "%r", 64: "%d"}
 
 @pytest.fixture(autouse=True, scope="module")
 def cache():
-    """Keep the compiled interpreter with that of the matrix."""
+    """Keep the compiled interpreter with the matrix's interpreter."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in KEPT_INTERPRETER.items():
             patch.setenv(name, value)
@@ -97,7 +97,7 @@ def wide(*arrays: Any) -> list[Any]:
 
 
 def wrapped(value: Any, kind: str) -> Any:
-    """Return whole numbers of any size as those of a type."""
+    """Return whole numbers of any size as numbers of a type."""
     dtype = np.dtype(type_of(kind))
     mask = (1 << 8 * dtype.itemsize) - 1
     return np.array([int(one) & mask for one in value], np.dtype(f"u{dtype.itemsize}")).view(dtype)

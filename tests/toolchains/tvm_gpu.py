@@ -241,5 +241,5 @@ PROGRAMS: dict[str, Callable[[], str]] = {
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or PROGRAMS:
-        os.write(2, f"\nPROGRAM {name}\n".encode())  # beside what the compilers and interpreters write
+        os.write(2, f"\nPROGRAM {name}\n".encode())  # among what the compilers and interpreters write
         os.write(2, f"\nRESULT {PROGRAMS[name]()}\n".encode())

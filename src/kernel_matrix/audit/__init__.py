@@ -53,7 +53,7 @@ def audit(
         root: the folder that it stands in.
         asked: the ids of the planned cases, where it is known which part of the tier was asked for. Where it is not, as
             many cases may be absent as the page says.
-        now: the present, by default that of this machine and its checkout.
+        now: the present, by default this machine and its checkout.
 
     Raises:
         UserError: the site has no report.
@@ -117,7 +117,7 @@ def audit_sample(
 
 
 def _also_kept(cells: Iterable[Shown], sample: Sample, kept: list[Shown]) -> Iterator[Shown]:
-    """Yield all cells, and append those of the sample to ``kept``: to read them twice takes long."""
+    """Yield all cells, and append the sample's cells to ``kept``: to read them twice takes long."""
     for cell in cells:
         if (cell["platform"], cell["toolchain"]) in sample.sources:
             kept.append(cell)
@@ -153,7 +153,7 @@ def _of_other_files(site: Path, overview: Shown, shown: Shown, cells: Iterable[S
 
 
 def _of_same_cells(shown: Shown, cells: Iterable[Shown]) -> Iterator[Difference]:
-    """Hold the cells of the page, without their cases, to those of compat.json."""
+    """Compare the cells of the page, without their cases, with the cells of compat.json."""
     by_name = {cell["id"]: cell for cell in shown["cells"]}
     for cell in cells:
         for key, value in by_name.get(cell["id"], {}).items():

@@ -1,4 +1,4 @@
-"""Results of the same case beside each other: who lacks what the others have, and whose samples are far from theirs."""
+"""Compare results of the same case: who lacks what the others have, and whose samples are far from theirs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""compat.json of any size: its cells one after the other, and all that stands beside them."""
+"""compat.json of any size: its cells one after the other, and everything else in it."""
 
 from __future__ import annotations
 

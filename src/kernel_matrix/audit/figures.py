@@ -1,4 +1,4 @@
-"""The figures of cases, cells, lanes and the whole page, counted anew and held to those that are shown."""
+"""The figures of cases, cells, lanes and the whole page, counted anew and compared with the shown ones."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def unequal(key: str, shown: Any, counted: Any) -> Iterator[Difference]:
 
 
 def of_case(shown: Shown, raw: Raw) -> Iterator[Difference]:
-    """Yield where the figures of a case differ from those of the raw result that decides it."""
+    """Yield where the figures of a case differ from the raw result that decides it."""
     outputs, counted = shown["outputs"], {output: _with_ratio(figures) for output, figures in raw.outputs.items()}
     yield from unequal("outputs", sorted(outputs), sorted(counted))
     for output in outputs.keys() & counted.keys():
@@ -148,7 +148,7 @@ def _error(value: float) -> float:
 
 
 def _noise(shown: Shown, raws: Iterable[Raw], dtypes: Mapping[str, str]) -> Iterator[Difference]:
-    """Yield where the error over that of the baseline differs: the root of the mean square, weighed by elements."""
+    """Yield where the noise ratio differs: the root of the mean square, weighed by elements."""
     groups: dict[tuple[str, str], list[tuple[float, dict[str, float]]]] = {}
     for raw in raws:
         for output, figures in raw.outputs.items() if raw.outcome in ("pass", "fail") else ():

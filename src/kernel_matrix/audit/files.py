@@ -1,8 +1,8 @@
 """Folders of results -> the raw results that count, chosen without a look at those that the report has chosen.
 
 A file counts if it can be read and is no copy: a job whose name, start and results are all there before counts once. A
-file that the report says to have refused does not count: its sentence stands on the page. A file that the audit cannot
-read, and of which the page says nothing, is a difference.
+file that the report says to have refused does not count: its sentence stands on the page. A file is a difference if the
+audit cannot read it and the page says nothing of it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The page's files of data -> plain dictionaries, and the overview held to them. It shares no code with the writer."""
+"""The page's files of data -> plain dictionaries, and the overview compared with them. It shares no code with the
+writer.
+"""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class _Reader:
             self.by_case.setdefault(raw.case, []).append(raw)
 
     def characters(self, data: str) -> None:
-        """Take in text: that of a result is kept."""
+        """Take in text, and keep the text of a result."""
         if self.text is not None:
             self.text.append(_CONTROL.sub("\N{REPLACEMENT CHARACTER}", data))
 
@@ -163,7 +163,7 @@ def _of_journal(path: Path) -> Iterator[Raw]:
 
 
 def _of_row(file: Path, row: Mapping[str, Any], job: dict[str, str], metrics: dict[str, float], samples: Any) -> Raw:
-    """Return the test case of a row of a table, or of an entry of a journal, whose file is that of a run."""
+    """Return the test case of a row of a table, or of an entry of a journal; its file belongs to one run."""
     names = ("case", "outcome", "action", "stage", "message", "seconds")
     return _raw(
         file=file.name,
@@ -208,7 +208,7 @@ def _outcome(tags: set[str], status: str, outcome: str) -> str:
 
 
 def same(shown: Any, value: float) -> bool:
-    """Return whether a number of the page is that of a result file, rounded as the page does."""
+    """Return whether a number of the page equals the number of a result file, rounded as the page does."""
     if isinstance(shown, str):
         return shown == str(value)
     if not isinstance(shown, int | float):

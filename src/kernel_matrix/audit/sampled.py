@@ -1,7 +1,8 @@
 """Audit a part of a large page: some jobs, chosen at random, whose results are read and counted anew.
 
-The rules that compare a result with those of all other jobs (common inputs, common figures) need all results. Here the
-page is believed where it says that one of these two rules decided; the rest is computed from the results alone.
+The rules that compare a result with the results of all other jobs (common inputs, common figures) need all results.
+Here the page is believed where it says that one of these two rules decided; the rest is computed from the results
+alone.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ class SampleJudge(Judge):
         now: Now,
         cells: Sequence[Shown],
     ) -> None:
-        """``cells`` are those of the page, which say whose inputs were refused."""
+        """Take the page's ``cells``, which say whose inputs were refused."""
         self._refused = {
             (case_of(cell, result), match[1])
             for cell in cells

@@ -62,7 +62,7 @@ class Judge:
                 of_jobs[key] = self._fresh(raw)
             self.fresh[id(raw)] = of_jobs[key] if raw.outcome in ("pass", "fail", "error") else True
         fresh = {inputs: {self.fresh[id(r)] for r in group} for inputs, group in self._of_all_cells().items()}
-        # The cases of which git has to say which results count together.
+        # Git has to say for these cases which results count together.
         self.mixed = {inputs for inputs, values in fresh.items() if None in values and len(values) > 1}
         self.inputs = self._common_inputs()
         self.faulty = faulty(raws, cases, lambda case, raw: not self._has_other_inputs(case, raw), self.fresh)
@@ -276,7 +276,7 @@ class Judge:
         return True if not self.now.commit or raw.job.get("commit") == self.now.commit else None
 
     def _of_all_cells(self) -> dict[tuple[str, ...], list[Raw]]:
-        """Return the raw results of the same inputs: those of all cells of an operator's case."""
+        """Return the raw results of the same inputs: the results of an operator's case in all cells."""
         groups: dict[tuple[str, ...], list[Raw]] = {}
         for case, raws in self.raws.items():
             groups.setdefault(_inputs(case), []).extend(raws)

@@ -34,7 +34,7 @@ def here(text: str) -> str:
 def line_here(line: str, options: Sequence[str] = ()) -> str:
     """Return a line of commands, such as one that repeats a result, as it is typed in this terminal.
 
-    ``options`` name the matrix.yaml and the build folder where these are not those of the present folder.
+    ``options`` name the matrix.yaml and the build folder where the present folder does not have them.
     """
     line = line.replace(f"{_NAME} ", f"{_started()} ", 1)
     if "--matrix" in options:  # so the checkout may be another one

@@ -9,7 +9,7 @@ from pathlib import Path
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """Yield a file beside ``path`` to write into; it becomes ``path`` unless the block fails."""
+    """Yield a new file in the folder of ``path`` to write into; it becomes ``path`` unless the block fails."""
     part = path.with_name(f"{path.name}.part")
     try:
         yield part

@@ -38,10 +38,10 @@ def is_found(pattern: str, text: str) -> bool:
 
 
 def last_lines(patterns: Sequence[str], texts: Sequence[str]) -> Iterator[tuple[int, int, int]]:
-    """Yield the place of each pattern, that of each text which it matches, and the line in which its last part ends.
+    """Yield each match: the index of the pattern, the index of the text, and the line in which the last part ends.
 
-    A space of a pattern is any space, as a log may be wrapped there. ``^`` and ``$`` are those of each line. To make
-    RE2's program of a pattern takes longer than to search a text, so it is made once for all texts.
+    A space of a pattern is any space, as a log may be wrapped there. ``^`` and ``$`` match at the ends of each line. To
+    make RE2's program of a pattern takes longer than to search a text, so it is made once for all texts.
 
     Raises:
         UserError: RE2 cannot use a pattern.

@@ -1,7 +1,7 @@
 """The command line. Each command is a module that has ``arguments`` and ``main``; its first line is its help.
 
 A command turns its options into values, calls the pipeline, and prints what comes back. A name of two words is a
-command of a group, such as ``ci plan``: the help shows the group alone. Distributions beside the core bring more.
+command of a group, such as ``ci plan``: the help shows the group alone. Further distributions bring more commands.
 """
 
 from __future__ import annotations

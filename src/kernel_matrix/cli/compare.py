@@ -12,7 +12,7 @@ from kernel_matrix.report.terminal import side_by_side
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options: which cells, of which results."""
+    """Add the options that choose results and cells."""
     add_matrix_options(parser)
     parser.add_argument("one", metavar="A", help="a cell or a case, by its id")
     parser.add_argument("other", metavar="B", help="another cell or case of the same operator")

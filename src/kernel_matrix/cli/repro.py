@@ -13,7 +13,7 @@ from kernel_matrix.vendors.machine import detect
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options: which cell, of which results."""
+    """Add the options that choose results and a cell."""
     add_matrix_options(parser)
     parser.add_argument("cell", help="a cell or a case, by its id; or the name of a case of the fuzzer")
     parser.add_argument("results", nargs="*", type=Path, help="folders or files of results (build/results)")

@@ -107,8 +107,8 @@ class _Composer(Composer):
 
     def __init__(self, loader: Any = None) -> None:
         super().__init__(loader)
-        self._open: list[Node] = []  # those that the next value lies in
-        self._values: dict[int, int] = {}  # of each node that has others, with those of its aliases
+        self._open: list[Node] = []  # the nodes that the next value lies in
+        self._values: dict[int, int] = {}  # how many values each node has, its aliases' values included
 
     def compose_node(self, parent: Node | None, index: Any) -> Any:
         """Return the next value."""

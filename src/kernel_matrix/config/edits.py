@@ -39,7 +39,7 @@ def diff(text: str, edits: Iterable[Edit], name: str) -> str:
     """Return what the edits change in a file of that name, as ``diff -u`` says it."""
     lines = difflib.unified_diff(
         text.splitlines(), edited(text, edits).splitlines(), name, name, n=1, lineterm=""
-    )  # a comment beside the entry is enough to find it
+    )  # a comment on the entry's line is enough to find it
     return "\n".join(lines)
 
 
@@ -54,7 +54,7 @@ def _narrowed(text: str, entry: Any, edit: Edit) -> str:
     end = _end(value)
     if where.flow_style:
         separator = ", "
-    else:  # a comment beside the last key stays there
+    else:  # a comment on the line of the last key stays there
         separator, end = "\n" + " " * key.start_mark.column, f"{text}\n".index("\n", end)
     return f"{text[:end]}{separator}{edit.key}: {values}{text[end:]}"
 
@@ -77,7 +77,7 @@ def _without(text: str, section: Any, index: int) -> str:
 
 
 def _first_line(lines: Sequence[str], entry: Any, column: int) -> int:
-    """Return the first line of an entry: that of its dash, or of the comments right above it, as far in as the dash."""
+    """Return the first line of an entry: the line of its dash, or of the comments right above, indented as the dash."""
     first = int(entry.start_mark.line)
     while first and re.match(rf" {{{column}}}#", lines[first - 1]) and column:
         first -= 1

@@ -34,7 +34,7 @@ def load(path: Path) -> Matrix:
 def load_and_plan(path: Path, tests: SuiteTests | None = None) -> Checked:
     """Read and check ``path``, and keep the plan that was made for the checks.
 
-    ``tests`` are those of the package's suite, as far as they are known, for a matrix without operators.
+    ``tests`` are the known tests of the package's suite, for a matrix without operators.
 
     Raises:
         UserError: one line per fault, each ``FILE:LINE: where: what. What to do.``

@@ -14,7 +14,7 @@ class Owed:
     """The outputs whose figures a result owes, the rules of their budgets, and whether the case is apt for canaries.
 
     Where ``outputs`` is empty, matrix.yaml does not say which outputs the operator has, and one is enough. ``sums`` are
-    outputs that are sums over all tokens; ``growth`` has the limits of the growth of their errors and of those of other
+    outputs that are sums over all tokens; ``growth`` has the limits of the growth of errors, of these and of other
     outputs, or is None if matrix.yaml has no such rule. A result of a case that is ``asserted`` owes no output: the
     suite's test asserts by itself. Where it has figures, they are judged. ``own`` has the rules of the outputs
     that have a budget of their own.
@@ -32,7 +32,7 @@ class Owed:
     own: tuple[tuple[str, Rules], ...] = ()
 
     def rules(self, output: str) -> Rules:
-        """Return the rules of the budget of an output; its name may end with that of a variant."""
+        """Return the rules of the budget of an output; its name may end with the name of a variant."""
         general = Rules(self.factor, self.rounded, self.ulps, self.cap)
         return dict(self.own).get(output.partition("@")[0], general)
 

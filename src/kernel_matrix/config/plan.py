@@ -179,7 +179,7 @@ def _cells_with_cases(
 
 
 def _chosen(entry: PlatformToolchain, tier: Tier, named: Iterable[NamedCase]) -> list[NamedCase]:
-    """Return those of a cell's cases that a platform toolchain has in a tier."""
+    """Return the cases of a cell that a platform toolchain has in a tier."""
     left = [case for case in named if chooses(entry.cases, case[1])]
     if tier == "full":
         return left
@@ -245,7 +245,7 @@ def _of_axes(rule: Exclusion | Expectation, facts: Mapping[str, Scalar]) -> dict
 
 
 def expand(op: Op, tier: Tier, direction: Direction) -> list[tuple[str, dict[str, Scalar]]]:
-    """Return the cases of a tier as (name, axes); the full tier has those of the quick one as well.
+    """Return the cases of a tier as (name, axes); the full tier has the cases of the quick tier as well.
 
     Each group makes the product of its axes, in which the last axis changes first.
     """

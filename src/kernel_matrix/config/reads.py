@@ -1,4 +1,4 @@
-"""The checkout as a job reads it -> facts of the job, by which its results are told from those of another checkout.
+"""The checkout as a job reads it -> facts of the job, which tell its results from another checkout's.
 
 Of ``matrix.yaml`` a job reads parts. A case needs no comparison: its name says the values of its axes, so another case
 has another name. Every part that is not named here as unread concerns everything that it could concern.
@@ -46,7 +46,7 @@ def is_outside(job: Mapping[str, str]) -> bool:
 
 
 def says_what_it_read(job: Mapping[str, str]) -> bool:
-    """Return whether the facts of a job have the hashes of what it read: those of earlier versions have none."""
+    """Return whether the facts of a job have the hashes of what it read. Facts of earlier versions have none."""
     return f"{_FACT}harness" in job
 
 
@@ -183,7 +183,7 @@ _UNREAD = {
     # The last three are compared part by part.
     "": ("start", "ci", "expectations", "exclusions", "resources", "bench", "fuzz", "toolchains", "platforms", "ops"),
     "package": ("directions", "baseline", "probes", "rules", "sweeps", "checks", "distributions", "companions"),
-    # The lock's content and the versions of an environment are held to the record itself.
+    # The lock's content and the versions of an environment are compared with the record itself.
     "toolchain": ("requires", "ops", "versions"),
     "platform": ("title", "runner", "targets", "machines", "toolchains"),
     "entry": ("targets", "ops", "cases", "quick", "needs"),
@@ -235,7 +235,7 @@ def read_by_job(content: Mapping[str, Any], platform: str, toolchain: str) -> li
     ]
 
 
-@lru_cache(maxsize=8)  # the present text is compared with that of many commits
+@lru_cache(maxsize=8)  # the present text is compared with the text of many commits
 def _read(text: str) -> Mapping[str, Any] | None:
     """Return the content of a matrix.yaml; None if it is none."""
     try:
@@ -292,7 +292,7 @@ def _of_axes(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]
 
 
 def _entries_that_differ(old: Any, new: Any) -> Iterator[str]:
-    """Yield the toolchains of a platform of which a job reads something else."""
+    """Yield the toolchains of a platform whose job reads something else."""
     before, now = _entries(old), _entries(new)
     for toolchain in {**before, **now}:
         if before.get(toolchain) != now.get(toolchain):

@@ -89,7 +89,7 @@ def _no_longer_fails(passing: Sequence[str], known: Sequence[str], cases: int, *
 
 
 def locked_versions(matrix: Matrix, root: Path) -> dict[str, dict[str, str]]:
-    """Return the versions that each toolchain's lock pins, and that of the package under test."""
+    """Return the versions that each toolchain's lock pins, and the version of the package under test."""
     own = own_version(root, matrix.package)
     own_versions = {own.name: own.version} if own and own.version else {}
     return {name: {**pins(root / toolchain.lock), **own_versions} for name, toolchain in matrix.toolchains.items()}

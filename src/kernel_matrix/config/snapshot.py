@@ -52,7 +52,7 @@ class Snapshot:
     def changed_since(self) -> list[str]:
         """Return the files that were written since, also those that have the same content again.
 
-        A suite may write files beside its tests. So a new file counts only if Python or pytest would read it.
+        A suite may write files next to its tests. So a new file counts only if Python or pytest would read it.
         """
         now = Checkout(self.checkout.matrix, self.checkout.root).files_of(*self.job)
         changed = {name for name, state in self.files.items() if now.get(name) != state}
@@ -60,7 +60,7 @@ class Snapshot:
 
 
 def _rules(root: Path, checkout: Checkout, committed: Iterable[str]) -> set[str]:
-    """Return the files with git's rules for the folder of the package, and those of the folders above it."""
+    """Return the files with git's rules for the folder of the package and the folders above it."""
     source = Path(checkout.matrix.package.source)
     above = {(folder / _RULES).as_posix() for folder in (source, *source.parents)}
     below = {path.relative_to(root).as_posix() for path in (root / source / checkout.matrix.package.name).rglob(_RULES)}

@@ -1,9 +1,9 @@
 """A matrix without operators: the cases are the tests of the package's own suite.
 
 A test file is an operator, in the direction ``tests``; a test is a case. Which tests there are is known when a suite
-has been collected in the environment of a toolchain. A file beside the results keeps it (``tests.json``), by job. What
-was collected for one job is planned for all: a job whose suite lacks a test says so. Before anything was collected, the
-plan has one case for each lane: that the suite can be collected.
+has been collected in the environment of a toolchain. A file next to the results keeps the tests (``tests.json``), by
+job. What was collected for one job is planned for all: a job whose suite lacks a test says so. Before anything was
+collected, the plan has one case for each lane: that the suite can be collected.
 """
 
 from __future__ import annotations

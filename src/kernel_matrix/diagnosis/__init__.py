@@ -1,6 +1,6 @@
 """The cause and the remedy of an exact error, from rules that are data. The last error of a text decides.
 
-A diagnosis is shown beside the raw error and never instead of it. An error that no rule matches is "not known".
+A diagnosis is shown together with the raw error, never instead of it. An error that no rule matches is "not known".
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def diagnose(
     Args:
         text: the exact error, or the log that ends with it.
         stage: where it happened; empty when that is not known.
-        job: the facts of the job, of which the ``version.NAME`` entries count.
-        rules: those of the project (:func:`rules_of`); the harness's own by default.
+        job: the facts of the job; only the ``version.NAME`` entries count.
+        rules: the project's rules (:func:`rules_of`); by default the harness's own.
     """
     return _diagnose(text, stage, tuple(sorted(versions_of(job or {}).items())), rules or harness_rules())
 

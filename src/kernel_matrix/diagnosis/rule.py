@@ -59,7 +59,9 @@ class Rule(BaseModel):
 
 @functools.cache
 def harness_rules() -> tuple[Rule, ...]:
-    """Return the rules that every package shares: those of each toolchain, and then those of machines and images."""
+    """Return the rules that every package shares: first each toolchain's rules, then the rules about machines and
+    images.
+    """
     folder = files("kernel_matrix.diagnosis")
     toolchains = sorted(folder.joinpath("toolchains").iterdir(), key=lambda file: file.name)
     return tuple(

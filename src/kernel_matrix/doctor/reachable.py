@@ -95,7 +95,7 @@ def programs_needed(platform: Platform) -> tuple[str, ...]:
 
 
 def purpose_of(matrix: Matrix, program: str) -> str:
-    """Return which toolchains of which platforms need a program."""
+    """Return the toolchains, by platform, that need a program."""
     uses = [
         f"{name}: {_cost(platform, program)}"
         for name, platform in matrix.platforms.items()

@@ -20,9 +20,10 @@ Golden = npt.NDArray[np.float64]
 class Distance:
     """The part of the distance of one output from its golden that a budget and the noise behind it need.
 
-    ``max_abs`` is in the output's unit. ``rel_fro`` is the Frobenius norm of the difference over that of the golden.
-    ``misrounded`` is the share of the elements that differ from the golden rounded to the output's dtype. ``nan`` and
-    ``inf`` count such elements; the other figures are over the finite ones. ``elements`` is the number of all elements.
+    ``max_abs`` is in the output's unit. ``rel_fro`` is the Frobenius norm of the difference over the norm of the
+    golden. ``misrounded`` is the share of the elements that differ from the golden rounded to the output's dtype.
+    ``nan`` and ``inf`` count such elements; the other figures are over the finite ones. ``elements`` is the number of
+    all elements.
     """
 
     elements: int
@@ -153,7 +154,7 @@ def _compared(result: Array, golden: Golden) -> tuple[Distance, _Pair | None]:
 
 
 def noise_ratio(errors: Distance, floor: Distance) -> float | None:
-    """Return the error of the kernel over that of the baseline; None if the baseline has none, or one is not finite."""
+    """Return the kernel's error over the baseline's; None if the baseline has none, or one is not finite."""
     if not floor.rel_fro or not math.isfinite(floor.rel_fro) or not math.isfinite(errors.rel_fro):
         return None
     return errors.rel_fro / floor.rel_fro

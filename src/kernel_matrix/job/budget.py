@@ -35,7 +35,7 @@ class Rules:
 def rules_of(accuracy: Mapping[str, Any], op: str, direction: str, output: str) -> Rules:
     """Return the limits that hold for an output, by matrix.yaml's ``accuracy`` without its sources.
 
-    The name of the output may end with that of a variant (``phi@tensor_cores``).
+    The name of the output may end with the name of a variant (``phi@tensor_cores``).
     """
     general = {name: accuracy[name] for name in ("factor", "rounded", "ulps")}
     limits = {**general, "cap": accuracy["caps"][direction]}

@@ -174,7 +174,7 @@ class RunningCase:
     def limit_growth(self, output: str) -> float:
         """Return how fast the error of an output may grow with the number of tokens, by matrix.yaml.
 
-        The name of the output may end with that of a variant (``phi@tensor_cores``).
+        The name of the output may end with the name of a variant (``phi@tensor_cores``).
 
         Raises:
             RuntimeError: matrix.yaml has no such rule.
@@ -213,7 +213,9 @@ class RunningCase:
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
-        """Have the machine to itself until the block ends. What comes before and after it may run beside other jobs."""
+        """Have the machine to itself until the block ends. What comes before and after it may run at the same time as
+        other jobs.
+        """
         asks = self._job.get("asks_for_quiet", False)
         if asks:
             self._wait(quiet.begin)

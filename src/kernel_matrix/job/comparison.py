@@ -28,7 +28,7 @@ class Noise:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One output beside its golden; ``unit`` and ``steps`` are those of :meth:`RunningCase.compare`."""
+    """One output and its golden; :meth:`RunningCase.compare` explains ``unit`` and ``steps``."""
 
     result: Array
     golden: Golden
@@ -72,7 +72,7 @@ def compare_outputs(
     steps: Mapping[str, int],
     rules_of: Callable[[str], Rules],
 ) -> dict[str, Comparison]:
-    """Compare every output with its golden; the arguments are those of :meth:`RunningCase.compare`.
+    """Compare every output with its golden; its arguments are explained at :meth:`RunningCase.compare`.
 
     ``rules_of`` returns the limits that matrix.yaml's ``accuracy`` has for an output.
 

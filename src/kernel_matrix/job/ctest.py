@@ -46,7 +46,7 @@ class Folder(pytest.Directory):
 class Test(pytest.Item):
     """A test of CTest's list."""
 
-    __test__ = False  # its name is that of a test class
+    __test__ = False  # its name looks like a test class
 
     def __init__(self, *, number: int, **more: Any) -> None:
         """``number`` is its place in CTest's list, from one."""
@@ -116,7 +116,7 @@ def _ctest(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     program = shutil.which("ctest", path=str(Path(sys.executable).parent)) or shutil.which("ctest")
     if program is None:
         raise pytest.Collector.CollectError("ctest is not installed: write 'cmake' into the lock of the toolchain")
-    # CTest writes its log into the folder that it is given, and a job must not write beside its sources.
+    # CTest writes its log into the folder that it is given, and a job must not write into the folder of its sources.
     with tempfile.TemporaryDirectory() as scratch:
         Path(scratch, LIST).write_text(f"subdirs([==[{folder}]==])\n")
         command = [program, "--test-dir", scratch, *options]

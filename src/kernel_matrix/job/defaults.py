@@ -1,4 +1,4 @@
-"""The limits of the error that hold where nobody has named others: those of a suite that compares by a fixture."""
+"""The limits of the error that hold where nobody has named others: for suites that compare by a fixture."""
 
 from __future__ import annotations
 

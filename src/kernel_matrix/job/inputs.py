@@ -1,7 +1,7 @@
 """Make the same inputs, bit for bit, on every machine: a counter-based generator, and sums of integers.
 
-NumPy promises the raw stream of a bit generator and not that of its distributions, and libm's logarithm differs from
-machine to machine. So a value here is a sum of four 16-bit integers of Philox's stream (Irwin-Hall, near a normal
+NumPy promises the raw stream of a bit generator, but not the numbers of its distributions, and libm's logarithm differs
+from machine to machine. So a value here is a sum of four 16-bit integers of Philox's stream (Irwin-Hall, near a normal
 distribution, never beyond 3.47 standard deviations), shifted and divided once in float64.
 """
 

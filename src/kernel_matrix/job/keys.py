@@ -4,7 +4,7 @@ The harness gives the key to the process that compares through a pipe. A later p
 the page of a run that goes on. So where Linux has Landlock, the key is in a file of the user as well: the kernel's
 process runs as this user, also as root, and can neither read nor write that file. Elsewhere there is no such file.
 
-Landlock has rules that allow, and none that forbid. What is made later beside a folder on the way to the keys cannot be
+Landlock has rules that allow, and none that forbid. What is made later in a folder on the way to the keys cannot be
 read or written either. So they are not in the build folder but below ``/var/tmp``, where nothing else is made.
 """
 
@@ -21,7 +21,7 @@ import tempfile
 from pathlib import Path
 
 _FOLDER = Path("/var/tmp")  # noqa: S108 (it outlives a restart of the machine; the folder in it is the user's alone)
-_BUILD = ".build"  # the file beside the keys with the path of their build folder
+_BUILD = ".build"  # the file next to the keys that has the path of their build folder
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # landlock(7), the same on all architectures of today
 _VERSION, _PATH_BENEATH = 1, 1

@@ -1,4 +1,4 @@
-"""The log of the kernel's process: everything that it prints, of which an error shows the end."""
+"""The log of the kernel's process: everything that it prints. An error shows the end of it."""
 
 from __future__ import annotations
 

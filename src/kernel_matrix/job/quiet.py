@@ -1,6 +1,7 @@
 """Ask the harness for quiet: while a case is timed, nothing else of the run works on the machine.
 
-The journal says what a job asks for. The harness answers with a file beside the journal, which is taken away here.
+The journal says what a job asks for. The harness answers with a file next to the journal. This module takes the file
+away.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Hold the small rows of an output to the noise of small rows: beside one large value they weigh nothing in the norm.
+"""Compare the small rows of an output with the noise of small rows: a large value outweighs them in the norm.
 
-The rows (along the last axis) are taken together by their size, each sixteen times smaller than the one before. Each
-such group is held to the error that the baseline makes in the same rows, by the formula of the budget.
+The rows (along the last axis) are taken together by their size, each sixteen times smaller than the one before. The
+budget of each group follows from the error that the baseline makes in the same rows, by the usual formula.
 """
 
 from __future__ import annotations

@@ -183,7 +183,7 @@ class Comparer:
     def _record(self, name: str, compared: Comparison, result: Array, *, declared: bool) -> None:
         """Record the figures; and a sample of the result, where others can have the same inputs."""
         figures = compared.metrics(name)
-        if declared:  # nothing was measured beside it
+        if declared:  # no noise was measured
             figures.pop(f"{name}.noise_ratio", None)
         self.metrics |= figures
         self._elements += compared.errors.elements

@@ -85,7 +85,7 @@ def _check_sizes(described: Sequence[tuple[np.dtype[np.generic], tuple[int, ...]
     """Check what the header says of the arrays, before memory is taken for them.
 
     Raises:
-        BrokenMessageError: a shape is none, or the arrays are larger than those of any case.
+        BrokenMessageError: a shape is none, or the arrays are larger than any case needs.
     """
     total = 0
     for dtype, shape in described:

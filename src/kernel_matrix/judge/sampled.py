@@ -1,4 +1,4 @@
-"""Samples of outputs beside the figures of these outputs: which of both cannot be true."""
+"""Compare samples of outputs with the figures of these outputs: which of both cannot be true."""
 
 from __future__ import annotations
 

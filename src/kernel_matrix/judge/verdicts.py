@@ -30,7 +30,7 @@ def judge(
     Its columns are ``planned`` (the number of the case), ``state``, ``evidence``, ``code`` and ``arguments`` of the
     reason, ``reason`` as a sentence, ``stale`` (why, or empty) and ``record`` (its number, or null).
     With ``present``, say which results are stale, and take no expectation whose last day has passed then. ``samples``
-    are held to the figures of their outputs. ``hold_code`` fills the table ``resources``.
+    are compared with the figures of their outputs. ``hold_code`` fills the table ``resources``.
     """
     enter_plan(connection, planned)
 

@@ -80,7 +80,7 @@ def cut(job: Job, seconds: Seconds, count: int) -> list[Job]:
 
 
 def only_shard(jobs: Iterable[Job], seconds: Seconds, shard: Shard) -> tuple[Job, ...]:
-    """Return the part of each job that the shard names, without the jobs of which that part is empty."""
+    """Return the part of each job that the shard names, without the jobs whose part is empty."""
     parts = (cut(job, seconds, shard.count)[shard.number - 1] for job in jobs)
     return tuple(part for part in parts if part.cases)
 

@@ -102,7 +102,7 @@ def _remember(keeper: Keeper, judged: Judged, jobs: Iterable[Job], depends: Mapp
 
 
 def _made_from(project: Project, settings: Settings, job: Job) -> list[str]:
-    """Return what a job's results depend on, beside the source and the machine."""
+    """Return what a job's results depend on, in addition to the source and the machine."""
     executor, _ = choose_executor(settings.executor, project.matrix.platforms[job.platform])
     return [executor, *(case.id for case in job.cases)]
 

@@ -1,4 +1,4 @@
-"""The checks beside the cases, and the probing and toolchain view of the distribution with the probes, if installed."""
+"""The checks, and the probing and toolchain view of the distribution with the probes, if it is installed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def toolchain_view(project: Project, records: Sequence[Record]) -> Toolchains:
 
 
 def checks_of(project: Project) -> tuple[Check, ...]:
-    """Return the checks beside the cases: those in the build folder, and those that the package keeps.
+    """Return the checks: those in the build folder, then the ones that the package keeps.
 
     Raises:
         UserError: a file cannot be used.

@@ -50,7 +50,7 @@ def of_document(document: Document) -> Badge:
 
 
 def of_platforms(document: Document) -> list[Badge]:
-    """Return the badge of each platform, by the same rules as that of the whole report."""
+    """Return the badge of each platform, by the same rules as the badge of the whole report."""
     badges = []
     for platform in document.platforms:
         lanes = [lane for lane in document.lanes if lane.platform == platform.name]
@@ -60,7 +60,7 @@ def of_platforms(document: Document) -> list[Badge]:
 
 
 def _of_lanes(label: str, lanes: Sequence[Lane], gone: int) -> Badge:
-    """Return the badge of lanes, of which ``gone`` are silent for too long."""
+    """Return the badge of lanes; ``gone`` is how many of them are silent for too long."""
     cells, stale = sum(lane.cells for lane in lanes), sum(lane.stale for lane in lanes)
     by_evidence = _summed(lane.by_evidence for lane in lanes)
     if red := _red(_summed(lane.by_state for lane in lanes)):

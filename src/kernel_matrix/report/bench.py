@@ -65,7 +65,7 @@ def _is_own(key: str) -> bool:
 
 
 def _rivals(metrics: Mapping[str, float]) -> dict[str, BenchTime]:
-    """Return the times of the rivals by name, which were timed beside it on the same device."""
+    """Return the times of the rivals, by name, that were timed with it on the same device."""
     names = [key.removeprefix("bench.ratio.") for key in metrics if key.startswith("bench.ratio.")]
     times = {name: _time(metrics, f"bench.{name}") for name in names}
     return {name: time for name, time in times.items() if time is not None}

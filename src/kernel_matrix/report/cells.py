@@ -377,7 +377,7 @@ _TIMED = """
       AND figures['time.ratio'] IS NOT NULL AND figures['time.rounds'] IS NOT NULL
     ORDER BY t.planned
 """
-# The jobs of a cell, and those of them that have measured an output.
+# The jobs of a cell, and the jobs among them that have measured an output.
 _JOBS = """
     SELECT cell, list_sort(list(DISTINCT job)), list(DISTINCT job) FILTER (record IN (SELECT record FROM outputs))
     FROM taken GROUP BY cell

@@ -1,4 +1,4 @@
-"""The part of the report about checks beside the cases, such as sanitizers: the models, and their files.
+"""The part of the report about checks, such as sanitizers: the models, and their files.
 
 A check runs kernels for another reason than to compare their numbers. It writes one file of this form, into ``checks``
 of the build folder, and a package may keep such files in the folder ``package.checks``. No check makes a cell green.

@@ -68,7 +68,7 @@ class Difference:
 
 
 def difference(before: Outline, now: Outline, past: Measurements | None = None) -> Difference:
-    """Compare the cells of a report with those of an earlier one. A pure function.
+    """Compare the cells of a report with the cells of an earlier one.
 
     ``past`` are the measurements of earlier runs: they say how far a noise ratio scatters.
     """

@@ -58,7 +58,7 @@ class Accuracy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noise:
-    """The error of an output over that of the baseline, over all cases of one dtype together."""
+    """The noise ratio of an output over all cases of one dtype together."""
 
     ratio: Annotated[Number | None, Field(description="Null where the baseline has no error.")]
     misrounded: Annotated[

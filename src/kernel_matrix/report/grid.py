@@ -76,7 +76,7 @@ def places_of(document: Document) -> Places:
 
 
 def grid(document: Document, theme: Theme, places: Places | None = None) -> str:
-    """Return the picture for one of the two colour schemes; ``places`` are those of the document."""
+    """Return the picture for one of the two colour schemes; ``places`` belong to the document."""
     columns, ops, squares = places or places_of(document)
     shown = columns[:MOST_COLUMNS]
     left = 12 + _LABEL * max((len(op) for op in ops), default=0)

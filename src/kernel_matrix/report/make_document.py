@@ -56,8 +56,8 @@ def document(
     """Return everything that is known of the results, apart from the cases of the cells.
 
     ``earlier`` says since when a lane is silent. ``left_out`` cases were not asked for. ``toolchains`` are the results
-    of probes and sweeps, ``checks`` those beside the cases. ``run_notes`` stand at the top of the page, and
-    ``more_notes`` are sentences beside those that follow from the results. ``now`` is by default the time of the clock.
+    of probes and sweeps, ``checks`` the results of checks. ``run_notes`` stand at the top of the page, and
+    ``more_notes`` are added to the sentences that follow from the results. ``now`` is by default the time of the clock.
     """
     matrix, judged, cells, now = sources.matrix, sources.judged, sources.cells, now or history.now()
     lanes = _lanes(judged, cells, earlier or History(), now)

@@ -64,10 +64,10 @@ def _open_fence(text: str) -> str:
 
 
 _MOST_OF_A_NOTE = 500  # of a note, or of a broken result
-_MOST_LINES = 50  # of a list in the summary, such as that of broken results
+_MOST_LINES = 50  # of a list in the summary, such as the list of broken results
 _MOST_ROWS = 2_000  # of its table: more are no summary, and GitHub shows a megabyte
 _BAD = ("fail", "error", "fixed", "missing", "flaky")
-_MOST_BAD = 200  # of the cells of which it says what is wrong, the worst first
+_MOST_BAD = 200  # the cells that it explains, the worst first
 
 
 def summary(document: Document, difference: Difference | None) -> str:

@@ -106,7 +106,7 @@ def _used(column: pa.DictionaryArray) -> pa.DictionaryArray:
     """Return a coded column with the values that are used, and bytes as places where these are few."""
     indices = column.indices.fill_null(-1) if column.null_count else column.indices
     places = indices.to_numpy()
-    is_used = np.zeros(len(column.dictionary) + 1, np.bool_)  # the last is that of -1, which stands for null
+    is_used = np.zeros(len(column.dictionary) + 1, np.bool_)  # the last place is for -1, which stands for null
     is_used[places] = True
     used = np.flatnonzero(is_used[:-1])
     kind = np.uint8 if used.size <= _FEW else np.int32

@@ -130,7 +130,7 @@ class Overview(_Model):
 
 
 class ChecksData(_Model):
-    """The checks beside the cases, the oldest first."""
+    """The checks, the oldest first."""
 
     checks: list[Check]
 

@@ -116,8 +116,8 @@ def history_data(
 ) -> HistoryData:
     """Return what the page knows of earlier runs.
 
-    ``past`` are the measurements of all runs with the present one. ``difference`` is that to an earlier report. Where
-    there are ``tables`` of earlier runs, their transitions come after those of the difference.
+    ``past`` are the measurements of all runs with the present one. ``difference`` compares with an earlier report.
+    Where there are ``tables`` of earlier runs, their transitions come after the transitions of the difference.
     """
     return HistoryData(
         transitions=[*_transitions(document, difference), *_of_tables(tables)],

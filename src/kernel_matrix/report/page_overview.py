@@ -46,7 +46,7 @@ class Columns:
 
     def __init__(self, document: Document) -> None:
         cells = document.cells
-        self.lanes: dict[str, int] = {}  # their places, and so are those of the ops
+        self.lanes: dict[str, int] = {}  # the place of each lane, as ``ops`` has the place of each operator
         self.ops: dict[tuple[str, str], int] = {}
         for cell in cells:
             self.lanes.setdefault(lane_id(cell.id), len(self.lanes))

@@ -104,7 +104,7 @@ def is_site(path: Path) -> bool:
 
 
 def read_site(path: Path) -> Side:
-    """Read a site, or its compat.json, and the history beside it.
+    """Read a site, or its compat.json, and the history next to it.
 
     Raises:
         UserError: a file cannot be read, or is of another form.
@@ -120,7 +120,7 @@ def read_site(path: Path) -> Side:
 
 
 def read_address(address: str) -> Side:
-    """Fetch a published compat.json, and the history beside it where there is one.
+    """Fetch a published compat.json, and the history next to it if there is one.
 
     Raises:
         UserError: it cannot be fetched, is too large, or is of another form.

@@ -27,7 +27,7 @@ _ESCAPED = (
 def encoded(value: Any) -> bytes:
     """Return a value as JSON. A number that is not finite becomes a string, because JSON has none.
 
-    pydantic's encoder is several times as fast as that of Python. It has other names for infinity, and takes no text
+    pydantic's encoder is several times as fast as Python's. It has other names for infinity, and takes no text
     that UTF-8 does not have.
     """
     try:

@@ -34,7 +34,7 @@ def table(document: Document) -> str:
     return text.getvalue()
 
 
-@lru_cache(10_000)  # most texts are those of many cells
+@lru_cache(10_000)  # most texts belong to many cells
 def safe(text: str) -> str:
     """Return a text as one line that no spreadsheet takes for a formula: it gets an apostrophe before it."""
     text = text[:_MOST]

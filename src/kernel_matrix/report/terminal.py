@@ -34,7 +34,7 @@ _MOST_CASES = 3  # of one cell; a broken kernel fails in all of its cases
 def summary(matrix: Matrix, judged: Judged, rules: tuple[Rule, ...], options: Sequence[str] = ()) -> Iterator[str]:
     """Yield the counts of all cases, and the first red cases of every cell.
 
-    ``rules`` are those of the project, and ``options`` those that a command needs to find its matrix.yaml.
+    ``rules`` are the project's, and ``options`` are what a command needs to find its matrix.yaml.
     """
     counts = judged.counts
     yield f"{counted(sum(counts.values()), 'case')}: {', '.join(f'{count} {state}' for state, count in counts.items())}"
@@ -132,7 +132,7 @@ def _metric(record: Record | None, name: str) -> str:
 
 
 def _ratio(record: Record | None, output: str) -> str:
-    """Return the error over that of the baseline; ``-`` where it is not known or the baseline has none."""
+    """Return the noise ratio; ``-`` where it is not known or the baseline has none."""
     ratio = noises.ratios(record).get(output) if record else None
     return "-" if ratio is None else f"{ratio:.3g}"
 

@@ -88,14 +88,14 @@ class SweptVersion(_Model):
 
 
 class Pair(_Model):
-    """The result of one version beside one version of another package."""
+    """The result of one version together with one version of another package."""
 
     state: str
     reason: str
 
 
 class Grid(_Model):
-    """Every version beside every version of another package."""
+    """Every version together with every version of another package."""
 
     beside: str
     columns: tuple[str, ...]

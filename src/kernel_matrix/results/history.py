@@ -208,7 +208,7 @@ def _latest(lane: LaneHistory, *others: LaneHistory) -> LaneHistory:
 
 
 def with_run(before: Measurements, run: Mapping[str, Measurement]) -> dict[str, tuple[Measurement, ...]]:
-    """Return the measurements with those of one run added, which are by cell."""
+    """Return the measurements, and add the measurements of one run, which are by cell."""
     return merged(before, {cell: (measurement,) for cell, measurement in run.items()})
 
 
@@ -232,7 +232,7 @@ def to_json(
 ) -> str:
     """Return the text of the file, with each measurement on a line of its own.
 
-    ``seconds`` are those of the cases of the last run, by id.
+    ``seconds`` are the times of the last run's cases, by id.
     """
     content: dict[str, object] = {
         "schema_version": SCHEMA_VERSION,

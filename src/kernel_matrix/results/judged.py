@@ -1,4 +1,4 @@
-"""Results in the database, judged: what a report asks of them beside the figures of cells."""
+"""Results in the database, judged: what a report asks of them except the figures of cells."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Judged:
     """The verdicts of a plan in a database that is open, and what could not be compared (a sentence each).
 
     ``not_taken`` has a sentence for each file with results of other tools that are of no planned case. ``ended`` has
-    the expectations and exclusions that are over, that match nothing, or whose cases no longer fail. ``where`` is the
-    condition of the cases that are asked for, in SQL: the counts, the verdicts and what is red are those of these
-    cases. ``in_journal`` has the states of the cases of jobs that have not ended, by cell and case name.
+    the expectations and exclusions that are over, that match nothing, or whose cases no longer fail. ``where`` is a
+    condition in SQL that chooses cases: the counts, the verdicts and what is red concern these cases only.
+    ``in_journal`` has the states of the cases of jobs that have not ended, by cell and case name.
     """
 
     connection: Connection

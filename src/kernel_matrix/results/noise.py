@@ -21,12 +21,12 @@ WIDE = 4  # the bytes of fp32, which kernels compute in: a narrower output is ro
 class Noise:
     """The errors of one output, over several cases together.
 
-    ``ratio`` is the root mean square of the cases' ratios of the error over that of the baseline, None where the
-    baseline has no error in any case. A case weighs as much as it has elements, because in a case of few elements the
-    baseline can be nearly exact by luck; and at most as much as ``MOST_ELEMENTS``, because of so many the ratio is
-    known to a few per cent, and a large case must not hide a small one. ``elements`` is the sum of the weights.
-    ``misrounded`` and ``floor_misrounded`` are the shares of the elements that are not the correctly rounded golden, of
-    the kernel and of the baseline; None for outputs that are not narrower than fp32.
+    ``ratio`` is the root mean square of the cases' noise ratios, None where the baseline has no error in any case. A
+    case weighs as much as it has elements, because in a case of few elements the baseline can be nearly exact by luck;
+    and at most as much as ``MOST_ELEMENTS``, because of so many the ratio is known to a few per cent, and a large case
+    must not hide a small one. ``elements`` is the sum of the weights. ``misrounded`` and ``floor_misrounded`` are the
+    shares of the elements that are not the correctly rounded golden, of the kernel and of the baseline; None for
+    outputs that are not narrower than fp32.
     """
 
     cases: int
@@ -57,7 +57,7 @@ def ratios(record: Record) -> dict[str, float]:
 def in_words(record: Record, most: int | None = None) -> str:
     """Return the noise ratios of a case, the least exact output first: ``h_in 1.02, out 0.98``; empty if none is known.
 
-    An output that is narrower than fp32 has its share of misrounded elements, and that of the baseline. ``most``
+    An output that is narrower than fp32 has its own share of misrounded elements and the baseline's. ``most``
     outputs are named at most.
     """
     texts, outputs = [], outputs_of(record.metrics)

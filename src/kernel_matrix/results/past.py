@@ -91,7 +91,7 @@ def transitions(folder: Path) -> list[dict[str, Any]]:
 def past(folder: Path) -> Past:
     """Return what a report takes from the runs in a folder of tables.
 
-    The seconds of a case are those of its latest run.
+    The seconds of a case come from its latest run.
 
     Raises:
         UserError: the folder has no tables.

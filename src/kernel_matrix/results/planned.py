@@ -35,8 +35,8 @@ class Named:
 class Planned:
     """The cases of a plan. ``cell``, ``named``, ``exclusion`` and ``rules`` have one number for each case, in order.
 
-    ``exclusion`` is the place among ``exclusions``, and ``rules`` that among ``expectations``, of which each is all
-    that a case has; -1 stands for none.
+    ``exclusion`` is the place of the case's exclusion among ``exclusions``, and ``rules`` the place of all its
+    expectations among ``expectations``; -1 stands for none.
     """
 
     cells: Sequence[Cell]

@@ -128,8 +128,8 @@ def present(
 ) -> Present:
     """Return the present state of the checkout at ``root``. Git is asked once for each commit of stale records.
 
-    ``files`` are the result files. Where they lie in the checkout, they do not count as changed files. ``name`` is
-    that of the matrix's file in ``root``.
+    ``files`` are the result files. Where they lie in the checkout, they do not count as changed files. ``name`` is the
+    name of the matrix's file in ``root``.
     """
     results = {file.resolve() for file in files}
     is_checkout = git.is_checkout(root)
@@ -259,7 +259,7 @@ def _with_other_code(
 
 
 def _is_same_as_at(root: Path, revision: str, path: str) -> bool:
-    """Return whether a Python file differs from that of a commit in comments, docstrings and layout alone."""
+    """Return whether a Python file differs from its text at a commit in comments, docstrings and layout alone."""
     file = root / path
     former = git.text_at(root, revision, path) if file.is_file() else None
     try:

@@ -84,7 +84,7 @@ def _incomparable(one: Record, other: Record) -> str:
 
 
 def _outputs(key: str, one: Record, other: Record) -> list[OutputPair]:
-    """Return the outputs of both sides. A variant that one side lacks stands beside the output of its chosen one."""
+    """Return the outputs of both sides. A variant that one side lacks stands next to the output of its chosen one."""
     names = dict.fromkeys(_partners(one, other))
     names.update(dict.fromkeys((mine, theirs) for theirs, mine in _partners(other, one)))
     return [_output(key, one, other, *pair) for pair in names]

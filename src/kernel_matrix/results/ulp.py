@@ -16,8 +16,8 @@ from kernel_matrix.job.inputs import DTYPES, Array
 from kernel_matrix.job.sample import positions
 from kernel_matrix.store.record import Sample
 
-# Below the output's largest value times 2**-SHIFT, a ULP is that of this value. A sum is off by a rounding error of its
-# summands. Where they cancel, that is many ULP of the small sum, and says nothing of the one who summed.
+# Below the output's largest value times 2**-SHIFT, a ULP is the ULP of this value. A sum is off by a rounding error of
+# its summands. Where they cancel, that is many ULP of the small sum, and says nothing of the one who summed.
 SHIFT = 4
 
 _positions = lru_cache(maxsize=256)(positions)  # many pairs differ in the same output of the same case
@@ -97,7 +97,7 @@ def between_all(values: Array) -> Distances:
     """Return the distances between all members, element by element, in ULP: of (members, elements) all pairs.
 
     The distance is the number of steps from one value to the other in the dtype, as if the dtype had no smaller steps
-    than those at the output's largest value times 2**-``SHIFT``. The largest value is that of the member where it is
+    than the steps at the output's largest value times 2**-``SHIFT``. The member's own largest value counts where it is
     smaller, so that one with huge values does not hide its distance. NaN is 0 from NaN, and infinitely far from the
     rest, as infinity is.
     """
@@ -145,6 +145,6 @@ def _smallest_step(dtype: np.dtype[np.generic], largest: Distances) -> Distances
 
 
 def _steps(one: npt.NDArray[np.int64], other: npt.NDArray[np.int64]) -> Distances:
-    """Return the distances of integers as floats; those of float64's are too large for a difference of integers."""
+    """Return the distances of integers as floats; distances of float64 are too large for a difference of integers."""
     rough = np.abs(one.astype(np.float64) - other.astype(np.float64))
     return np.where(rough < 2.0**60, np.abs(one - other).astype(np.float64), rough)

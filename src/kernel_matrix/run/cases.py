@@ -47,7 +47,7 @@ class Cases:
         return len(self.journaled.earlier.get(case, ())) + 1
 
     def remaining(self, cases: Iterable[Case]) -> list[Case]:
-        """Return those of ``cases`` that have not ended."""
+        """Return the ``cases`` that have not ended."""
         return [case for case in cases if case.id not in self.records]
 
     def process_begins(self) -> None:

@@ -16,7 +16,7 @@ from kernel_matrix.run.executors import Interpreter, Request
 from kernel_matrix.run.harness import START, copy_folder, copy_for_jobs
 
 _COMPARED = ("run", "emulate")  # the actions whose results are compared
-# Threads that wait keep their core busy by default, those of OpenMP as those of NumPy's OpenBLAS. In a job that shares
+# Threads that wait keep their core busy by default, in OpenMP as in NumPy's OpenBLAS. In a job that shares
 # the machine they would take the cores of the other jobs: a small job spent most of its time so. NumPy only adds up
 # errors there, for which one thread is enough. The kernel's process of a timed job measures in quiet and does not get
 # these.

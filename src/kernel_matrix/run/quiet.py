@@ -53,7 +53,7 @@ class Quiet:
                 self._changed.notify_all()
 
     def change(self, step: Callable[[Share], bool], share: Share) -> bool:
-        """Take a step of one piece of work, and return what it says."""
+        """Take a step of one piece of work, and return its answer."""
         with self._changed:
             result = step(share)
             self._changed.notify_all()

@@ -36,7 +36,7 @@ def run(
     """Run the jobs and return the result files that could be written, in the order of the jobs.
 
     ``on_result`` is called with each result file as soon as it is written, from the thread of its job.
-    ``beside`` is other work that is done when a worker has no more jobs but small ones, and before the jobs that time
+    ``beside`` is other work. It is done when a worker has only small jobs left, and before the jobs that time
     something.
     The files of each job are replaced; the other files in the results folder stay as they are.
 
@@ -81,7 +81,7 @@ class _Schedule:
     stop: Event = field(default_factory=Event)
 
     def run(self, runs: Sequence[JobRun], beside: Sequence[Callable[[], object]]) -> dict[str, Path | None]:
-        """Run the jobs and the work beside them, and return each job's file."""
+        """Run the jobs and the other work, and return each job's file."""
         files = self._together([run for run in runs if not run.measures], beside, self.workers)
         return files | self._together([run for run in runs if run.measures], (), min(self.workers, _PAIR))
 

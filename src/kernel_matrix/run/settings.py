@@ -13,7 +13,7 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.model import Platform
 from kernel_matrix.run.executors import Prepare, UnavailableError
 
-CONTAINER = "container"  # a distribution beside the core brings it
+CONTAINER = "container"  # a distribution of its own brings it
 # The module of each other executor.
 _MODULES = {"venv": "kernel_matrix.run.environments.venv", "current": "kernel_matrix.run.environments.current"}
 EXECUTORS = (CONTAINER, *_MODULES)

@@ -14,7 +14,7 @@ from kernel_matrix.store.validation import Bounds
 
 @contextmanager
 def checked_ahead(folders: Sequence[Path], bounds: Bounds) -> Iterator[None]:
-    """Check the tables below some folders beside the work of the block.
+    """Check the tables below some folders while the block works.
 
     Nothing is said of what is wrong. Whoever checks the same files afterwards, with the same bounds, finds the good
     ones known, waits for those that are just looked at, and looks at the others again. If the block fails, no more are

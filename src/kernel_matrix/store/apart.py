@@ -1,6 +1,6 @@
 """Open Parquet files of strangers in a process of its own, before this process does.
 
-A footer of which one byte is other may end the process that reads it, take all memory, or take for ever. Here this
+A footer with one wrong byte may end the process that reads it, take all memory, or take for ever. Here this
 costs a process that holds nothing, and the file alone is lost.
 """
 

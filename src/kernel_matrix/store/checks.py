@@ -189,7 +189,7 @@ def _of_twice(table: str, runs: Sequence[JobFiles]) -> str:
 
 
 def source_of(table: str, runs: Sequence[JobFiles]) -> str:
-    """Return what DuckDB reads a table of the runs from, with the name of the file beside each row.
+    """Return what DuckDB reads a table of the runs from, and add the name of the file to each row.
 
     DuckDB's column ``file_index`` is the place of the run.
     """
@@ -217,7 +217,7 @@ def conditions(table: str, bounds: Bounds) -> list[Condition]:
 
 
 def lengths(table: str) -> list[str]:
-    """Return columns that conditions ask for beside those of the table: the bytes of the texts of lists and maps.
+    """Return columns that conditions need and the table lacks: the bytes of the texts of lists and maps.
 
     To join texts takes less than to ask for each.
     """

@@ -108,7 +108,7 @@ def _to_testcase(record: Record) -> TestCase:
 
 
 def read(path: Path, bounds: Bounds | None = None) -> list[Record]:
-    """Return the records of any JUnit XML file; those of other tools have no metrics. Each suite is a run.
+    """Return the records of any JUnit XML file; records of other tools have no metrics. Each suite is a run.
 
     A suite that was written from a run says which one; the runs of others follow from the bytes of the file.
     The file is checked while it is read: nothing is kept that is larger than the bounds. Of another tool's file, a

@@ -248,7 +248,7 @@ class _Loading:
                 self.refused[path] = str(error)
 
     def take_samples(self, runs: Sequence[JobFiles], journals: Sequence[Path]) -> None:
-        """Read the samples of runs, and refuse runs in tables whose content is not that of their name."""
+        """Read the samples of runs, and refuse runs in tables whose content does not agree with their name."""
         taken = (files for files in runs if files.path("jobs") not in self.refused)
         by_number = {self.known[files.path("jobs")]: files for files in taken}
         for files, reason in self.samples.of_runs(self.connection, by_number).items():

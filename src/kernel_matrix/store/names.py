@@ -1,4 +1,4 @@
-"""The names and places of result files: those of tables, journals and JUnit XML below folders."""
+"""The names and places of result files below folders: tables, journals and JUnit XML."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class JobFiles:
 
     @property
     def job(self) -> str:
-        """The name of the job; that of the files if they are not named as the tables are."""
+        """The name of the job; the name of the files if they are not named as tables are."""
         return parts_of(self.name)[0]
 
     @property
@@ -41,7 +41,7 @@ class JobFiles:
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """The files of all tables. That of the jobs comes first, and is written last."""
+        """The files of all tables. The table of jobs comes first, and is written last."""
         return tuple(self.path(table) for table in TABLES)
 
 
@@ -49,7 +49,7 @@ def name_of(job: str, run: str) -> str:
     """Return the common name of the files of one run of a job.
 
     Raises:
-        ValueError: the job's name cannot be that of a file.
+        ValueError: the job's name cannot be the name of a file.
     """
     if not _JOB.fullmatch(job):
         raise ValueError(f"{job[:150]!r} is no name of a job: it has only letters, digits and . _ + -")
@@ -63,7 +63,7 @@ def parts_of(name: str) -> tuple[str, str]:
 
 
 def is_table(path: Path) -> bool:
-    """Return whether a path is that of a file in a folder of tables."""
+    """Return whether a path names a file in a folder of tables."""
     return path.suffix == SUFFIX and path.parent.name in TABLES
 
 
@@ -78,7 +78,7 @@ def find(folder: Path) -> list[JobFiles]:
 
 
 def is_journal(path: Path) -> bool:
-    """Return whether a path is that of a journal that was left in place of tables."""
+    """Return whether a path names a journal that was left in place of tables."""
     return path.suffix == JOURNAL and path.parent.name == JOURNALS
 
 

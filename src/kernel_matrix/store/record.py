@@ -11,11 +11,11 @@ from hashlib import sha256
 from typing import Any, Literal
 
 PROBE = "probe/"  # begins the ids of the records of probes
-BENCH = "bench:"  # begins those of the benchmark; all other records are of cases of the plan
+BENCH = "bench:"  # begins the ids of the benchmark; all other records are of cases of the plan
 
 # The facts of a job that a person outside the project ran: the account, the fingerprint of the key, and the time.
 TOLD_BY, TOLD_KEY, TOLD_AT = "told.by", "told.key", "told.at"
-TOLD_INVENTORY = "inventory.json"  # lies beside the folder of such results, with the signature
+TOLD_INVENTORY = "inventory.json"  # lies next to the folder of such results, with the signature
 
 HEAD = ("case", "outcome", "action", "stage", "message", "detail", "seconds")  # what each form of a record begins with
 

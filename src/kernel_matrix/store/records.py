@@ -34,7 +34,9 @@ def add_sources(connection: Connection, sources: Mapping[int, Path]) -> None:
 
 
 def make_present(connection: Connection, numbers: Sequence[int]) -> None:
-    """Give the sources their positions, in this order, and take those of all others. Only sources with one count."""
+    """Give the sources their positions, in this order, and take the positions of all others away. Only sources with a
+    position count.
+    """
     schema = pa.schema({"position": pa.int32(), "source": pa.int32()})
     enter(connection, "positions", schema, {"position": range(len(numbers)), "source": numbers})
     connection.execute(

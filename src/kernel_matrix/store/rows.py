@@ -1,4 +1,4 @@
-"""Records -> tables of Arrow: those of one run, with their files, and those that go into the database."""
+"""Records -> tables of Arrow: the tables of one run, with their files, and the tables that go into the database."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def write_table(path: Path, table: pa.Table) -> None:
             compression="zstd",
             compression_level=_LEVEL,
             store_schema=False,  # Parquet's own types say enough, and Arrow's copy of the schema has kilobytes
-            write_statistics=["run", "case"],  # those of the other columns would be larger than a small job
+            write_statistics=["run", "case"],  # statistics of other columns would be larger than a small job
         ) as file,
     ):
         file.write_table(table)
@@ -184,7 +184,7 @@ class _Maps:
 
 
 def of_records(records: Iterable[Record]) -> Batch:
-    """Return the tables of records. Those of one run that follow one another are of one suite."""
+    """Return the tables of records. Records of one run that follow one another are of one suite."""
     jobs: list[tuple[int, str, list[tuple[str, str]]]] = []
     suites: list[int] = []
     heads: list[tuple[Any, ...]] = []

@@ -63,7 +63,7 @@ class Samples:
     def of_runs(self, connection: Connection, runs: Mapping[int, JobFiles]) -> dict[JobFiles, str]:
         """Read the samples of runs in tables, which are there by number, and compute the identity of runs.
 
-        Return why runs are refused: their content is not that of their name, or their samples cannot be used.
+        Return why runs are refused: their content does not agree with their name, or their samples cannot be used.
         """
         cases = dict(rows(connection, "SELECT source, count(*) FROM cases GROUP BY source"))
         checked = self._choose_checked({number: cases.get(number, 0) for number in runs})

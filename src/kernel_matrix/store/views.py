@@ -123,8 +123,8 @@ WHERE c.op <> '' AND (c.figures['time.run'] > 0 OR c.figures['bench.median_us'] 
 def _transitions(dialect: Dialect) -> str:
     """Return the view of transitions.
 
-    Only cases that the run before had too are compared: a run of fewer cases changes nothing. The run before is that
-    of the same job on the same device. Of a group of cases, the worst counts.
+    Only cases that the run before had too are compared: a run of fewer cases changes nothing. The run before is of the
+    same job on the same device. Of a group of cases, the worst counts.
     """
     changed = dialect.joined.replace("TEXT", "b.distribution || ' ' || b.version || ' -> ' || a.version")
     return f"""WITH steps AS (

@@ -46,7 +46,7 @@ def write(folder: Path, job: Mapping[str, str], records: Sequence[Record]) -> Pa
 
 
 def replace(folder: Path, job: Mapping[str, str], records: Sequence[Record]) -> Path:
-    """Write the results of a job, and delete those of its earlier runs from the folder."""
+    """Write the results of a job, and delete the results of its earlier runs from the folder."""
     path = write(folder, job, records)
     names.remove(folder, job["job"], but=[path.stem])
     return path

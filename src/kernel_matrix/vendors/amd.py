@@ -25,7 +25,7 @@ _TOPOLOGY = Path("/sys/class/kfd/kfd/topology/nodes")
 def detect(topology: Path = _TOPOLOGY) -> list[Device]:
     """Return the GPUs that the amdgpu driver offers for computing; a node with version 0 is a CPU."""
     devices = []
-    # A container sees the nodes of all GPUs, and may only read those of its own GPUs.
+    # A container sees the nodes of all GPUs, and may only read the nodes of its own GPUs.
     for (text,) in texts_in(sorted(topology.glob("*")), "properties"):
         version = re.search(r"^gfx_target_version (\d+)$", text, re.MULTILINE)
         if version and int(version.group(1)):

@@ -58,7 +58,7 @@ def _features(info: str) -> set[str]:
 
 
 def targets_of(architecture: str, flags: set[str]) -> tuple[str, ...]:
-    """Return the targets whose code a CPU runs: its x86-64 level and those below, or those of its architecture."""
+    """Return the targets whose code a CPU runs: its x86-64 level and all lower ones, or its architecture's targets."""
     if architecture not in ("x86_64", "AMD64"):
         others = OTHERS.get(architecture, {})
         return (architecture, *(target for target, features in others.items() if features <= flags))

@@ -28,7 +28,7 @@ def detect(pci: Path = Path("/sys/bus/pci/devices"), dev: Path = Path("/dev")) -
 
 
 def files(dev: Path) -> list[Path]:
-    """Return the device files of chips: those of the older driver, or those of VFIO."""
+    """Return the device files of chips: the older driver's, or VFIO's."""
     return [file for pattern in ("accel[0-9]*", "vfio/[0-9]*") for file in sorted(dev.glob(pattern))]
 
 

@@ -14,8 +14,8 @@
 other modules
     What the operators of the backend share.
 
-A kernel (:class:`Kernel`) is an operator in one direction, as one backend has it. The names of tensors and sizes are
-those of :mod:`mhc.ops` in all backends; a gradient is called ``grad_`` and the name of its tensor.
+A kernel (:class:`Kernel`) is an operator in one direction, as one backend has it. All backends take the names of
+tensors and sizes from :mod:`mhc.ops`; a gradient is called ``grad_`` and the name of its tensor.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Kernel(Protocol):
     :class:`Artifact` after the run, or None for targets for which it has not.
 
     A kernel whose attribute ``any_leading_dims`` is true also takes tensors whose tokens have several dimensions, or
-    none, before those of a token. PyTorch then makes no view for it.
+    none, before the dimensions of a token. PyTorch then makes no view for it.
     """
 
     def run(self, inputs: Any, out: Any, target: str | None = None) -> Any:

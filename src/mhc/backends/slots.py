@@ -12,7 +12,7 @@ class Block:
     """Share out matrices of ``streams`` rows over ``threads`` threads: entry ``part`` of a thread is a slot.
 
     A block has as many whole matrices as it has slots for. The slots beyond the last matrix repeat that matrix's last
-    entry, and store nothing. ``minimum`` is that of the language in which the kernel is written; a thread, a block and
+    entry, and store nothing. ``minimum`` belongs to the language in which the kernel is written; a thread, a block and
     a part may be expressions of it.
     """
 

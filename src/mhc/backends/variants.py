@@ -1,9 +1,9 @@
-"""Variants: several kernels for one operator in one direction, of which a table chooses one.
+"""Variants: several kernels for one operator in one direction. A table chooses one of them.
 
 A backend that has one kernel for everything needs none of this. Where another kernel is better for some targets, shapes
 or precisions, the entry of ``KERNELS`` is a :class:`Variants`; :func:`with_variants` makes it. The table is
-``variants.toml`` beside the backend's ``operators.py``, one ``[[choice]]`` for each rule, and the first rule that holds
-decides::
+``variants.toml`` next to the backend's ``operators.py``, one ``[[choice]]`` for each rule, and the first rule that
+holds decides::
 
     [[choice]]
     op = "mhc_pre"                    # a name, or a list of names

@@ -1,7 +1,7 @@
 """Weights of released models: from the layouts of DeepSeek and Liger to this package's, and back.
 
 The converters only move numbers: a round trip is bit-exact, a dtype stays as it is, and gradients flow through. What a
-layout does not hold (the small constants, the iterations, the form of Sinkhorn) is carried beside the tensors.
+layout does not hold (the small constants, the iterations, the form of Sinkhorn) is carried next to the tensors.
 ``docs/weights.md`` says how the layouts differ and which released models have which.
 """
 

@@ -32,7 +32,7 @@ def from_deepseek(
 ) -> ConnectionWeights:
     """Return the weights of one hyper-connection of DeepSeek's layout in ours.
 
-    The options' defaults are those of DeepSeek-V4. :func:`mhc.convert.deepseek_options` reads them from a model's
+    The options' defaults are DeepSeek-V4's. :func:`mhc.convert.deepseek_options` reads them from a model's
     configuration.
 
     Args:

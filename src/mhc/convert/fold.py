@@ -9,9 +9,9 @@ def fold_gamma(phi: torch.Tensor, gamma: torch.Tensor) -> torch.Tensor:
     """Return phi with the RMSNorm weight folded into it; use it with ``gamma=None``.
 
     ``(v · gamma) @ phiᵀ`` is ``v @ (phi · gamma)ᵀ``, and r is computed before gamma. So the outputs and the gradient of
-    x stay as they are, up to rounding. The training changes: one tensor is left of two, its gradient is that of the
-    product, and the optimizer and the weight decay act on the product. It cannot be undone, because the product does
-    not say what its factors were.
+    x stay as they are, up to rounding. The training changes: one tensor is left of two, its gradient is the gradient of
+    the product, and the optimizer and the weight decay act on the product. It cannot be undone, because the product
+    does not say what its factors were.
 
     Args:
         phi: ``[mixes, n·hidden]``, of ``mhc_pre`` or of ``mhc_head``.

@@ -28,7 +28,7 @@ def tensor_of(caller: str, tensors: Mapping[str, torch.Tensor], name: str) -> to
 
     Raises:
         LookupError: there is none; the message says which names are near it.
-        TypeError: its dtype is not a plain floating-point one, as that of a quantized weight.
+        TypeError: its dtype is no plain floating-point dtype: a quantized weight's is none.
     """
     if name not in tensors:
         near = difflib.get_close_matches(name, tensors, n=3)
@@ -41,7 +41,7 @@ def tensor_of(caller: str, tensors: Mapping[str, torch.Tensor], name: str) -> to
 
 
 def check_shape(caller: str, name: str, tensor: torch.Tensor, shape: tuple[int, ...], beside: torch.Tensor) -> None:
-    """Raise ValueError unless the tensor has that shape, which follows from the projection ``beside`` it."""
+    """Raise ValueError unless the tensor has that shape, which follows from the projection ``beside``."""
     if tuple(tensor.shape) != shape:
         raise ValueError(
             f"{caller}: {name} has shape {tuple(tensor.shape)}; beside a projection of shape {tuple(beside.shape)} it "

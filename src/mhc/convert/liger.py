@@ -30,9 +30,9 @@ def from_liger(
     """Return the weights of one ``LigerMHC`` in our layout.
 
     Args:
-        tensors: tensors by name, of a whole model or of one ``LigerMHC``; those of the wrapped layer are left alone.
+        tensors: tensors by name, of a whole model or of one ``LigerMHC``; the wrapped layer's tensors are left alone.
         prefix: what stands before ``phi``, ``b``, ``alpha_pre``, ``alpha_post`` and ``alpha_res`` in the names.
-        tmax: our ``iterations``. The names and defaults of this and the following are those of ``LigerMHC``.
+        tmax: our ``iterations``. This and the following have the names and defaults of ``LigerMHC``.
         rms_eps: our ``norm_eps``.
         pre_eps: added to h_pre.
         sinkhorn_eps: added to the first softmax and to every sum of Sinkhorn.

@@ -23,7 +23,7 @@ def model_from_deepseek(
 
     Args:
         tensors: tensors by name; the model's other tensors are left alone.
-        options: those of :func:`mhc.convert.from_deepseek`; a head takes the two that it has.
+        options: the options of :func:`mhc.convert.from_deepseek`; a head takes the two that it has.
 
     Raises:
         LookupError: there is no connection and no head, or one of them lacks a tensor.
@@ -44,8 +44,8 @@ def model_from_deepseek(
 def deepseek_options(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of :func:`mhc.convert.from_deepseek` that a model's configuration (``config.json``) states.
 
-    The names are those of DeepSeek-V4 and GLM-5.3: ``hc_sinkhorn_iters``, ``hc_eps`` (of h_pre and of Sinkhorn), and
-    ``rms_norm_eps`` or, beside DeepSeek's own code, ``norm_eps``. A model that reads images has them in
+    DeepSeek-V4 and GLM-5.3 have these names: ``hc_sinkhorn_iters``, ``hc_eps`` (of h_pre and of Sinkhorn), and
+    ``rms_norm_eps`` or, in other code than DeepSeek's own, ``norm_eps``. A model that reads images has them in
     ``text_config``. The post multiplier is 2 in the code of these models, and no option.
 
     Raises:

@@ -129,13 +129,13 @@ class ConnectionWeights(_Weights):
 
     @property
     def streams(self) -> int:
-        """Return n, of which phi has n² + 2n rows."""
+        """Return n; phi has n² + 2n rows."""
         return streams_of(self.phi.shape[0]) or 0
 
     def coefficients(self, x: torch.Tensor, *, precision: str = "fp32", backend: str | None = None) -> Coefficients:
         """Compute ``mhc_pre`` and ``sinkhorn`` of the streams ``[..., n, hidden]`` with these weights and options.
 
-        ``precision`` and ``backend`` are those of :func:`mhc.mhc_pre`.
+        ``precision`` and ``backend`` mean the same as for :func:`mhc.mhc_pre`.
         """
         eps = {"norm_eps": self.norm_eps, "pre_eps": self.pre_eps, "post_scale": self.post_scale}
         h_in, h_post, logits = mhc_pre(x, **self.wide, **eps, precision=precision, backend=backend)
@@ -199,7 +199,7 @@ class HeadWeights(_Weights):
     def read(self, x: torch.Tensor, *, precision: str = "fp32", backend: str | None = None) -> torch.Tensor:
         """Compute ``mhc_head`` of the streams ``[..., n, hidden]`` with these weights and options.
 
-        ``precision`` and ``backend`` are those of :func:`mhc.mhc_head`.
+        ``precision`` and ``backend`` mean the same as for :func:`mhc.mhc_head`.
         """
         eps = {"norm_eps": self.norm_eps, "pre_eps": self.pre_eps}
         return mhc_head(x, **self.wide, **eps, precision=precision, backend=backend)

@@ -24,7 +24,7 @@ def of_backward(
 ) -> Any:
     """Return the gradients for a batch of ``size``, the batch first in each.
 
-    Those of parameters are sums of tokens: where one is asked for, each sample is a call of its own.
+    Gradients of parameters are sums of tokens: where one is asked for, each sample is a call of its own.
     """
     tensors, saved, _, rest = operator.backward_parts(arguments)
     count = len(operator.grads)

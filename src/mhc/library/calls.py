@@ -44,7 +44,7 @@ class Call(NamedTuple):
         added: torch.Tensor | None = None,
         overwritten: bool = False,
     ) -> Call | None:
-        """Return the call for ``values``, of which so many are tensors, or None for one that is not recorded."""
+        """Return the call for ``values``, or None if it is not recorded. The first ``count`` may be tensors."""
         first = values[0]
         if not first.is_cuda:
             return None

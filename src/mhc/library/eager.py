@@ -53,7 +53,7 @@ def call(operator: Operator, tensors: Tensors, options: Options, backend: str) -
 def read(tensors: Tensors, options: Options, sinkhorn_options: Options, backend: str) -> tuple[torch.Tensor, ...]:
     """Return x to hand on, and what ``mhc_pre`` gives with its ``h_res`` after ``sinkhorn``: one node of autograd.
 
-    The gradient of the x that is handed on is added inside that of ``mhc_pre``.
+    The gradient of the x that is handed on is added inside the backward of ``mhc_pre``.
     """
     x = tensors[0]
     assert x is not None

@@ -45,7 +45,7 @@ def backward(
     *,
     overwritten: bool = False,
 ) -> tuple[torch.Tensor | None, ...]:
-    """Return the gradients, None where one is not asked for; ``values`` are those of the backward's schema.
+    """Return the gradients, None where one is not asked for; ``values`` are the arguments of the backward's schema.
 
     ``added`` is added to the gradient of the first tensor, by a kernel that can (:func:`adds`); where ``overwritten``,
     in its own memory.

@@ -1,4 +1,4 @@
-"""The gradient of a gradient: that of the reference's forward equations, differentiated twice by PyTorch.
+"""The gradient of a gradient: PyTorch differentiates the reference's forward equations twice.
 
 No backend has a kernel for it. It is computed in fp32 whatever the backend and its ``precision``, and it may be
 differentiated again.

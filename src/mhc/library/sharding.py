@@ -75,7 +75,7 @@ def _checked(op: str, name: str, tensor: DTensor, lead: int) -> tuple[Placement,
 
 
 def _whole(result: torch.Tensor, first: DTensor, lead: int, placements: tuple[Placement, ...]) -> torch.Tensor:
-    """Return this rank's part of a result as a part of the whole: the leading dimensions are those of ``first``."""
+    """Return this rank's part of a result as a part of the whole: the leading dimensions come from ``first``."""
     from torch.distributed.tensor import DTensor
 
     shape = torch.Size([*first.shape[:lead], *result.shape[lead:]])

@@ -13,7 +13,7 @@ import torch
 
 @dataclass(frozen=True)
 class ExpandSpec:
-    """``streams`` is n, ``hidden`` the width of one stream, ``dtype`` that of ``x`` and the output."""
+    """``streams`` is n, ``hidden`` the width of one stream, ``dtype`` the dtype of ``x`` and the output."""
 
     streams: int
     hidden: int

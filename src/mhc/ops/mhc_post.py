@@ -18,7 +18,7 @@ from mhc.ops.needs import empty_needed
 
 @dataclass(frozen=True)
 class MhcPostSpec:
-    """``streams`` is n, ``hidden`` the width of one stream, ``dtype`` that of ``x``, ``y`` and the output."""
+    """``streams`` is n, ``hidden`` the width of one stream, ``dtype`` the dtype of ``x``, ``y`` and the output."""
 
     streams: int
     hidden: int

@@ -3,16 +3,16 @@
     out_i = Σⱼ h_res[i, j] · x_j + h_post_i · y                                       (mhc_post)
     h_in, next_h_post, next_h_res, m, r = mhc_pre(out, phi, alpha, bias, gamma)       (mhc_pre)
 
-``h_post`` and ``h_res`` (after ``sinkhorn``) are those of the layer that gave ``y``. phi, alpha, bias and gamma belong
+``h_post`` and ``h_res`` (after ``sinkhorn``) belong to the layer that gave ``y``. phi, alpha, bias and gamma belong
 to the next layer, and so do ``next_h_post`` and ``next_h_res`` (before ``sinkhorn``). The streams ``out`` are rounded
-to their dtype before they are read, so the results are those of the two operators in turn.
+to their dtype before they are read, so the results equal the results of the two operators in turn.
 
 ``out``, ``m`` and ``r`` are kept for the backward. ``out`` also has a gradient, ``grad_out``, as the next layer writes
-back into it. The backward is that of ``mhc_post`` for ``grad_out`` and the gradient of x in ``mhc_pre`` together. This
-sum is rounded to x's dtype, as the gradient of a tensor between two operators is.
+back into it. The backward is the backward of ``mhc_post`` for the sum of ``grad_out`` and the gradient of x in
+``mhc_pre``. This sum is rounded to x's dtype, as the gradient of a tensor between two operators is.
 
 The operator saves the pass over the streams in which autograd adds two gradients of ``out``, and a node of autograd.
-Where its kernels are those of the two operators in turn, it saves no more.
+Where its kernels are the two operators' kernels in turn, it saves no more.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from mhc.ops.read import spec_of
 
 @dataclass(frozen=True)
 class MhcPostPreSpec(MhcPreSpec):
-    """The specialisation of a kernel of ``mhc_post_pre``: that of its ``mhc_pre``."""
+    """The specialisation of a kernel of ``mhc_post_pre``: the same as for its ``mhc_pre``."""
 
 
 _spec = functools.cache(MhcPostPreSpec)  # made at every call

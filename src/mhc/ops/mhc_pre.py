@@ -110,9 +110,9 @@ class MhcPreBackwardInputs(NamedTuple):
 class MhcPreAddingInputs(MhcPreBackwardInputs):
     """The same, and ``added``: a gradient of x that came from elsewhere, of x's shape and dtype.
 
-    It is added to that of x before the sum is rounded to x's dtype. Only a kernel whose attribute ``adds_to_first`` is
-    true gets these inputs. Where ``overwritten``, the sum is written into the memory of ``added``: the kernel reads an
-    element of it once, and writes that element after it.
+    It is added to the gradient of x before the sum is rounded to x's dtype. Only a kernel whose attribute
+    ``adds_to_first`` is true gets these inputs. Where ``overwritten``, the sum is written into the memory of ``added``:
+    the kernel reads an element of it once, and writes that element after it.
     """
 
     added: torch.Tensor

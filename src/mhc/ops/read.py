@@ -27,9 +27,9 @@ _Spec = TypeVar("_Spec")
 class ReadSpec:
     """The specialisation of a compiled kernel; the number of tokens is free.
 
-    ``streams`` is n, ``hidden`` the width of one stream, ``dtype`` that of ``x`` and of what is read, ``gamma`` whether
-    the RMSNorm weight is given; ``norm_eps`` and ``pre_eps`` are the two small constants of the equation; ``precision``
-    is one of ``PRECISIONS``.
+    ``streams`` is n, ``hidden`` the width of one stream, ``dtype`` the dtype of ``x`` and of what is read, ``gamma``
+    whether the RMSNorm weight is given; ``norm_eps`` and ``pre_eps`` are the two small constants of the equation;
+    ``precision`` is one of ``PRECISIONS``.
     """
 
     streams: int

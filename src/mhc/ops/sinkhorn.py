@@ -7,8 +7,8 @@ columns first and rows last (equation 9), so that the weights that enter a strea
     M = R(C(exp(logits)))                                          computed from logarithms, so that nothing overflows
     repeat `iterations` - 1 times:   M = M / (sum of its column + eps);   M = M / (sum of its row + eps)
 
-``eps`` may be 0 there, as in the paper: after the first iteration no sum is below 1/n². The form ``deepseek`` is that
-of DeepSeek's released code, which holds the transpose of our matrix. Its first iteration is another::
+``eps`` may be 0 there, as in the paper: after the first iteration no sum is below 1/n². The form ``deepseek`` is in
+DeepSeek's released code, which holds the transpose of our matrix. Its first iteration is another::
 
     M = exp(logits) / (sum of its column) + eps;   M = M / (sum of its row + eps)
 
@@ -49,7 +49,7 @@ FORMS = {"paper": 0.0, "deepseek": 1e-6}
 
 @dataclass(frozen=True)
 class SinkhornSpec:
-    """``streams`` is n; ``iterations`` (at least one), ``eps`` and ``form`` are those of the equation."""
+    """``streams`` is n; ``iterations`` (at least one), ``eps`` and ``form`` are in the equation."""
 
     streams: int
     iterations: int = 20

@@ -66,7 +66,7 @@ def _read(path: Path) -> Entry | None:
 
 
 def _write(path: Path, data: bytes, facts: dict[str, Any]) -> None:
-    """Write the entry to a file beside its place and move it there, so that no reader sees half of it.
+    """Write the entry to a file next to its place and move it there, so that no reader sees half of it.
 
     Nothing is kept where the folder takes no file: it is full, or for reading only.
     """

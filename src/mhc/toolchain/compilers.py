@@ -25,7 +25,7 @@ _CLANG = {
 
 
 def find_nvcc() -> str:
-    """Return the nvcc of this environment's packages, else that of ``CUDA_HOME``, else the one on ``PATH``.
+    """Return the nvcc of this environment's packages, else the nvcc of ``CUDA_HOME``, else the one on ``PATH``.
 
     Raises:
         FileNotFoundError: there is none.

@@ -23,7 +23,7 @@ from mhc.toolchain.cpus import Cpu
 RUNNER = Path(__file__).with_name("runner")
 
 Operand = torch.Tensor | int | None
-Call = tuple[int, Mapping[str, Operand]]  # the place of a kernel among those of the program, and its operands by name
+Call = tuple[int, Mapping[str, Operand]]  # the place of a kernel in the program, and its operands by name
 
 _NOTHING, _NUMBER, _TENSOR = range(3)
 _OVERRUN = 3  # the exit status of the runner

@@ -45,7 +45,7 @@ def driver_of_triton(target: str) -> Iterator[None]:
 
 @contextmanager
 def ready() -> Iterator[None]:
-    """Keep what the emulator compiles beside the kernels, and say where the emulator has no compiler for itself.
+    """Keep what the emulator compiles next to the kernels, and say where the emulator has no compiler for itself.
 
     Raises:
         NoDeviceError: there is no compiler to build the emulator with.

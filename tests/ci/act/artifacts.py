@@ -49,7 +49,7 @@ def plain_files(path: Path) -> Iterator[Path]:
 
 
 def download(name: str, pattern: str, into: str, merge: str) -> str:
-    """Fetch one artifact, or those of the pattern, and return a line about it. A pattern may name none."""
+    """Fetch one artifact, or all of a pattern, and return a line about it. A pattern may name none."""
     if name:
         if not (STORE / name).is_dir():
             sys.exit(f"there is no artifact named {name}")

@@ -75,7 +75,7 @@ def halting(x, o, block: tl.constexpr):
 
 
 def few() -> None:
-    """Launch three of the kernels, one of which is wrong."""
+    """Launch three of the kernels. One of them is wrong."""
     x = torch.randn(7, 100, device="cuda", dtype=torch.bfloat16)
     softmax[7,](x, torch.empty_like(x), 100, block=128)
     a, b = (torch.randn(*shape, device="cuda", dtype=torch.bfloat16) for shape in ((64, 128), (128, 64)))

@@ -46,7 +46,7 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The killer of a mutant, in which case of which tier; ``killed_by`` is None where all cases passed."""
+    """The killer of a mutant, with its case and tier; ``killed_by`` is None where all cases passed."""
 
     mutant: Mutant
     killed_by: str | None

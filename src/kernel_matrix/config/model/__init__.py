@@ -82,7 +82,7 @@ class Matrix(Section):
     exclusions: list[Exclusion] = Field(default_factory=list)
 
     def lock_of(self, platform: str, toolchain: str) -> str:
-        """Return the lock of a toolchain on a platform: that of its entry, if it has one, else the toolchain's own.
+        """Return the lock of a toolchain on a platform: the lock that its entry names, else the toolchain's own.
 
         A job of no platform has the toolchain's own.
         """

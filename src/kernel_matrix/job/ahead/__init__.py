@@ -33,9 +33,9 @@ def sent(artifacts: Artifact | Mapping[str, Artifact]) -> tuple[dict[str, Any], 
 def of_triton(kernel: Any, target: str, types: Mapping[str, str], **given: Any) -> Artifact:
     """Compile a kernel of Triton for a target such as ``sm_90`` or ``gfx942``.
 
-    ``types`` are those of its arguments as Triton writes them, ``*fp32`` or ``i32``. ``constants`` are the others, and
-    ``options`` are those of the compiler, such as ``num_warps``. Pointers are taken to be aligned to 16 bytes, as those
-    of PyTorch's allocator are, and ``aligned`` are the numbers that are a multiple of 16.
+    ``types`` are the types of its arguments as Triton writes them, ``*fp32`` or ``i32``. ``constants`` are the others,
+    and ``options`` are the compiler's, such as ``num_warps``. Pointers are taken to be aligned to 16 bytes, as
+    PyTorch's allocator aligns them, and ``aligned`` are the numbers that are a multiple of 16.
 
     Raises:
         LimitError: it compiles, and the target cannot launch it.
@@ -48,7 +48,7 @@ def of_triton(kernel: Any, target: str, types: Mapping[str, str], **given: Any) 
 def of_tilelang(program: Any, target: str, **given: Any) -> Artifact:
     """Compile a program of TileLang (a ``PrimFunc``) for a target such as ``sm_90`` or ``gfx942``.
 
-    ``pass_configs`` and ``compile_flags`` are those of ``tilelang.compile``. For AMD the result is source where this
+    ``pass_configs`` and ``compile_flags`` go to ``tilelang.compile``. For AMD the result is source where this
     machine has no hipcc.
 
     Raises:

@@ -46,6 +46,6 @@ def figures_of_clang(log: str) -> dict[str, float]:
 
 
 def _figures(patterns: Mapping[str, str], text: str) -> dict[str, float]:
-    """Return the largest number that each pattern finds: a module may hold functions beside its kernel."""
+    """Return the largest number that each pattern finds: a module may have more functions than its kernel."""
     numbers = {name: [int(number) for number in re.findall(pattern, text)] for name, pattern in patterns.items()}
     return {name: max(values) for name, values in numbers.items() if values}

@@ -28,7 +28,7 @@ def compile_program(
     pass_configs: Mapping[str, Any] | None = None,
     compile_flags: str | Sequence[str] = (),
 ) -> Artifact:
-    """Compile a program; the arguments are those of :func:`kernel_matrix.job.ahead.of_tilelang`.
+    """Compile a program; its arguments are explained at :func:`kernel_matrix.job.ahead.of_tilelang`.
 
     Raises:
         ValueError: there is no such target.

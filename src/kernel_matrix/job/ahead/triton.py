@@ -44,7 +44,7 @@ def compile_kernel(
     options: Mapping[str, Any] | None = None,
     aligned: Collection[str] = (),
 ) -> Artifact:
-    """Compile a kernel; the arguments are those of :func:`kernel_matrix.job.ahead.of_triton`.
+    """Compile a kernel; its arguments are explained at :func:`kernel_matrix.job.ahead.of_triton`.
 
     Raises:
         ValueError: an argument of the kernel has neither a type nor a constant, or there is no such target.

@@ -1,9 +1,9 @@
 -- Words that the steps share.
 
--- The reason of a state: a code and its arguments, of which judge/reasons.py makes a sentence.
+-- The reason of a state: a code and its arguments. judge/reasons.py makes a sentence of them.
 CREATE OR REPLACE TEMP MACRO because(code, arguments) AS {'code': code, 'arguments': arguments::VARCHAR[]};
 
--- The middle of sorted numbers, of which there are n.
+-- The middle of n sorted numbers.
 CREATE OR REPLACE TEMP MACRO median_of(sorted, n) AS (sorted[(n + 1) // 2] + sorted[n // 2 + 1]) / 2;
 
 -- The distance from 1 to the next number of fp32, and from any other number.
@@ -18,7 +18,7 @@ CREATE OR REPLACE TEMP MACRO is_same_limit(named, made) AS
 -- A figure that cannot be, with its name; null if it can.
 CREATE OR REPLACE TEMP MACRO impossible(name, number, can_be) AS
     CASE WHEN NOT (isfinite(number) AND number >= 0 AND can_be) THEN [name, number::VARCHAR] END;
--- A figure that is further from that of the other results than it may be, with its name; null if it is not.
+-- A figure, with its name, that is too far from the other results' figure; null if it is near enough.
 CREATE OR REPLACE TEMP MACRO far(name, number, usual, part) AS
     CASE WHEN abs(coalesce(number, 0) - usual) > part * abs(usual)
         THEN [name, coalesce(number, 0)::VARCHAR, usual::VARCHAR] END;

@@ -1,7 +1,7 @@
 -- A job is not trusted if it missed a canary, if the counts of its canaries cannot be, or if it owes canaries.
 --
 -- Every canary counts that the job has put in, whether or not the plan has the case and its result is accepted. The job
--- owes canaries, in an accepted result, for every cell and dtype of which cases passed by a comparison. It owes none
+-- owes canaries, in an accepted result, for every cell and dtype whose cases passed by a comparison. It owes none
 -- where one of these cases ended in another way: that one may have carried them, and the cell is not green already.
 -- A test of a suite owes them by itself (see the step on proof).
 --

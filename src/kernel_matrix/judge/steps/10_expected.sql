@@ -1,8 +1,8 @@
 -- An expectation holds for the versions that it names, until its last day or its version has come.
 --
 -- It matches a result that ends as it says: with its outcome, in its stage, and with its pattern in the text. `pending`
--- is the reason of the first expectation that holds, `matching` that of the first that also matches, and `ended` has the
--- ends of those that match and are over.
+-- is the reason of the first expectation that holds, `matching` the reason of the first that also matches, and `ended`
+-- has the ends of the expectations that match and are over.
 CREATE OR REPLACE TEMP TABLE expected AS
 SELECT planned, arg_min(reason, place) FILTER (NOT is_over) AS pending,
        arg_min(reason, place) FILTER (NOT is_over AND matches) AS matching,

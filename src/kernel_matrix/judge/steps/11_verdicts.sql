@@ -1,7 +1,7 @@
 -- The state of every planned case.
 --
 -- An excluded case is excluded, and says how it ended if it was tried all the same. A case without a result is missing,
--- and so is one of which every result was refused. What passes is an error if its proof is doubted, a fail if its
+-- and so is a case whose results were all refused. What passes is an error if its proof is doubted, a fail if its
 -- code needs more than a limit allows, an error if it owes what a limit is of, fixed if it is expected to fail, flaky if it was tried before, and else a pass or the less that it proves. What fails is known if it
 -- is expected to.
 CREATE OR REPLACE TEMP TABLE answers AS

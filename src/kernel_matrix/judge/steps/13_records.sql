@@ -10,4 +10,4 @@ LEFT JOIN sentences t ON t.code = a.reason.code AND t.arguments = a.reason.argum
 CREATE OR REPLACE TEMP TABLE taken AS
 SELECT v.planned, p.cell, v.state, c.record, c.job, c.outcome, c.action, c.seconds, c.kind, c.injected, c.caught
 FROM verdicts v JOIN planned p USING (planned) JOIN cases c USING (record)
-WHERE v.state <> 'told';  -- the figures of a person's word are those of its case alone, and count in no sum of a cell
+WHERE v.state <> 'told';  -- the figures that a person sent count for their case alone, and in no sum of a cell

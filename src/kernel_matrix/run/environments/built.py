@@ -1,8 +1,9 @@
 """The build of a package: its commands run in a copy of the repository, before the jobs of a toolchain do.
 
-A build writes files beside the sources and installs into the environment. So each toolchain of a platform has a copy
-of the repository, with an environment that nothing else uses, and the repository stays as it is. The copy is made anew
-when anything that goes into the build has changed: what an earlier source left behind cannot be tested by mistake.
+A build writes files into the folders of the sources and installs into the environment. So each toolchain of a platform
+has a copy of the repository, with an environment that nothing else uses, and the repository stays as it is. The copy is
+made anew when anything that goes into the build has changed: what an earlier source left behind cannot be tested by
+mistake.
 """
 
 from __future__ import annotations
@@ -125,7 +126,8 @@ class Build:
         return "\n".join([f"$ {command}", *lines[-_LINES:], f"the build has failed: {ended}: {reason}"])
 
     def variables(self, cache: str) -> dict[str, str]:
-        """Return the variables of the commands, but PATH: those of the matrix, and those that name the targets.
+        """Return the variables of the commands, but PATH: the matrix's variables, and the variables that name the
+        targets.
 
         ``cache`` is the folder of the compilers' caches, as the commands see it.
         """
@@ -152,7 +154,7 @@ class Build:
 
 
 def _names(request: Request) -> Iterator[str]:
-    """Yield the files to copy: those of the source, without what lies in the build folder."""
+    """Yield the files to copy: the source's files without the build folder."""
     root, build = request.root.resolve(), request.build.resolve()
     for name in sorted(source_names(root)):
         path = root / name

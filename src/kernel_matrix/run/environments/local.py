@@ -59,7 +59,7 @@ class LocalInterpreter:
 
     python: Path
     root: Path | None = None  # where the package was built; None: it is tested where it lies
-    inherits: tuple[str, ...] = ()  # names of variables, beside those that every job gets from the shell
+    inherits: tuple[str, ...] = ()  # names of further variables; a few variables of the shell every job gets
 
     @property
     def facts(self) -> Mapping[str, str]:

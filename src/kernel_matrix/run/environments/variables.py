@@ -21,7 +21,7 @@ _FACT = "variable."
 
 
 def inherited(more: Collection[str] = (), shell: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the variables of the shell that a job gets; ``more`` are names beside those that every job gets."""
+    """Return the variables of the shell that a job gets; ``more`` are names of further variables."""
     of_vendors = {name for vendor in vendors().values() for name in vendor.variables}
     of_programs = {name for program in programs() for name in (program.variable, *program.homes)}
     network = {*_NETWORK, *(name.lower() for name in _NETWORK)}

@@ -106,7 +106,7 @@ def demand_unchanged(folder: Path) -> None:
 def state_of(folder: Path, *sources: Path) -> str:
     """Return a hash of the names, sizes and times of the files of an environment that Python reads as code.
 
-    ``sources`` are folders beside it whose code counts too.
+    ``sources`` are further folders whose code counts too.
     """
     state = hashlib.sha256()
     for packages in (*sorted(folder.glob("lib/python*/site-packages")), *sources):

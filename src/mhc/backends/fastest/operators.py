@@ -25,7 +25,7 @@ _CPP: dict[tuple[str, str], Variant] = {
 
 
 def _kernels() -> dict[tuple[str, str], Kernel | dict[str, Variant]]:
-    """Return Triton's kernels, each with the one in C++ beside it where there is one."""
+    """Return Triton's kernels, each together with the kernel in C++ if there is one."""
     table: dict[tuple[str, str], Kernel | dict[str, Variant]] = {}
     for key, kernel in TRITON.items():
         if key[0] != "mhc_post_pre":

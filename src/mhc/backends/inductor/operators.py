@@ -1,4 +1,4 @@
-"""The kernels that Inductor has: those of the reference, compiled."""
+"""Inductor's kernels: the reference's equations, compiled."""
 
 from __future__ import annotations
 

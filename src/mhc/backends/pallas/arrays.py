@@ -1,4 +1,4 @@
-"""Tensors of PyTorch as arrays of NumPy, in the same memory; bf16 is that of ``ml_dtypes``."""
+"""Tensors of PyTorch as arrays of NumPy, in the same memory; bf16 comes from ``ml_dtypes``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The devices of Pallas' kernels for TPUs: a TPU, or an interpreter of one on the CPU; and what libtpu compiles for.
 
-JAX asks for every device that it knows when it is first used. Where this machine has no TPU, that of libtpu would wait
-for one: the environment variables below are set before JAX is imported, where nobody has set them.
+JAX asks for every device that it knows when it is first used. Where this machine has no TPU, libtpu would wait for one:
+the environment variables below are set before JAX is imported, where nobody has set them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 INTERPRETER = "interpreter"
 
-# The topologies that libtpu compiles for, by target: the smallest of each, of which one chip is used.
+# The topologies that libtpu compiles for, by target: the smallest of each. One chip of it is used.
 TOPOLOGIES: Mapping[str, str] = {"v5e": "v5e:2x2", "v5p": "v5p:2x2x1", "v6e": "v6e:2x2", "tpu7x": "tpu7x:2x2x1"}
 
 _PLUGINS = ("jax_plugins.xla_cuda13", "jax_plugins.xla_cuda12")  # of JAX, for NVIDIA's GPUs

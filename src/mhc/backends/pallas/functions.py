@@ -2,7 +2,7 @@
 
 Every function works under ``jax.jit`` and ``jax.grad``, and has first derivatives in reverse mode. Leading dimensions
 are free. On a TPU and on an NVIDIA GPU the kernels are compiled for it; elsewhere Pallas' interpreter of a TPU runs
-them on the CPU, which is slow and exact. The equations are those of :mod:`mhc.ops`.
+them on the CPU, which is slow and exact. :mod:`mhc.ops` has the equations.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def mhc_head(
 ) -> jax.Array:
     """Read the streams out after the last layer, with weights of its own (:mod:`mhc.ops.mhc_head`).
 
-    The arguments are those of :func:`mhc_pre`, but phi is ``[n, n·hidden]``, alpha is one gate, ``[1]``, and bias is
+    The arguments are as in :func:`mhc_pre`, but phi is ``[n, n·hidden]``, alpha is one gate, ``[1]``, and bias is
     ``[n]``; ``pre_eps`` is added to the weights.
 
     Returns:

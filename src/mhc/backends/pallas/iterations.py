@@ -50,13 +50,13 @@ def iteration(matrix: jax.Array, eps: float) -> Step:
 
 
 def grad_of_iteration(step: Step, grad: jax.Array) -> jax.Array:
-    """Return the gradient of the matrix before a step. That of M' = M / s is (g - sum of g M') / s."""
+    """Return the gradient of the matrix before a step. For M' = M / s it is (g - sum of g M') / s."""
     grad = (grad - jnp.sum(grad * step.by_rows, axis=ALONG_ROWS, keepdims=True)) / step.rows
     return (grad - jnp.sum(grad * step.by_columns, axis=ALONG_COLUMNS, keepdims=True)) / step.columns
 
 
 def grad_of_first(first: First, grad: jax.Array, form: str) -> jax.Array:
-    """Return the gradient of the logits, from that of the matrix after the first iteration."""
+    """Return the gradient of the logits from the gradient of the matrix after the first iteration."""
     grad = grad - jnp.sum(grad * first.matrix, axis=ALONG_ROWS, keepdims=True)
     if form == "deepseek":
         grad = grad / first.divisor

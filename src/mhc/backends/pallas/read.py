@@ -18,9 +18,9 @@ class Read(NamedTuple):
 
 
 class ReadBackward(NamedTuple):
-    """The arrays of the backward: those of the forward, its outputs ``m`` and ``r``, and gradients of its others.
+    """The arrays of the backward: the forward's inputs, its outputs ``m`` and ``r``, and gradients of the others.
 
-    ``grads`` are those of h_in, h_post and h_res for ``mhc_pre``, and that of the output for ``mhc_head``.
+    ``grads`` are the gradients of h_in, h_post and h_res for ``mhc_pre``, and of the output for ``mhc_head``.
     """
 
     x: jax.Array

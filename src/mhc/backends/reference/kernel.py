@@ -118,7 +118,7 @@ def gradients(
 ) -> tuple[torch.Tensor | None, ...]:
     """Return the gradients of the tensors among ``inputs`` by autograd, and None for each other input.
 
-    ``grads`` are those of the equations' first outputs, in their order and dtypes.
+    ``grads`` are the gradients of the equations' first outputs, in the order and dtypes of these.
     """
     leaves = [value.detach().requires_grad_() if isinstance(value, torch.Tensor) else value for value in inputs]
     tensors = [value for value in leaves if isinstance(value, torch.Tensor)]

@@ -56,7 +56,7 @@ def backward(
 ) -> MhcPostPreGrads:
     """Compute in ``phi``'s dtype; the gradients of ``x`` and ``y`` are rounded to their dtype at the end.
 
-    The gradient of ``out`` is rounded to its dtype too, like that of any tensor between two operators.
+    The gradient of ``out`` is rounded to its dtype too, like the gradient of any tensor between two operators.
     """
     needs_post, needs_pre = tuple(needs[:4]), tuple(needs[4:])
     through = mhc_pre.backward(

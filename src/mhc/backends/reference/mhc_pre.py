@@ -23,7 +23,7 @@ def forward(
 ) -> MhcPreOutputs:
     """Compute in ``phi``'s dtype (fp32, or float64 for the golden); ``h_in`` is rounded to x's dtype at the end.
 
-    ``x`` is [tokens, streams, hidden]; the other shapes are those of :class:`mhc.ops.mhc_pre.MhcPreInputs`.
+    ``x`` is [tokens, streams, hidden]; for the other shapes see :class:`mhc.ops.mhc_pre.MhcPreInputs`.
     """
     tokens, streams, _ = x.shape
     wide = x.to(phi.dtype)

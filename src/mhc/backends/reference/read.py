@@ -37,9 +37,9 @@ def projection_grads(
     precision: str,
     needs: tuple[bool, bool, bool],
 ) -> ProjectionGrads:
-    """Return the gradients of v, phi and gamma for ``dm``, that of ``m = ((v · gamma) @ phiᵀ) · r``.
+    """Return the gradients of v, phi and gamma from ``dm``, the gradient of ``m = ((v · gamma) @ phiᵀ) · r``.
 
-    ``m`` and ``dm`` are [tokens, mixes], ``v`` is [tokens, width] and ``r`` [tokens, 1]; the gradient of v is that
+    ``m`` and ``dm`` are [tokens, mixes], ``v`` is [tokens, width] and ``r`` [tokens, 1]; the gradient of v has the part
     through the norm too. ``needs`` says for each of the three whether it is asked for.
     """
     needs_v, needs_phi, needs_gamma = needs

@@ -25,7 +25,7 @@ def forward(logits: torch.Tensor, iterations: int, eps: float, form: str) -> Sin
 def backward(logits: torch.Tensor, grad_matrix: torch.Tensor, iterations: int, eps: float, form: str) -> SinkhornGrads:
     """Go forward and keep each quotient with its divisor, then go back.
 
-    The gradient of B = A / (ΣA + eps) is dA = (dB - Σ(dB · B)) / (ΣA + eps), and that of B = softmax(A) is
+    The gradient of B = A / (ΣA + eps) is dA = (dB - Σ(dB · B)) / (ΣA + eps), and the gradient of B = softmax(A) is
     dA = B · (dB - Σ(dB · B)).
     """
     columns = torch.softmax(logits, dim=COLUMNS)

@@ -19,7 +19,7 @@ _MOST_ENTRIES = 1 << 14  # of the largest tile, in fp32 a quarter of what a core
 def columns_of(hidden: int, rows: int = 1) -> int:
     """Return the columns of one block: as many as divide a stream, so that no block is smaller than the others.
 
-    ``rows`` are those of the largest tile.
+    ``rows`` is the number of rows of the largest tile.
     """
     most = min(hidden, _MOST_COLUMNS, _MOST_ENTRIES // rows)
     return next(size for size in range(most, 0, -1) if hidden % size == 0)

@@ -78,8 +78,8 @@ def compile_ahead(
 ) -> Artifact:
     """Compile ``kernel`` for ``target`` and read its resources.
 
-    ``types`` are those of the arguments that are no ``constants``, None for an argument that is None.
-    The pointers are taken as the launcher finds those of PyTorch's allocator: aligned to 16 bytes and, which matters on
+    ``types`` are the types of the arguments that are no ``constants``, None for an argument that is None.
+    The pointers are taken as PyTorch's allocator gives them: aligned to 16 bytes and, which matters on
     AMD only, with less than 2 GiB behind them.
 
     Raises:
@@ -93,7 +93,7 @@ def compile_ahead(
         signature = {name: type_ or "constexpr" for name, type_ in arguments.items()}
         signature |= dict.fromkeys(constants, "constexpr")
         constants = constants | {name: None for name, type_ in arguments.items() if type_ is None}
-        # As a launch has them, constants that are strings too: the entry in the cache is then that of the launch.
+        # As a launch has them, constants that are strings too: then a launch finds this entry in the cache.
         attributes = {
             (place,): attribute if signature[name].startswith("*") else []
             for place, name in enumerate(kernel.arg_names)

@@ -41,7 +41,7 @@ class Kernel(KeptCode):
     ``function`` is any of the device functions. No device function depends on the ``precision`` of a spec: a kernel
     whose products are in TF32 has a ``limit`` against other precisions, and computes the same whenever it runs.
     ``adds_to_first`` is whether a backward adds a gradient of its first tensor that came from elsewhere.
-    These three are attributes too: an operator that is made of two may use those of either.
+    These three are attributes too: an operator that is made of two may use the attributes of either.
     ``limit`` returns why the kernel does not run a spec on a target, and None where it does. No kernel takes more than
     ``MAX_STREAMS`` streams.
     ``most_interpreted`` is the most tokens for which :meth:`supports` names the kernel in Triton's interpreter, where a

@@ -35,7 +35,7 @@ class Launch(NamedTuple):
 
 
 class Source(NamedTuple):
-    """One device function to compile; ``types`` are those of its non-constant arguments, None where None is passed."""
+    """One device function to compile; ``types`` has a type for each argument that is no constant, or None."""
 
     kernel: JITFunction
     config: Config

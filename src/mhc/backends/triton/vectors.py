@@ -20,7 +20,7 @@ def tile(HIDDEN: tl.constexpr, BLOCK_HIDDEN: tl.constexpr):
 
 @triton.jit
 def span(start, SIZE: tl.constexpr, VECTOR: tl.constexpr):
-    """Return offsets from ``start`` on, of which a thread is to own ``VECTOR`` neighbours, in bf16 x as in fp32 phi.
+    """Return offsets from ``start`` on; a thread is to own ``VECTOR`` neighbours, in bf16 x as in fp32 phi.
 
     The hint claims less than the compiler finds by itself. Without it, x would have another layout of vectors than phi,
     and phi would go through shared memory to be brought into that layout.
@@ -44,7 +44,7 @@ def fold(tile, VECTOR: tl.constexpr):
 def columns(tile, VECTOR: tl.constexpr):
     """Return ``VECTOR`` tensors, each with one of the ``VECTOR`` neighbours that a thread holds, up to eight.
 
-    Their order is not that of the neighbours, but the same for all tiles of one shape.
+    Their order is not the neighbours' order, but it is the same for all tiles of one shape.
     """
     ROWS: tl.constexpr = tile.shape[0]
     LANES: tl.constexpr = tile.shape[1] // VECTOR

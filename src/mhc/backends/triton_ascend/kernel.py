@@ -14,7 +14,7 @@ from mhc.backends import with_fp32_products as in_fp32
 POINTERS = {torch.bfloat16: "*bf16", torch.float16: "*fp16", torch.float32: "*fp32"}
 # Of matrix.yaml's targets the name that the compiler has.
 TARGETS = {"ascend910b2": "Ascend910B2"}
-_MOST_COLUMNS = 256  # with 32 rows of phi, and two buffers each, they take a third of the 192 KiB beside a core
+_MOST_COLUMNS = 256  # with 32 rows of phi, and two buffers each, they take a third of a core's 192 KiB
 
 
 class Source(NamedTuple):

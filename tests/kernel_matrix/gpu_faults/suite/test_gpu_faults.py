@@ -1,4 +1,4 @@
-"""The suite: every kernel is held to twice its input."""
+"""The suite: every kernel must return twice its input."""
 
 import numpy as np
 import pytest

@@ -466,7 +466,7 @@ export interface Cell {
   lock: string;
 }
 /**
- * The error of an output over that of the baseline, over all cases of one dtype together.
+ * The noise ratio of an output over all cases of one dtype together.
  */
 export interface Noise {
   /**
@@ -900,7 +900,7 @@ export interface Change {
   };
 }
 /**
- * Every version beside every version of another package.
+ * Every version together with every version of another package.
  */
 export interface Grid {
   beside: string;
@@ -912,7 +912,7 @@ export interface Grid {
   };
 }
 /**
- * The result of one version beside one version of another package.
+ * The result of one version together with one version of another package.
  */
 export interface Pair {
   state: string;
@@ -926,7 +926,7 @@ export interface Asked {
   asks: string;
 }
 /**
- * The checks beside the cases, the oldest first.
+ * The checks, the oldest first.
  */
 export interface ChecksData {
   checks: Check[];

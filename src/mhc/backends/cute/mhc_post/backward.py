@@ -54,7 +54,7 @@ def mhc_post_grad_coefficients(
     grad_h_res: cute.Pointer,
     sizes: cutlass.Constexpr,
 ):
-    """Write grad_h_res[i, j] = sum of grad_out_i x_j over the columns, and grad_h_post_i = that of grad_out_i y."""
+    """Write grad_h_res[i, j] = sum of grad_out_i x_j and grad_h_post_i = sum of grad_out_i y over the columns."""
     n = cutlass.const_expr(sizes.streams)
     wide = cutlass.const_expr(n + 1)
     height = cutlass.const_expr(min(n, _SUMS // (n + 1)))

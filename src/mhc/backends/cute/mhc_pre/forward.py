@@ -15,7 +15,7 @@ from mhc.backends.cute.sizes import THREADS
 
 TOKENS = 4
 _ROWS = 8  # of phi, whose sums a thread has in registers at a time
-_SUMS = TOKENS * (_ROWS + 1)  # for each token those of the rows, and that of the squares
+_SUMS = TOKENS * (_ROWS + 1)  # for each token the sums of the rows and of the squares
 
 
 @cute.jit
@@ -27,7 +27,7 @@ def _project(
     first: cutlass.Constexpr,
     sizes: cutlass.Constexpr,
 ):
-    """Return the thread's part of (v gamma) phi_o for ``_ROWS`` rows of phi from ``first`` on, and that of v²."""
+    """Return the thread's part of (v gamma) phi_o, for ``_ROWS`` rows of phi from ``first`` on, and of v²."""
     thread, _, _ = cute.arch.thread_idx()
     total = registers(_SUMS)
     tokens = [wide_row(x, at[t], sizes) for t in range(TOKENS)]

@@ -28,7 +28,7 @@ def backward(
 ) -> tuple[jax.Array | None, ...]:
     """Return the gradients of x, phi, alpha, bias and gamma for the arrays of :class:`ReadBackward`.
 
-    That of gamma is None where it is not given.
+    The gradient of gamma is None where gamma is not given.
     """
     given = ReadBackward.of(arrays)
     streams, (mixes, width) = given.x.shape[1], given.phi.shape

@@ -18,7 +18,7 @@ def columns_of(streams: int, hidden: int) -> int:
 def backward(
     x: jax.Array, y: jax.Array, h_post: jax.Array, h_res: jax.Array, grad_out: jax.Array, *, interpreted: bool
 ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-    """Return the gradients of x, y, h_post and h_res; the shapes are those of :mod:`mhc.ops.mhc_post`."""
+    """Return the gradients of x, y, h_post and h_res; for the shapes see :mod:`mhc.ops.mhc_post`."""
     tokens, streams, hidden = x.shape
     block = tokens_of_block(tokens, columns_of(streams, hidden))
     widths = (streams * hidden, hidden, streams, streams * streams)

@@ -16,7 +16,7 @@ def columns_of(streams: int, hidden: int) -> int:
 
 
 def forward(x: jax.Array, y: jax.Array, h_post: jax.Array, h_res: jax.Array, *, interpreted: bool) -> jax.Array:
-    """Return ``h_res @ x + h_post ⊗ y``; the shapes are those of :mod:`mhc.ops.mhc_post`."""
+    """Return ``h_res @ x + h_post ⊗ y``; for the shapes see :mod:`mhc.ops.mhc_post`."""
     tokens, streams, hidden = x.shape
     block = tokens_of_block(tokens, columns_of(streams, hidden))
 

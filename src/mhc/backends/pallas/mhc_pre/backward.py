@@ -1,8 +1,8 @@
 """The gradients of ``mhc_pre`` and ``mhc_head``: one kernel goes over the tokens, another over the columns of phi.
 
-The first gives the gradient of x, and ``f``, that of the projection. Both add up over the blocks of tokens: the first
-the gradients of alpha and bias, the second those of phi and gamma. Gradients that are not asked for are computed too,
-so that each has the same bits whatever is asked for.
+The first gives the gradient of x, and ``f``, the gradient of the projection. Both add up over the blocks of tokens: the
+first the gradients of alpha and bias, the second the gradients of phi and gamma. Gradients that are not asked for are
+computed too, so that each has the same bits whatever is asked for.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def columns_of(streams: int, hidden: int, mixes: int) -> int:
 def backward(*arrays: Any, pre_eps: float, post_scale: float = 0.0, interpreted: bool) -> tuple[jax.Array | None, ...]:
     """Return the gradients of x, phi, alpha, bias and gamma for the arrays of :class:`ReadBackward`.
 
-    That of gamma is None where it is not given.
+    The gradient of gamma is None where gamma is not given.
     """
     given = ReadBackward.of(arrays)
     to_x, f, to_alpha, to_bias = _of_tokens(given, pre_eps, post_scale, interpreted)

@@ -1,4 +1,4 @@
-"""``mhc_pre`` and ``mhc_head``: a block of tokens at a time, with the whole of phi beside it."""
+"""``mhc_pre`` and ``mhc_head``: a block of tokens at a time, together with the whole of phi."""
 
 from __future__ import annotations
 

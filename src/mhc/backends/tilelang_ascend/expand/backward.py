@@ -1,6 +1,6 @@
 """The kernel of ``expand``'s gradient: a core adds up the streams of one token, in fp32."""
 
-# No postponed annotations here: TileLang reads those of a kernel as values.
+# No postponed annotations here: TileLang reads a kernel's annotations as values.
 
 from typing import Any
 

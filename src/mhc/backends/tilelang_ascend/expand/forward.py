@@ -1,6 +1,6 @@
 """The kernel of ``expand``: a core copies one token's columns to all streams."""
 
-# No postponed annotations here: TileLang reads those of a kernel as values.
+# No postponed annotations here: TileLang reads a kernel's annotations as values.
 
 from typing import Any
 

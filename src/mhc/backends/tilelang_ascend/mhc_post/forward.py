@@ -1,6 +1,6 @@
 """The kernel of ``mhc_post``: a core mixes one token's streams, block after block of its columns."""
 
-# No postponed annotations here: TileLang reads those of a kernel as values.
+# No postponed annotations here: TileLang reads a kernel's annotations as values.
 
 from typing import Any
 

@@ -1,6 +1,6 @@
 """The kernels of the gradients of ``mhc_pre`` and ``mhc_head``: of a token, of columns, and of small tensors."""
 
-# No postponed annotations here: TileLang reads those of a kernel as values.
+# No postponed annotations here: TileLang reads a kernel's annotations as values.
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from mhc.backends.tilelang_ascend.tiles import DTYPES, FP32, SEGMENT, THREADS, c
 def read_backward(spec: Any) -> Any:
     """Return the gradient of one token as a prim_func, and what the sums over tokens are made from.
 
-    ``grad_logits`` are the gradients of what is added to ``bias``, ``grad_sums`` those of the products with ``phi``.
+    ``grad_logits`` are gradients of what is added to ``bias``, ``grad_sums`` gradients of the products with ``phi``.
     """
     n, hidden, mixes, dtype = spec.streams, spec.hidden, spec.mixes, DTYPES[spec.dtype]
     width, tokens = columns_of(hidden, mixes), T.dynamic("tokens")

@@ -1,6 +1,6 @@
 """The kernel of ``mhc_pre``, and of ``mhc_head``, which has no coefficients that write back: a core has one token."""
 
-# No postponed annotations here: TileLang reads those of a kernel as values.
+# No postponed annotations here: TileLang reads a kernel's annotations as values.
 
 from typing import Any
 

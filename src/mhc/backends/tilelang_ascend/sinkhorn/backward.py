@@ -3,7 +3,7 @@
 The way to each iteration is computed again from the first matrix: kept, they would need more memory than a core has.
 """
 
-# No postponed annotations here: TileLang reads those of a kernel as values.
+# No postponed annotations here: TileLang reads a kernel's annotations as values.
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def make_undo(spec: SinkhornSpec, rows: bool) -> Any:
 
 
 def make_undo_first(spec: SinkhornSpec) -> Any:
-    """Return a macro: ``grad`` of the first matrix becomes that of the logits."""
+    """Return a macro: ``grad`` of the first matrix becomes the gradient of the logits."""
     n, deepseek = spec.streams, spec.form == "deepseek"
 
     @T.macro

@@ -1,6 +1,6 @@
 """The kernel of ``sinkhorn``: a core holds a block of matrices, and a thread has one of them."""
 
-# No postponed annotations here: TileLang reads those of a kernel as values.
+# No postponed annotations here: TileLang reads a kernel's annotations as values.
 
 from typing import Any
 

@@ -89,7 +89,7 @@ def _backward_config(spec: MhcPostSpec, target: GPUTarget | None) -> Config:
         compiler = options(hidden // 256)
     else:
         # A tile has as many rows as there are warps, and as many columns as one warp takes at once: no sum leaves it.
-        # Its neighbours are those of one load of 16 bytes, fewer where partial sums take the registers.
+        # Its neighbours fill one load of 16 bytes; they are fewer where partial sums take the registers.
         tokens = 4
         vector = math.gcd(spec.hidden, 2 if spec.streams > 4 else 16 // spec.dtype.itemsize)
         hidden, stages = target.warp_size * vector, 1
@@ -106,8 +106,8 @@ def _backward_config(spec: MhcPostSpec, target: GPUTarget | None) -> Config:
     return Config(constants, compiler)
 
 
-# Above it the sums of the coefficients' gradients are more than a thread has registers for: one launch makes the
-# gradients of x and y, and another those of the coefficients, a few rows of h_res in each program.
+# With more streams the sums of the coefficients' gradients need more registers than a thread has: one launch makes the
+# gradients of x and y, and another the gradients of the coefficients, a few rows of h_res in each program.
 _FUSED_STREAMS = 8
 _ROWS = 4
 

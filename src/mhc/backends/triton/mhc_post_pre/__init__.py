@@ -2,7 +2,7 @@
 
 ``products``, ``registers``, ``tf32``, ``bf16x3``, ``overlapped``, ``few``
     The launches of ``mhc_post`` and of this variant of ``mhc_pre`` in turn. Backward, the gradient that the streams
-    have from elsewhere is added inside that of ``mhc_pre``.
+    have from elsewhere is added inside the backward of ``mhc_pre``.
 
 No variant makes both in one launch: docs/speed.md says what was tried.
 """

@@ -18,8 +18,8 @@ Sums over tokens go through partial sums in a fixed order, as atomics would take
 
 A launch more would take longer than what these other programs do.
 
-A gradient that is not asked for is None. The others are the same bit for bit: the code of one does not mix with that
-of another.
+A gradient that is not asked for is None. The bits of the others stay the same: the code of one
+does not mix with another.
 """
 
 from __future__ import annotations

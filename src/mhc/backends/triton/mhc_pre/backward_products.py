@@ -2,8 +2,8 @@
 
 The two products of the backward are launches of their own: :func:`grad_x_kernel` by tokens and columns, and
 :func:`grad_phi_kernel`, which gives the chunks that :func:`~mhc.backends.triton.mhc_pre.backward_sums.sums_kernel` adds
-up. Where all mixes are one group, :func:`grad_x_phi_kernel` has both and reads x once. The coefficients are those of
-:mod:`~mhc.backends.triton.mhc_pre.backward`, and ``FORM`` and the weights those of
+up. Where all mixes are one group, :func:`grad_x_phi_kernel` has both and reads x once. For the coefficients see
+:mod:`~mhc.backends.triton.mhc_pre.backward`, for ``FORM`` and the weights
 :mod:`~mhc.backends.triton.mhc_pre.forward_products`. dx in bf16 needs 16 bits of the coefficients and of the weights,
 the sums over tokens all 24.
 """

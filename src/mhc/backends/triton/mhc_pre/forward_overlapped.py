@@ -64,7 +64,7 @@ def weights_tile(
 ):
     """Return a tile of the weights: what ``weights_kernel`` has stored, or made of phi where ``weights`` is None.
 
-    The three parts of the weights lie beside each other, the smallest first, as the sum over them begins there.
+    The three parts of the weights lie next to each other, the smallest first, as the sum over them begins there.
     """
     part = (columns // PADDED if FORM == "ieee" else 2 - columns // PADDED)[None, :]
     mix = (columns % PADDED)[None, :]
@@ -228,7 +228,7 @@ def read_kernel(
         tl.store(h_res + row * (STREAMS * STREAMS) + (mixes - 2 * STREAMS), logit, mask=res)
     layer_input = tl.zeros([BLOCK_HIDDEN], dtype=tl.float32)
     for stream in tl.static_range(STREAMS):
-        # A scalar: of a tensor the compiler would give x the layout, which is that of a few elements.
+        # A scalar: a tensor would give its layout, which is for a few elements, to x.
         h_pre = tl.sum(tl.where(mixes == stream, weight, 0.0), axis=0) + PRE_EPS
         layer_input += h_pre * values[stream].to(tl.float32)
     # The cast rounds to nearest even.

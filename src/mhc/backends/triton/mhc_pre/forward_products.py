@@ -77,7 +77,7 @@ def weights_kernel(
     """One program makes one tile of the weights; ``counters`` are ``count`` integers to set to zero, or None."""
     if counters is not None:
         if FORM == "bf16x3":
-            gdc_launch_dependents()  # the next launch begins beside this one, and waits for its end by itself
+            gdc_launch_dependents()  # the next launch begins while this one runs, and waits for its end by itself
         every = tl.num_programs(0) * BLOCK
         for start in range(tl.program_id(0) * BLOCK, count, every):
             place = start + tl.arange(0, BLOCK)
@@ -123,7 +123,7 @@ def project_kernel(
         place = weights + mixes[None, :] * LINE + k[:, None]
         v = value.to(tl.float32)
         if FORM == "bf16x3":
-            # The smallest part first, as it would be lost beside the others' sum.
+            # The smallest part first: added to the others' sum it would be lost.
             product = tl.dot(value, tl.load(place + 2 * PADDED * LINE))
             product = tl.dot(value, tl.load(place + PADDED * LINE), product)
             product = tl.dot(value, tl.load(place), product)

@@ -125,7 +125,7 @@ def even_chunks_of(tokens: int, programs: int, rows: int, places: int) -> tuple[
 
 
 def added(inputs: BackwardInputs, out: Grads) -> torch.Tensor | None:
-    """Return the gradient to add to that of x, or None where there is none."""
+    """Return the gradient to add to the gradient of x, or None where there is none."""
     return inputs.added if isinstance(inputs, MhcPreAddingInputs) and out.x is not None else None
 
 

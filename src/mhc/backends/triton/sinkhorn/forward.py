@@ -76,7 +76,7 @@ def below_largest(logits):
 
 @triton.jit
 def column_softmax(below, inside, STREAMS: tl.constexpr, PADDED: tl.constexpr):
-    """Return the softmax over each column, and its divisors; ``below`` is that of :func:`below_largest`."""
+    """Return the softmax over each column, and its divisors; ``below`` comes from :func:`below_largest`."""
     powers = exponential(below, inside)
     divisors = totals(powers, 1, STREAMS, PADDED, 0.0)
     return quotients(powers, divisors), divisors
@@ -127,8 +127,8 @@ def unscaled(matrix):
 def sums_of_scaled(matrix, others, before, AXIS: tl.constexpr, STREAMS: tl.constexpr, PADDED: tl.constexpr, EPS):
     """Return the reciprocals of the next scales: the sums along ``AXIS`` of entries times the ``others``, plus eps.
 
-    The lines that are summed are scaled already, and ``before`` are the reciprocals of these scales: so eps beside the
-    sum of scaled entries is that multiple of eps here.
+    The lines that are summed are scaled already, and ``before`` are the reciprocals of these scales: so eps is
+    multiplied by them before it is added to a sum of scaled entries.
     """
     sums = totals(matrix * others, AXIS, STREAMS, PADDED, 0.0)
     if EPS != 0.0:
@@ -147,7 +147,7 @@ def iterate(matrix, rows, columns, by_rows, by_columns, STREAMS: tl.constexpr, P
 
 @triton.jit
 def scaled(matrix, count, STREAMS: tl.constexpr, PADDED: tl.constexpr, EPS: tl.constexpr):
-    """Return matrices after ``count`` more iterations, of which no scale may overflow.
+    """Return matrices after ``count`` more iterations. No scale may overflow in them.
 
     An iteration scales rows and columns: entry (i, j) is rows[i] * matrix[i, j] * columns[j], and a division by sums is
     one reciprocal for each line.

@@ -35,7 +35,7 @@ def read_backward_kernel(
 ):
     """One program computes the gradient of one token, and what the sums over tokens are made from.
 
-    ``grad_logits`` are the gradients of what is added to ``bias``, ``grad_sums`` those of the products with ``phi``.
+    ``grad_logits`` are gradients of what is added to ``bias``, ``grad_sums`` gradients of the products with ``phi``.
     """
     token = tl.program_id(0).to(tl.int64)
     k, lanes = tl.arange(0, PADDED), tl.arange(0, BLOCK_HIDDEN)
