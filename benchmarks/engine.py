@@ -2,11 +2,14 @@
 
 Their streams are the innermost dimension, so tensors are brought to that layout outside of what is timed. Their matrix
 is the transpose of ours, their products are in TF32, and nothing is added to h_pre. A sum over all columns is in a
-fixed order; with atomic additions, which they have too, a run would not repeat its bits.
+fixed order. Their switch for atomic additions splits it, and a run then does not repeat its bits.
 """
 
 from __future__ import annotations
 
+import functools
+import os
+from collections.abc import Mapping
 from typing import Any
 
 import calls
@@ -17,17 +20,18 @@ import torch
 from calls import Call, leaf
 
 
-def contender(subject: Any) -> calls.CallContender:
-    """Return its functions for a subject.
+def contender(subject: Any, atomic: bool = False) -> calls.CallContender:
+    """Return its functions for a subject, with atomic additions where they are asked for.
 
     Raises:
         AbsentError: it is not installed, does not run here, or has nothing of the kind.
     """
     peers.version(peers.TRANSFORMER_ENGINE)
-    return calls.contender("Transformer Engine", subject, MAKERS)
+    return calls.contender("Transformer Engine", subject, ATOMIC if atomic else MAKERS)
 
 
 def _functions() -> Any:
+    os.environ.setdefault("TRITON_CACHE_AUTOTUNING", "1")  # asked at import: processes share what it tuned
     return peers.module(peers.TRANSFORMER_ENGINE, "transformer_engine.pytorch.triton.mhc")
 
 
@@ -106,19 +110,19 @@ def _sinkhorn_back(subject: Any, place: int) -> Call:
     )
 
 
-def _read(subject: Any, place: int) -> Call:
+def _read(subject: Any, place: int, use_split_k: bool = False) -> Call:
     inputs, _ = subject.inputs(place)
     x, parameters, mhc = _streams(inputs.x), _parameters(inputs), _functions()
     return Call(
-        lambda: mhc.mhc_generate_mix_and_aggregate(x, *parameters),
+        lambda: mhc.mhc_generate_mix_and_aggregate(x, *parameters, use_split_k=use_split_k),
         lambda out: deepseek.our_read(*out),
     )
 
 
-def _read_back(subject: Any, place: int) -> Call:
+def _read_back(subject: Any, place: int, use_split_k: bool = False) -> Call:
     inputs, sinkhorn = subject.inputs(place)
     leaves = [leaf(given) for given in (_streams(inputs.x), *_parameters(inputs))]
-    out = _functions().mhc_generate_mix_and_aggregate(*leaves)
+    out = _functions().mhc_generate_mix_and_aggregate(*leaves, use_split_k=use_split_k)
     grads = [
         inputs.grad_h_in.unsqueeze(1),
         inputs.grad_h_post.unsqueeze(1),
@@ -129,20 +133,20 @@ def _read_back(subject: Any, place: int) -> Call:
     )
 
 
-def _layer(subject: Any, place: int) -> Call:
+def _layer(subject: Any, place: int, use_split_k: bool = False) -> Call:
     streams, inputs, grad = subject.tensors(place)
     leaves = [leaf(given) for given in (_streams(streams), *_parameters(inputs))]
     grad, mhc = _streams(grad), _functions()
 
     def run() -> Any:
-        h_in, post, comb = mhc.mhc_generate_mix_and_aggregate(*leaves)
+        h_in, post, comb = mhc.mhc_generate_mix_and_aggregate(*leaves, use_split_k=use_split_k)
         out = _write(h_in, post, leaves[0], comb)
         return out.detach(), *torch.autograd.grad([out], leaves, [grad])
 
     return Call(run, lambda given: {"out": _ours(given[0]), **_gradients(*given[1:])})
 
 
-MAKERS = {
+MAKERS: Mapping[tuple[str, str], calls.Maker] = {
     ("mhc_post", "forward"): _post,
     ("mhc_post", "backward"): _post_back,
     ("sinkhorn", "forward"): _sinkhorn,
@@ -150,4 +154,7 @@ MAKERS = {
     ("read", "forward"): _read,
     ("read", "backward"): _read_back,
     ("layer", "step"): _layer,
+}
+ATOMIC: Mapping[tuple[str, str], calls.Maker] = {
+    of: functools.partial(make, use_split_k=True) for of, make in MAKERS.items() if of[0] in ("read", "layer")
 }

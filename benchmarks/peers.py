@@ -18,7 +18,7 @@ from types import ModuleType
 from kernel_matrix_bench.inside.protocol import AbsentError
 
 LIGER, TILEKERNELS, TILEKERNELS_1, DEEPGEMM = "liger", "tilekernels", "tilekernels-1", "deepgemm"
-TRANSFORMER_ENGINE, FLASHINFER = "transformer-engine", "flashinfer"
+TRANSFORMER_ENGINE, FLASHINFER, TILEGYM = "transformer-engine", "flashinfer", "tilegym"
 _FOLDERS = "BENCH_PEERS"
 # The distributions that have it, and the beginning of the version.
 _DISTRIBUTIONS: Mapping[str, tuple[Sequence[str], str]] = {
@@ -28,6 +28,7 @@ _DISTRIBUTIONS: Mapping[str, tuple[Sequence[str], str]] = {
     DEEPGEMM: (("deep-gemm", "sgl-deep-gemm"), ""),
     TRANSFORMER_ENGINE: (("transformer-engine",), ""),
     FLASHINFER: (("flashinfer-python",), ""),
+    TILEGYM: (("tilegym",), ""),
 }
 
 

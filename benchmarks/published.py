@@ -11,6 +11,7 @@ import engine
 import flashinfer_mhc
 import liger
 import peers
+import tilegym_mhc
 import tilekernels
 import tilekernels_1
 
@@ -22,7 +23,9 @@ NAMES: Mapping[str, Callable[[Any], Any]] = {
     f"{peers.TILEKERNELS}-pdl": functools.partial(tilekernels.contender, pdl=True),
     f"{peers.DEEPGEMM}-pdl": functools.partial(deepgemm.contender, pdl=True),
     peers.TRANSFORMER_ENGINE: engine.contender,
+    f"{peers.TRANSFORMER_ENGINE}-atomic": functools.partial(engine.contender, atomic=True),
     peers.FLASHINFER: flashinfer_mhc.contender,
+    peers.TILEGYM: tilegym_mhc.contender,
 }
 
 

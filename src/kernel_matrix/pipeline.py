@@ -21,7 +21,7 @@ from kernel_matrix.config import suite
 from kernel_matrix.config.load import MATRIX_FILE, Checked
 from kernel_matrix.config.model import Matrix, Tier
 from kernel_matrix.config.plan import Job, Plan
-from kernel_matrix.config.selection import Selection, narrow, plan_with
+from kernel_matrix.config.selection import Selection, has_all, narrow
 from kernel_matrix.diagnosis import Rule
 from kernel_matrix.machines import row_plan_file
 from kernel_matrix.machines.row_plan import RowPlan, choose
@@ -176,7 +176,8 @@ def plan_for(project: Project, selection: Selection) -> Plan:
     tier = selection.tier or (row_plan_file.tier_of(selection.row_plan) if selection.row_plan else None)
     if tier or not selection.cases:  # of these, loading may have made the plan already
         return plan(project, tier or "quick")
-    return plan_with(project.matrix, selection.cases)
+    quick = plan(project, "quick")
+    return quick if has_all(quick, selection.cases) else plan(project, "full")
 
 
 def plan_of(project: Project, file: Path) -> Plan:

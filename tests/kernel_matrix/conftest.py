@@ -32,7 +32,6 @@ from kernel_matrix import cli
 from kernel_matrix.config import document as documents
 from kernel_matrix.config import load as loading
 from kernel_matrix.config import plan as planning
-from kernel_matrix.config import selection
 from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Matrix, Tier
 from kernel_matrix.config.owed import Owed
@@ -134,7 +133,6 @@ def project_is_loaded_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loading, "load_and_plan", load_once)
         patch.setattr(planning, "plan", plan_once)
-        patch.setattr(selection, "plan", plan_once)
         yield
 
 

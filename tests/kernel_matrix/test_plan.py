@@ -14,7 +14,7 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Tier
 from kernel_matrix.config.plan import case_name, plan
-from kernel_matrix.config.selection import Selection, narrow, plan_with
+from kernel_matrix.config.selection import Selection, narrow
 from kernel_matrix.pipeline import load as load_project
 
 TIERS: tuple[Tier, ...] = ("quick", "full")
@@ -225,6 +225,7 @@ def test_a_name_of_no_case_is_refused_with_and_without_a_star(doubles, name):
 
 def test_a_star_means_the_full_tier_only_where_the_quick_one_has_nothing_of_it(doubles):
     doubles.edit("- { tokens: [1, 2, 3] }", "- { tokens: [1, 2] }\n      full:\n        - { tokens: [3, 14] }")
-    assert plan_with(doubles.matrix, ["*/tokens1*"]).tier == "quick"
-    assert plan_with(doubles.matrix, ["*/tokens14*"]).tier == "full"
-    assert plan_with(doubles.matrix, ["*/tokens1", "*/tokens3"]).tier == "full"
+    project = load_project(doubles.root / "matrix.yaml")
+    assert pipeline.plan_for(project, Selection(cases=("*/tokens1*",))).tier == "quick"
+    assert pipeline.plan_for(project, Selection(cases=("*/tokens14*",))).tier == "full"
+    assert pipeline.plan_for(project, Selection(cases=("*/tokens1", "*/tokens3"))).tier == "full"

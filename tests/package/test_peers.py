@@ -143,11 +143,29 @@ def mhc_fused_expand_combine(f, bias, H_post, x, H_res, n):
     return (f.float().unsqueeze(-1) * H_post.unsqueeze(-2) + x.float() @ H_res).bfloat16()
 
 
-def mhc_generate_mix_and_aggregate(x, phi, alpha, beta):
+splits = []
+
+
+def mhc_generate_mix_and_aggregate(x, phi, alpha, beta, use_split_k=False):
+    splits.append(use_split_k)
     flat = x.float().flatten(-2)
     constants = (1e-6, 0.0, 2.0)
     pre, post, comb = mixes(flat @ phi.T, flat.square().sum(-1), flat.shape[-1], alpha, beta[0], *constants)
     return (x.float() @ pre.unsqueeze(-1)).squeeze(-1).bfloat16(), post, balanced(comb, 20, 0.0)
+"""
+TILEGYM = """
+from doubles import balanced
+
+
+def mhc_apply_residual(x, f_out, y, n):
+    post, res = y[:, n : 2 * n, None], y[:, 2 * n :].unflatten(1, (n, n))
+    out = post * f_out.float().unsqueeze(1) + res @ x.unflatten(1, (n, -1)).float()
+    return out.flatten(1).bfloat16()
+
+
+def mhc_sinkhorn(y, n):
+    y[:, 2 * n :] = balanced(y[:, 2 * n :].unflatten(1, (n, n)), 20, 0.0).flatten(1)
+    return y
 """
 FLASHINFER = """
 from doubles import balanced, mixes, written
@@ -208,8 +226,10 @@ def bench(monkeypatch, tmp_path):
     engine = {"doubles": KERNELS, "transformer_engine__pytorch__triton__mhc": ENGINE}
     installed(tmp_path / "transformer-engine", "transformer_engine", "2.20.2", **engine)
     installed(tmp_path / "flashinfer", "flashinfer_python", "0.7.2", doubles=KERNELS, flashinfer__mhc=FLASHINFER)
+    tilegym = {"doubles": KERNELS, "tilegym__ops__cutile__experimental__mhc": TILEGYM}
+    installed(tmp_path / "tilegym", "tilegym", "1.5.1", **tilegym)
     yield importlib.import_module
-    doubles = ("tile_kernels", "deep_gemm", "transformer_engine", "flashinfer", "doubles")
+    doubles = ("tile_kernels", "deep_gemm", "transformer_engine", "flashinfer", "tilegym", "doubles")
     for name in [name for name in sys.modules if name.split(".")[0] in doubles]:
         del sys.modules[name]
 
@@ -224,6 +244,8 @@ FUNCTIONS_OF = [
     ("engine", "layer", "step"),
     ("flashinfer_mhc", "mhc_post", "forward"),
     ("flashinfer_mhc", "read", "forward"),
+    ("tilegym_mhc", "mhc_post", "forward"),
+    ("tilegym_mhc", "sinkhorn", "forward"),
 ]
 
 
@@ -271,6 +293,15 @@ def test_a_library_computes_our_function(bench, monkeypatch, library, op, direct
         assert distance.error.rel_fro < (1e-5 if of.golden[name].shape[-1] == 4 else 8e-3), name
 
 
+def test_a_sum_of_transformer_engine_is_split_where_that_is_asked_for(bench):
+    makers = bench("engine").ATOMIC
+    assert set(makers) == {("read", "forward"), ("read", "backward"), ("layer", "step")}
+    for (op, direction), make in makers.items():
+        found = bench("calls").CallContender(subject(bench, op, direction), make).distances()
+        assert all(distance.error.rel_fro < 8e-3 for distance in found.values())
+    assert sys.modules["transformer_engine.pytorch.triton.mhc"].splits == [True] * 3
+
+
 @pytest.mark.parametrize("library", ["tilekernels", "tilekernels_1"])
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 def test_sinkhorn_has_the_form_that_is_asked_for(bench, library, direction):
@@ -279,7 +310,7 @@ def test_sinkhorn_has_the_form_that_is_asked_for(bench, library, direction):
 
 
 def test_every_function_is_tested(bench):
-    names = ("tilekernels", "tilekernels_1", "deepgemm", "engine", "flashinfer_mhc")
+    names = ("tilekernels", "tilekernels_1", "deepgemm", "engine", "flashinfer_mhc", "tilegym_mhc")
     assert {(name, *of) for name in names for of in bench(name).MAKERS} == set(FUNCTIONS_OF)
 
 
@@ -302,6 +333,7 @@ def test_both_versions_are_used_in_one_process(bench):
         "version.deepgemm": "0.1.5",
         "version.transformer-engine": "2.20.2",
         "version.flashinfer": "0.7.2",
+        "version.tilegym": "1.5.1",
     }
 
 
@@ -321,6 +353,7 @@ def test_what_is_not_there_is_named(bench, monkeypatch, tmp_path):
         ("tilekernels", "read", "forward", {}, "has no read forward"),
         ("deepgemm", "read", "backward", {}, "has no read backward"),
         ("tilekernels", "mhc_post", "forward", {}, "need a GPU"),
+        ("tilegym", "mhc_post", "forward", {"hidden": 1280}, "leaves out the columns"),
     ],
 )
 def test_what_a_library_cannot_do_is_named(bench, name, op, direction, axes, reason):

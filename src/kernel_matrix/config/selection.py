@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.config.model import Matrix, Tier
-from kernel_matrix.config.plan import Job, Plan, plan
+from kernel_matrix.config.plan import Job, Plan
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,10 @@ def parse_shard(text: str) -> Shard:
     return Shard(int(match[1]), int(match[2]))
 
 
-def plan_with(matrix: Matrix, cases: Sequence[str]) -> Plan:
-    """Return the plan of the quick tier, or of the full tier if only that one has all of these cases or cells."""
-    quick = plan(matrix, "quick")
-    known = ids(quick)
-    return quick if all(_named(known, name) for name in cases) else plan(matrix, "full")
+def has_all(planned: Plan, names: Sequence[str]) -> bool:
+    """Return whether a plan has all of these cases or cells, as ``--case`` names them."""
+    known = ids(planned)
+    return all(_named(known, name) for name in names)
 
 
 def narrow(matrix: Matrix, planned: Plan, jobs: Sequence[Job], selection: Selection) -> list[Job]:
