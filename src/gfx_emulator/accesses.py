@@ -10,7 +10,7 @@ from gfx_emulator.decoding import Instruction
 from gfx_emulator.records import SCALAR, VECTOR, WHOLE, Operand, Record
 
 VALU, MFMA, VMEM, LDS, SALU, OTHER = "valu", "mfma", "vmem", "lds", "salu", "other"
-SCALARS = 1000  # the numbers of scalar registers begin here, and those of vector registers at 0
+SCALARS = 1000  # the numbers of scalar registers begin here, the numbers of vector registers at 0
 VCC, EXEC = SCALARS + 106, SCALARS + 126
 _SELECTED = ("v_readlane_b32", "v_writelane_b32")  # whose lane a scalar register may name
 _TO_SCALAR = ("v_readlane_b32", "v_readfirstlane_b32")
@@ -26,7 +26,8 @@ class Access:
     """The registers that one instruction reads and writes, and the wait states that it takes.
 
     ``crossed`` are the registers that are read from other lanes: by DPP, or by an instruction whose result is a scalar.
-    ``summand`` is that of a product of matrices. ``is_partial`` says that a part of a register is written.
+    ``summand`` are the registers of the summand of a product of matrices. ``is_partial`` says that a part of a register
+    is written.
     """
 
     name: str

@@ -158,7 +158,7 @@ def _kernel(name: str, image: bytes, descriptor: int, place: tuple[int, int], me
 
 
 def _segments(data: bytes) -> tuple[bytearray, bytes]:
-    """Return the loaded bytes from virtual address 0 on, and those of the notes."""
+    """Return the loaded bytes from virtual address 0 on, and the bytes of the notes."""
     (start,) = struct.unpack_from("<Q", data, 32)
     size, count = struct.unpack_from("<HH", data, 54)
     image, notes = bytearray(), b""
@@ -179,7 +179,7 @@ def _is_linked(data: bytes) -> bool:
 
 
 def _linked(data: bytes, sections: list[_Section]) -> tuple[bytearray, bytes]:
-    """Give the sections of one object their addresses, as a linker does. Return their bytes, and those of the notes."""
+    """Give the sections of one object their addresses, as a linker does. Return their bytes and the notes'."""
     image, notes = bytearray(_PAGE), b""  # address 0 is nobody's
     for number, section in enumerate(sections):
         content = data[section.offset : section.offset + section.size]
@@ -197,7 +197,7 @@ def _relocate(image: bytearray, data: bytes, sections: Sequence[_Section]) -> No
     """Fill the addresses in.
 
     Raises:
-        EmulatorError: an address is that of something outside of the object, or of an unknown kind.
+        EmulatorError: an address leads out of the object, or is of an unknown kind.
     """
     for section in sections:
         if section.kind != _RELOCATIONS or not sections[section.info].flags & _ALLOCATED:

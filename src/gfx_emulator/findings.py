@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-# Of a missing wait: the numbers from the first on are those of scalar registers, and others mean no register.
+# Of a missing wait: numbers from the first one on mean scalar registers; numbers from the others on mean no register.
 _SCALARS, _BARRIER, _IN_FLIGHT = 1000, 2000, 3000
 _READERS = 0x10000  # of a race: the wave was a reader
 _SEVERAL = 0xFFFF

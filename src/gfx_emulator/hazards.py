@@ -1,6 +1,6 @@
 """Hazards of CDNA that a compiler must avoid by wait states: what the hardware does not wait for by itself.
 
-A search over the control flow of a kernel. The wait states are those of AMD's ISA documents, "Manually Inserted Wait
+A search over the control flow of a kernel. The wait states come from AMD's ISA documents, "Manually Inserted Wait
 States", and of LLVM's hazard recognizer. The kernel need not run.
 """
 
@@ -15,7 +15,7 @@ from gfx_emulator.decoding import Instruction
 from gfx_emulator.records import Record
 
 _TARGETS = ("gfx906", "gfx908", "gfx90a", "gfx942", "gfx950")
-_WITH_PRODUCTS = ("gfx90a", "gfx942", "gfx950")  # those of gfx908 have other rules
+_WITH_PRODUCTS = ("gfx90a", "gfx942", "gfx950")  # products of gfx908 have other rules
 _NEWEST = ("gfx942", "gfx950")
 _FARTHEST, _FARTHEST_OF_PRODUCT = 5, 19
 _LANE = re.compile(r"v_(read|readfirst|write)lane_b32")

@@ -71,7 +71,7 @@ class Program:
         ``shared`` are the bytes of LDS that only the launch asks for.
 
         Raises:
-            EmulatorError: the arguments are not those of the kernel, or the limit of instructions is met.
+            EmulatorError: the arguments do not fit the kernel, or the limit of instructions is met.
         """
         size = [*grid, 1, 1][:3]
         regions, places, given = in_windows(arguments)

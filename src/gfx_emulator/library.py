@@ -111,7 +111,7 @@ def load(*folders: Path) -> ctypes.CDLL:
 
 
 def _file(folder: Path, folders: Sequence[Path]) -> Path:
-    """Return the file of the interpreter: a kept one, or a new one in ``folder``, a copy of which is kept."""
+    """Return the file of the interpreter: a kept one, or a new one in ``folder``, and keep a copy of it."""
     compiler = shutil.which(os.environ.get("CXX") or "g++")
     if compiler is None:
         raise NoCompilerError("no C++ compiler is on PATH (Debian: sudo apt-get install g++); CXX names another one")

@@ -43,7 +43,7 @@ class Module:
         A value is a tensor, None for a tensor that is not given, or a value of ctypes.
 
         Raises:
-            EmulatorError: the values are not those of the kernel, or it has no end.
+            EmulatorError: the values do not fit the kernel, or it has no end.
             FoundError: the kernel did something that is a fault.
         """
         parameters = self.parameters(kernel)

@@ -10,9 +10,9 @@ VECTOR, SCALAR, CONSTANT, SPECIAL = range(4)  # kinds of operands
 _OPERANDS, _PARAMETERS, _SELECTIONS = 4, 6, 3
 _LAYOUT = struct.Struct("<Q" + "IIQ" * _OPERANDS + "9Ii" + f"{_PARAMETERS}I" + "7I" + "I" + f"{_SELECTIONS}III4x")
 SIZE = _LAYOUT.size
-EXACT, SINGLE, DOUBLE = range(3)  # which bits of MODE an instruction obeys; DOUBLE: those of fp16 too
+EXACT, SINGLE, DOUBLE = range(3)  # which bits of MODE an instruction obeys; DOUBLE: for fp16 too
 WHOLE = 6  # a selection of SDWA: all of the register
-SIGNED = 8  # beside a selection of SDWA: the part is a number with a sign
+SIGNED = 8  # added to a selection of SDWA: the part is a number with a sign
 _MASK = 0xFFFFFFFF
 
 

@@ -19,7 +19,7 @@ _SCALAR_LOADS = {
 }
 _MEMORY = ("GLOBAL", "FLAT", "SCRATCH", "MUBUF", "VGLOBAL", "VFLAT", "VSCRATCH", "VBUFFER")
 _NULL = 124
-_MOST_STATES = 15  # that s_nop waits beside its own
+_MOST_STATES = 15  # that s_nop waits in addition to its own
 _MODE = 1  # the number of that register of the hardware
 _MODE_FIELDS = {"s_round_mode": 0, "s_denorm_mode": 4}  # the first of four bits
 _RELEASE_REGISTERS = 3  # a message that a wave sends before its end

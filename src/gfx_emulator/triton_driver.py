@@ -29,7 +29,7 @@ _SHARED = {"gfx950": 160 << 10}  # bytes of LDS that a workgroup may have; 64 Ki
 
 
 class Utils:
-    """The answers to what Triton asks of a driver beside launches."""
+    """The answers to what Triton asks of a driver, apart from launches."""
 
     def __init__(self, target: str) -> None:
         """Keep the target."""

@@ -125,7 +125,7 @@ def _kinds(found: Difference, asked_less: set[str]) -> dict[str, Sequence[Change
 
 
 def _asked_less(before: Site, now: Site) -> set[str]:
-    """Return the cells of which this run was asked for fewer cases than the earlier one."""
+    """Return the cells for which this run was asked for fewer cases than the earlier one."""
     both = before.cells.keys() & now.cells.keys()
     return {name for name in both if now.cells[name].planned < before.cells[name].planned}
 

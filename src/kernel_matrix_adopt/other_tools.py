@@ -1,4 +1,4 @@
-"""Take the results that another tool has written (JUnit XML) as those of a lane: each of its tests is a case.
+"""Take the results that another tool has written (JUnit XML) as results of a lane: each of its tests is a case.
 
 The results are of now, of this checkout and of this machine: whoever takes them says so. They hold no numbers, so a
 test that passed is ``held``.
@@ -32,7 +32,7 @@ from kernel_matrix.vendors.machine import Machine
 
 
 def take(project: Project, files: Sequence[Path], platform: str, toolchain: str, machine: Machine) -> tuple[Path, str]:
-    """Write the results of the files as those of a job, with the list of its tests.
+    """Write the results of the files as the results of a job, with the list of its tests.
 
     Return the job's file, and a sentence about the results of an earlier take that are no longer there.
 
@@ -140,7 +140,7 @@ def _id(lane: str, key: Key) -> str:
 
 
 def _taken(record: Record, lane: str, key: Key, action: str) -> Record:
-    """Return a record of another tool as that of a case; nothing ran of a test that was skipped."""
+    """Return a record of another tool as the record of a case; nothing ran of a test that was skipped."""
     tried = record.outcome in ("pass", "fail", "error")
     return replace(
         record,

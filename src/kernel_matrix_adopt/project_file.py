@@ -38,7 +38,7 @@ class ProjectFile:
     python: str = ""
     needs: tuple[tuple[str, str], ...] = ()  # a requirement, and where it stands
     test_folders: tuple[str, ...] = ()
-    packages: tuple[str, ...] = ()  # the folders of its packages, where they need not lie in ``src`` or beside it
+    packages: tuple[str, ...] = ()  # the folders of its packages, where they need not lie in ``src`` or next to it
     sources: tuple[str, ...] = ()  # the folders that go onto the import path, by the same files
     compiled: Compiled = NOT_COMPILED
     notes: tuple[str, ...] = ()  # a sentence for each thing that could not be read
@@ -196,7 +196,7 @@ def _in_archive(archive: Path) -> str:
 
 
 def by_extra(metadata: RawMetadata) -> tuple[list[str], dict[str, list[str]]]:
-    """Return the requirements of a package that hold here without an extra, and those of each extra."""
+    """Return the requirements of a package that hold here without an extra, and the requirements of each extra."""
     needs: list[str] = []
     extras: dict[str, list[str]] = {}
     for line in filter(_is_requirement, metadata.get("requires_dist", ())):

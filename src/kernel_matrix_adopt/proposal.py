@@ -110,7 +110,7 @@ def _on_a_cpu(repository: Repository) -> dict[str, str]:
 
 
 def _target(machine: Machine) -> str:
-    """Return the target of the CPU: that of GitHub's machines if this machine has it, else its own best."""
+    """Return the target of the CPU: GitHub's machines' target if this machine has it, else its own best."""
     targets = [target for device in machine.devices if not vendor_named(device.vendor).gpu for target in device.targets]
     return _HOSTED if _HOSTED in targets or not targets else targets[-1]
 

@@ -143,7 +143,7 @@ def _split(path: Path, sources: Iterable[str]) -> tuple[str, tuple[str, ...]]:
 
 
 def _same(module: str, name: str) -> int:
-    """Return how much the name of a module is that of the project."""
+    """Return how well the name of a module agrees with the name of the project."""
     canonical = canonicalize_name(module)
     return 2 * (canonical == canonicalize_name(name)) or int(canonicalize_name(name).startswith(f"{canonical}-"))
 
@@ -185,7 +185,7 @@ class Source:
 
 
 def files_of(root: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
-    """Yield the files with these suffixes, in a fixed order; hidden folders and those of builds are left out."""
+    """Yield the files with these suffixes, in a fixed order; hidden folders and folders of builds are left out."""
     count = 0
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(

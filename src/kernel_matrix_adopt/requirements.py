@@ -21,7 +21,7 @@ _KNOWN = {
     "yaml": "pyyaml",
     "PIL": "pillow",
 }
-# What people put beside the tests' needs and no test needs, if none imports it.
+# What people list next to the tests' needs, and no test needs if none imports it.
 _TOOLS = re.compile(
     r"(ruff|black|isort|flake8.*|pylint|mypy|pyright|pre-commit|prek|coverage|codespell|build|twine|bump.*|tox|nox"
     r"|mkdocs.*|sphinx.*|furo|myst.*|types-.*|jupyter.*|ipykernel|ipython|notebook|nbconvert|cibuildwheel)"
@@ -29,7 +29,7 @@ _TOOLS = re.compile(
 
 
 def lines(repository: Repository) -> list[str]:
-    """Return the lines of the file that the lock is made from, with a comment before those of each origin."""
+    """Return the lines of the file that the lock is made from, with a comment before the lines of each origin."""
     origins: dict[str, list[str]] = {}
     taken: set[str] = set()
     for text, origin in (*repository.project.needs, *_imported(repository), *((name, "every job") for name in _JOB)):

@@ -51,7 +51,7 @@ def _turns(before: Report, now: Report) -> Iterator[Turn]:
 
 
 def _works(lane: LaneOutline | None) -> bool:
-    """Return whether a cell of a lane has a result: the worst state of a lane may be that of a cell without one."""
+    """Return whether a cell of a lane has a result: the lane's worst state may be the state of a cell without one."""
     return lane is not None and any(count and state in (*WORKS, "known") for state, count in lane.by_state.items())
 
 

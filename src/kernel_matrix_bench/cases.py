@@ -119,7 +119,7 @@ def _cases_of(matrix: Matrix, name: str, op: BenchOp, group: Mapping[str, Scalar
 
 
 def _value(axis: str, *sources: Mapping[str, ScalarOrList]) -> ScalarOrList:
-    """Return the value of an axis: the operator's own, that of the shape, or the default.
+    """Return the value of an axis: the operator's own, the shape's, or the default.
 
     Raises:
         UserError: none of them has it.
@@ -143,7 +143,7 @@ def _has(matrix: Matrix, place: Place, toolchain: str, case: BenchCase) -> bool:
 def rivals_of(bench: Bench, case: BenchCase, wanted: Sequence[str]) -> list[str]:
     """Return the rivals of a case, the baseline first; ``wanted`` are those that are asked for, all if none is.
 
-    A rival of some operators alone is bound by ``op``, beside the axes of a case.
+    ``op`` can bind a rival to some operators, as axes bind it to some cases.
     """
     names = [name for name in bench.rivals if not wanted or name in wanted]
     return [name for name in names if has_values({**case.axes, "op": case.op}, dict(bench.only.get(name, {})))]

@@ -54,7 +54,7 @@ class Said:
 
     @property
     def end(self) -> tuple[str, str]:
-        """The stage and the message of a case of which nothing was said."""
+        """The stage and the message of a case without an answer."""
         if self.status is None:
             return "timeout", "the benchmark's process did not end in time"
         last = self.output.strip().splitlines()
@@ -101,7 +101,7 @@ def ask(
 
 
 def _copy_harness(folder: Path) -> Path:
-    """Copy the modules that the process imports: an environment has no harness, and must not find what is beside it."""
+    """Copy the modules that the process imports: an environment has no harness, and must find nothing else."""
     for package, pattern in itertools.product(_PACKAGES, _PARTS):
         for path in sorted(package.glob(pattern)):
             copy = folder / package.name / path.relative_to(package)

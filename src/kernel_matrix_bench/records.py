@@ -18,8 +18,8 @@ def record_of(
     """Return the record of a case for one toolchain; ``baseline`` is the rival that is the package's baseline.
 
     ``device`` is what the process has said of the device: the bandwidth of a copy and facts. A figure of a time is only
-    there if the kernel was timed; rivals that were timed beside it have their figures, and those that were not have the
-    reason as a fact.
+    there if the kernel was timed; a rival that was timed with it has its figures, and another rival the reason as a
+    fact.
     """
     results, own = answer["results"], answer["own"][toolchain]
     result, identity = results[own], case.id_at(place, toolchain)
@@ -59,7 +59,7 @@ def _of_device(median: float, answer: Mapping[str, Any], bandwidth: Mapping[str,
 
 
 def _of_rivals(own: str, results: Mapping[str, Any], facts: dict[str, str]) -> dict[str, float]:
-    """Return the ratios to the rivals that were timed beside it on the same device, and name those that were not."""
+    """Return the ratios to the rivals that were timed with it on the same device, and name the other rivals."""
     metrics: dict[str, float] = {}
     median = results[own]["figures"]["median_us"]
     for name, rival in results.items():
@@ -75,6 +75,6 @@ def _of_rivals(own: str, results: Mapping[str, Any], facts: dict[str, str]) -> d
 
 
 def lost(case: BenchCase, place: Place, toolchain: str, outcome: str, stage: str, message: str) -> Record:
-    """Return the record of a case of which the process has said nothing."""
+    """Return the record of a case about which the process has said nothing."""
     kind: Any = outcome
     return Record(case.id_at(place, toolchain), kind, stage=stage, message=message)

@@ -42,7 +42,7 @@ class Wish:
     quick: bool = False
     executor: str = "venv"
     parallel: int = 0
-    shapes: str = ""  # the list of `more` in place of that of the device
+    shapes: str = ""  # the list of `more` in place of the device's list
     limit: float = math.inf  # seconds for the timing of each environment: what is left then is missing
 
 
@@ -81,7 +81,7 @@ def bench(project: Project, machine: Machine, wish: Wish, say: Callable[[str], N
 def _groups(
     project: Project, place: Place, wish: Wish, prepare: Prepare, say: Callable[[str], None]
 ) -> Iterator[Group]:
-    """Yield the toolchains of a place by their environment: those of one interpreter are timed in one process.
+    """Yield the toolchains of a place by their environment: toolchains of one interpreter are timed in one process.
 
     A process has one set of variables, so toolchains for which matrix.yaml sets others have another process.
     """
@@ -238,7 +238,7 @@ def _with_first_call(case: BenchCase, record: Record, calls: Mapping[str, Mappin
 def _write(
     project: Project, place: Place, toolchain: str, records: Sequence[Record], facts: Mapping[str, str], wish: Wish
 ) -> Path:
-    """Write the records of a toolchain beside the results of the jobs."""
+    """Write the records of a toolchain next to the results of the jobs."""
     job = f"{place.platform}.{toolchain}.bench"
     lock = project.root / project.matrix.toolchains[toolchain].lock
     of_job = {

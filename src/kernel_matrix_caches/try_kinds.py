@@ -1,4 +1,4 @@
-"""Try a lane with each kind of cache, compare with its first run, and say the results as checks beside the cases."""
+"""Try a lane with each kind of cache, compare with its first run, and return the results as checks."""
 
 from __future__ import annotations
 

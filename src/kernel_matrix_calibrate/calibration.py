@@ -36,7 +36,7 @@ class OutputNoise:
 
 @dataclass(frozen=True)
 class Proposal:
-    """A limit that follows from the noise, by its place in ``accuracy``, beside the present one."""
+    """A limit that follows from the noise, by its place in ``accuracy``, with the present limit."""
 
     place: str
     present: float

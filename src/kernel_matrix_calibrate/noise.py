@@ -27,9 +27,9 @@ _FOR_RATIO = ("elements", "nan", "inf")
 class Noise:
     """The figures of one output of one case.
 
-    ``share`` is the error over its budget: the larger one of ``max_abs`` and ``rel_fro``. ``ratio`` is the error over
-    that of the baseline, None where the baseline has none. ``demands`` says what each limit must be at least, by its
-    place in ``accuracy``, so that the share is :data:`TARGET` at most.
+    ``share`` is the error over its budget: the larger one of ``max_abs`` and ``rel_fro``. ``ratio`` is the noise ratio,
+    None where the baseline has no error. ``demands`` says what each limit must be at least, by its place in
+    ``accuracy``, so that the share is :data:`TARGET` at most.
     """
 
     case: str

@@ -166,7 +166,7 @@ def checks_of(
 
 
 def write(found: Sequence[Check], build: Path) -> list[Path]:
-    """Write the checks in place of those of an earlier call."""
+    """Write the checks in place of an earlier call's checks."""
     for file in (build / checks.FOLDER).glob(f"{NAME}*.json"):
         file.unlink()
     return [checks.write(check, build, f"{NAME}-{number}" if number else NAME) for number, check in enumerate(found)]

@@ -46,7 +46,7 @@ def total(lanes: Mapping[str, Cost]) -> Cost:
 
 
 def lines(row_plan: RowPlan, lanes: Mapping[str, Cost], setup: Mapping[str, float]) -> Iterator[str]:
-    """Yield the cost of an event in words: by lane, and what rows take beside their cases."""
+    """Yield the cost of an event in words: by lane, and what rows take in addition to their cases."""
     yield f"machine minutes of cases: {_words(total(lanes))}"
     for name, lane in list(lanes.items())[:_MOST_LANES]:
         yield f"  {name}: {_words(lane)}"
@@ -57,7 +57,7 @@ def lines(row_plan: RowPlan, lanes: Mapping[str, Cost], setup: Mapping[str, floa
 
 
 def _setup_lines(started: list[Row], setup: Mapping[str, float]) -> Iterator[str]:
-    """Yield what rows take beside their cases, where the last report says it, and of how many nobody knows it."""
+    """Yield what rows take in addition to their cases, if the last report says it, and for how many it is not known."""
     known = [row for row in started if row.platform in setup]
     if known:
         minutes = sum(setup[row.platform] for row in known) / 60

@@ -36,7 +36,7 @@ def plan_rows(
 ) -> EventPlan:
     """Return the rows that an event asks for; ``earlier`` is a folder of results, for the time that cases take.
 
-    ``labels`` are those of a pull request, of which one may ask for a target.
+    ``labels`` are the labels of a pull request; one of them may ask for a target.
 
     Raises:
         UserError: matrix.yaml has no such event or target, or git does not know the reference.
@@ -60,7 +60,8 @@ def plan_rows(
 
 @dataclass(frozen=True)
 class Known:
-    """Knowledge of earlier runs: the seconds of cases, which cells were red, and the seconds of a row beside its cases.
+    """Knowledge of earlier runs: the seconds of cases, which cells were red, and the seconds of a row without its
+    cases.
 
     ``kinds`` are the kinds of machine of the targets that have several.
     """

@@ -46,7 +46,7 @@ class _Entry:
 
 
 def loosened(before: Matrix, former: Plan, after: Matrix, full: Plan) -> list[Loosening]:
-    """Return all that became looser from one matrix to the other; the plans are those of their full tiers."""
+    """Return all that became looser from one matrix to the other; the plans are of their full tiers."""
     planned = {case.id for case in former.cases}
     old, new = list(_entries(before, former)), list(_entries(after, full))
     rules = [row for section in ("expectations", "exclusions") for row in _rules(section, old, new, planned)]
@@ -66,7 +66,7 @@ def _limits(before: Matrix, after: Matrix) -> Iterator[Loosening]:
 
 
 def _numbers(matrix: Matrix) -> dict[str, float]:
-    """Return the limits by their place, without those of single operators and outputs."""
+    """Return the limits by their place, without the limits of single operators and outputs."""
     rules = {
         f"accuracy.{place}": rule.limit
         for place, rule in matrix.accuracy.rules().items()
@@ -151,7 +151,7 @@ def _error(rule: Rule) -> tuple[str, ...]:
 
 
 def _changes(entry: _Entry, former: _Entry) -> Iterator[Loosening]:
-    """Yield what is looser in an entry than in the former one, beside its cases."""
+    """Yield what is looser in an entry than in the former one, except its cases."""
     cases = tuple(sorted(entry.cases))
     old, new = former.rule, entry.rule
     if _ends_later(old.until, new.until):

@@ -1,6 +1,6 @@
-"""The status of a run's jobs -> how long rows waited for a machine, and took beside their cases.
+"""The status of a run's jobs -> how long rows waited for a machine, and what they took in addition to their cases.
 
-The report writes it beside the page, so that the next plan finds it in its history.
+The report writes it next to the page, so that the next plan finds it in its history.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NOTHING: tuple[str, ...] = ()
 
 
 class RowTime(BaseModel):
-    """The seconds of one row: in the queue, on its machine, and those of its cases; None where nobody knows."""
+    """The seconds of one row: in the queue, on its machine, and for its cases; None where nobody knows."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -51,7 +51,7 @@ def read(folder: Path | None) -> tuple[RowTime, ...]:
 
 
 def write(site: Path, row_plan: RowPlan, statuses: Mapping[str, JobStatus]) -> None:
-    """Write the times of a run beside its page. The page's history has the seconds of the cases."""
+    """Write the times of a run next to its page. The page's history has the seconds of the cases."""
     file = site / history.FILE
     seconds = history.from_json(file.read_bytes()).seconds if file.is_file() else {}
     write_atomically(site / FILE, _LIST.dump_json(of_run(row_plan, statuses, seconds), indent=1).decode() + "\n")
@@ -60,7 +60,7 @@ def write(site: Path, row_plan: RowPlan, statuses: Mapping[str, JobStatus]) -> N
 def of_run(
     row_plan: RowPlan, statuses: Mapping[str, JobStatus], seconds: Mapping[str, float] | None = None
 ) -> tuple[RowTime, ...]:
-    """Return the times of the rows that a machine was asked for; ``seconds`` are those of the cases, by id."""
+    """Return the times of the rows that a machine was asked for; ``seconds`` are the times of the cases, by id."""
     times = []
     for row in row_plan.rows:
         if status := statuses.get(row.id):
@@ -88,7 +88,7 @@ def _between(start: str, end: str) -> float | None:
 
 
 def setup(times: Iterable[RowTime]) -> dict[str, float]:
-    """Return by platform the seconds that a row takes beside its cases (the median): checkout, image, environments."""
+    """Return by platform the seconds that a row takes for checkout, image and environments (the median)."""
     known: dict[str, list[float]] = defaultdict(list)
     for time in times:
         if time.ran is not None and time.cases is not None:

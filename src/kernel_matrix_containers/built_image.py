@@ -21,7 +21,7 @@ from kernel_matrix_containers.sandbox import SOURCE, Sandbox
 
 _PLACE, _NETWORK = "/mnt/place", "/mnt/network"
 _REPOSITORY = "kernel-matrix/built"
-# The variables stand in the command: those of the container would stay in the image, a proxy's password with them.
+# The variables stand in the command: variables of the container would stay in the image, also a proxy's password.
 _STEP = 'sh -c "$1" >>"$0" 2>&1; status=$?; chown -R "$2" "$(dirname "$0")" .; exit $status'
 
 

@@ -23,7 +23,7 @@ from kernel_matrix.base.files import write_atomically, written_whole
 from kernel_matrix.run.executors import InstallError
 from kernel_matrix_containers.engine import SILENT_SECONDS, patience
 
-FOLDER = "bundle"  # in the unpacked source, beside matrix.yaml
+FOLDER = "bundle"  # in the unpacked source, next to matrix.yaml
 _CHUNK = 1 << 20
 
 

@@ -86,7 +86,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def explained(error: BaseException) -> str:
-    """Return the engine's own words, without those of the libraries around them."""
+    """Return the engine's own words, without the words that libraries put around them."""
     causes = list(_causes(error))
     messages = [
         cause.explanation for cause in causes if isinstance(cause, docker.errors.APIError) and cause.explanation
@@ -121,7 +121,7 @@ def answering(doing: str) -> Iterator[None]:
 
 
 def sweep(client: docker.DockerClient) -> None:
-    """Remove the containers that dead runs have left; those of other programs and of living runs stay."""
+    """Remove the containers that dead runs have left; containers of other programs and of living runs stay."""
     with answering("to list its containers"):
         containers: list[Any] = client.containers.list(all=True, ignore_removed=True, filters={"label": OWNER})
     for container in containers:

@@ -138,7 +138,7 @@ def _name(dockerfile: Path) -> str:
 
 
 def _folder(dockerfile: Path) -> dict[str, bytes]:
-    """Return the Dockerfile and what lies beside it, under the names that they have in the context."""
+    """Return the Dockerfile and the files next to it, under the names that they have in the context."""
     return {
         f"containers/{dockerfile.parent.name}/{path.relative_to(dockerfile.parent)}": path.read_bytes()
         for path in sorted(dockerfile.parent.rglob("*"))

@@ -29,7 +29,7 @@ class Sandbox:
 
     @property
     def user(self) -> tuple[int, int]:
-        """The user and group of the job: those of the harness, and never root's."""
+        """The user and group of the job: the harness's own, and never root's."""
         return (os.getuid(), os.getgid()) if os.getuid() else (_ORDINARY_USER, _ORDINARY_USER)
 
     @property

@@ -21,7 +21,7 @@ from kernel_matrix_containers.engine import patience, remove
 from kernel_matrix_containers.recipe import Recipe
 
 STAGE = "python"  # of the Dockerfile: what the environments are made in
-SCRIPT = "make-environments"  # beside the Dockerfile
+SCRIPT = "make-environments"  # next to the Dockerfile
 _VOLUME = "/mnt"  # it is in every image, so a mount leaves no folder behind
 _CONFIGURATION = {"Env": ["HOME=/tmp"], "User": "1000:1000", "Cmd": ["bash"]}
 

@@ -1,4 +1,4 @@
-"""The results of the search: in words, as entries for matrix.yaml, and as a check beside the cases."""
+"""The results of the search: in words, as entries for matrix.yaml, and as a check."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Searched:
 
 
 def check_of(project: Project, results: Sequence[Searched], began: float, note: str) -> Check:
-    """Return what was tried as a check beside the cases. A case that the suite cannot judge does not count as tried."""
+    """Return what was tried, as a check. A case that the suite cannot judge does not count as tried."""
     devices = sorted({device.name for result in results if (device := result.lane.request.device)})
     unjudged = sum(result.states[NOT_JUDGED] for result in results)
     return Check(

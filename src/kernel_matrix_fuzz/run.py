@@ -59,7 +59,7 @@ class Wish:
 def search(project: Project, wish: Wish, say: Say) -> bool:
     """Search the cells in an order that the seed decides, and print what is found. Return whether a case fails.
 
-    The results are a check beside the cases, for the report.
+    The results are a check for the report.
     """
     whole, project = project, _own(project)
     known = [names.read(project.matrix, name) for name in section_of(project.matrix).known]

@@ -94,7 +94,7 @@ def _is_size(matrix: Matrix, axis: str) -> bool:
 
 
 def _bounds(section: Fuzz, op: Op, direction: str, axis: str) -> Bounds:
-    """Return the bounds of a size: those of matrix.yaml, or from one to the largest of the quick cases."""
+    """Return the bounds of a size: matrix.yaml's bounds, or from one to the largest of the quick cases."""
     if axis in section.sizes:
         return section.sizes[axis]
     return Bounds(most=max(int(axes[axis]) for _, axes in expand(op, "quick", direction)))

@@ -87,7 +87,7 @@ class Worker:
         return end
 
     def close(self) -> None:
-        """End the process, and that of the baseline."""
+        """End the process, and the baseline's process."""
         if self._baseline is not None:
             self._baseline.close()
         if self._child is not None:
@@ -148,7 +148,7 @@ class Worker:
 
 
 def _copied(build: Path) -> Path:
-    """Copy the modules that the process imports: an environment must not find what lies beside them."""
+    """Copy the modules that the process imports: an environment must not find what lies next to them."""
     folder = build / "fuzzer"
     for pattern in _PARTS:
         for path in sorted(_HERE.glob(pattern)):

@@ -52,7 +52,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _of_running(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say where the kernels run beside being compiled."""
+    """Add the options that say where the kernels also run."""
     parser.add_argument("--interpret", action="store_true", help="compute the kernels in an interpreter as well")
     parser.add_argument(
         "--emulate",

@@ -33,7 +33,7 @@ _FLOATS: Mapping[str, Any] = {
 
 
 def emulator_for(call: Invocation, targets: Sequence[str], simulator: Found | None = None) -> Path:
-    """Return the folder of the emulator, which the Python of a program can use. That of PTX stands beside it.
+    """Return the folder of the emulator, which the Python of a program can use. The emulator of PTX lies next to it.
 
     Of a program whose launches run in a simulator only the launchers are used, which need no more.
 

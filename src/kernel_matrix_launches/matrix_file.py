@@ -50,7 +50,7 @@ def plain_version(recordings: Sequence[Recording], toolchain: str) -> str:
 
 
 def write(folder: Path, recordings: Sequence[Recording], names: Names, package: str) -> Path:
-    """Write matrix.yaml, and beside it the lock and the empty folders that it names. Return its path."""
+    """Write matrix.yaml, and next to it the lock and the empty folders that it names. Return its path."""
     for name in ("source", "suite"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     versions = {name: version for recording in recordings for name, version in recording.versions.items()}
@@ -109,7 +109,7 @@ def _accuracy(*, is_emulated: bool) -> dict[str, Any]:
 
 
 def _offered(recording: Recording, recordings: Sequence[Recording]) -> list[Launch]:
-    """Return the launches that a vendor has; those of all where it has none, so that the dashboard says why."""
+    """Return the vendor's launches; if it has none, all vendors' launches, so that the dashboard says why."""
     return recording.taken or [launch for other in recordings for launch in other.taken]
 
 

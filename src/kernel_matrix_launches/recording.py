@@ -24,7 +24,7 @@ class Options:
 
     ``commands`` are ``compile_commands.json`` files: the commands of nvcc in them are taken as well. Launches run on
     the emulator, which is in the folder ``emulator``, for the targets ``emulate``, or in the ``simulator``. The program
-    finds the distributions in the folder ``packages`` before those of its Python.
+    finds the distributions in the folder ``packages`` before the distributions of its Python.
     """
 
     interpret: bool = False
@@ -110,9 +110,9 @@ class Compiled:
 class Recording:
     """The launches of a program that was told of a device of a vendor, and the end of each.
 
-    ``fault`` says in words how the program ended if it did not end well. ``versions`` are those of the environment's
-    distributions. ``compilers`` are the name and version of a toolchain's compiler that may be no distribution.
-    ``simulator`` is what the launches ran in, if it was not our emulator.
+    ``fault`` says in words how the program ended if it did not end well. ``versions`` are the versions of the
+    environment's distributions. ``compilers`` are the name and version of a toolchain's compiler that may be no
+    distribution. ``simulator`` is what the launches ran in, if it was not our emulator.
     """
 
     vendor: Vendor

@@ -23,7 +23,7 @@ _GOES_ON = r"(?:\n(?!\[vgpu\]|kernel-matrix:).+)*"
 
 
 class Deviation(NamedTuple):
-    """A difference from hardware that a project says of its simulator, where it says it, and of which targets."""
+    """A difference from hardware that a project admits of its simulator, with the source and the targets."""
 
     text: str
     source: str
@@ -34,9 +34,9 @@ class Deviation(NamedTuple):
 class Simulator:
     """A simulator: its command, how a program is started in it, and how its output is read.
 
-    ``start`` are the words before the program, in which ``{target}`` is the value of ``targets``, and ``{config}`` a
-    file of the pattern ``configs`` beside the command, with ``settings`` added. ``version`` is searched in what
-    ``--version`` prints, ``finding`` and ``refusal`` in what a run prints.
+    ``start`` are the words before the program. In them ``{target}`` is the value of ``targets``, and ``{config}`` a
+    file that matches the pattern ``configs`` next to the command, with ``settings`` added. ``version`` is searched in
+    what ``--version`` prints, ``finding`` and ``refusal`` in what a run prints.
     """
 
     command: str

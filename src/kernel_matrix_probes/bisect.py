@@ -27,7 +27,7 @@ class TurningPoint:
 def bisect(
     versions: Sequence[Version], attempt: Callable[[Version], Attempt], state: Callable[[Attempt], str], package: str
 ) -> TurningPoint:
-    """Return the first of ``versions`` (oldest first) whose state is not that of the first one.
+    """Return the first of ``versions`` (oldest first) whose state differs from the first one's.
 
     Every bisection takes for granted that the state changes once between the two ends.
 
@@ -61,7 +61,7 @@ def bisect(
 
 
 def differences(before: Mapping[str, str], after: Mapping[str, str], package: str) -> dict[str, tuple[str, str]]:
-    """Return what differs between two environments beside the package itself; ``-`` stands for an absent one."""
+    """Return what differs between two environments except the package itself; ``-`` stands for an absent one."""
     return {
         name: (before.get(name, "-"), after.get(name, "-"))
         for name in sorted({*before, *after})

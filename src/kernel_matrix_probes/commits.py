@@ -86,7 +86,7 @@ def runner(
     build: Path,
     limited: Callable[[Limits], Limits] = lambda limits: limits,
 ) -> Verdicts:
-    """Return a function that runs those of the cases or cells that a checkout has, within limits, and judges them."""
+    """Return a function that runs the cases or cells that a checkout has, within limits, and judges them."""
     root = Path(_git(project.root, "rev-parse", "--show-toplevel").strip())
     file = ((project.file or project.root / project.name).resolve()).relative_to(root.resolve())
 

@@ -53,7 +53,7 @@ def groups(probes: Sequence[Probe]) -> list[Group]:
 
 
 def first_imports(program: str) -> set[str]:
-    """Return the packages that a program imports before it does anything else, without those of Python itself."""
+    """Return the packages that a program imports before it does anything else, without Python's own."""
     packages: set[str] = set()
     try:
         statements = parsed(program).body

@@ -98,7 +98,7 @@ def load_probes(folder: Path) -> tuple[Probe, ...]:
 
 
 def select_probes(matrix: Matrix, root: Path, names: Sequence[str] = ()) -> tuple[Probe, ...]:
-    """Return the probes of the package, or those of them that are named.
+    """Return the probes of the package, or only the named ones.
 
     Raises:
         UserError: the package has none, or not that one.

@@ -1,4 +1,4 @@
-"""Run the probes in every environment of the project, and keep their results beside those of the jobs."""
+"""Run the probes in every environment of the project, and keep their results next to the jobs' results."""
 
 from __future__ import annotations
 
@@ -193,6 +193,6 @@ def interpreter_of(
 
 
 def write(results: Path, environment: str, records: Sequence[Record], facts: dict[str, str]) -> Path:
-    """Write the records of one environment beside those of the jobs, and return the file that stands for them."""
+    """Write the records of one environment next to the jobs' records, and return the file that stands for them."""
     job = {"job": f"probes.{environment}", "toolchain": environment, **facts}
     return store.replace(results, {**job, **(records[0].job if records else {})}, records)

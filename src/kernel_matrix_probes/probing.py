@@ -1,4 +1,4 @@
-"""Run probes in an environment, each in a process that is not that of another, so that an abort ends only one."""
+"""Run probes in an environment, each in a process of its own, so that an abort ends only one."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _run(
     scratch: Path,
     pool: ThreadPoolExecutor,
 ) -> dict[int, Ending]:
-    """Run the probes that have a folder, those of a group together; return how each ended, by its number."""
+    """Run the probes that have a folder, the probes of a group together; return how each ended, by its number."""
 
     def run_together(group: Group) -> dict[int, Ending]:
         return run_group(group, probes, folders, variables, interpreter, scratch)

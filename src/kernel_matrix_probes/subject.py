@@ -88,7 +88,7 @@ class Subject:
 
     @property
     def _locks(self) -> list[Path]:
-        """The lock of the toolchain, and where its versions are an axis those of its platforms too."""
+        """The lock of the toolchain, and the locks of its platforms if its versions are an axis."""
         matrix, locks = self.project.matrix, [self.lock] if self.lock else []
         entries = (entry for platform in matrix.platforms.values() for entry in platform.entries)
         if self.is_axis:
@@ -189,7 +189,7 @@ def toolchain_of(matrix: Matrix, root: Path, package: str) -> str | None:
 
 
 def picked(matrix: Matrix, package: str, pinned: Mapping[str, str], versions: Mapping[str, str]) -> dict[str, str]:
-    """Return the versions of interest that the installer picked: those of no pin and no companion of the package."""
+    """Return the versions of interest that the installer picked itself: neither pinned nor of a companion."""
     settled = {canonicalize_name(name) for name in (package, *pinned)}
     patterns = _staying(matrix) or _OF_A_JOB
     present = by_name(versions)

@@ -41,7 +41,7 @@ def sweep(
 
 
 def as_sweep(subject: Subject, attempts: Sequence[Attempt], devices: Sequence[str] | None = None) -> Sweep:
-    """Return the attempts as a file keeps them; ``devices`` are those of another machine."""
+    """Return the attempts as a file keeps them; ``devices`` are another machine's."""
     here = [device.name for device in subject.machine.devices]
     return Sweep(
         package=subject.package,

@@ -76,7 +76,7 @@ def _headline(judged: Sequence[Judged], expected: Sequence[str]) -> str:
 
 
 def _families(probes: Sequence[Probe], judged: Sequence[Judged], causes: _Causes) -> list[Family]:
-    """Return the probes by family, each with its verdicts; without the families of which no probe was run."""
+    """Return the probes by family, each with its verdicts; without the families that ran no probe."""
     verdicts: dict[str, dict[str, ProbeVerdict]] = {}
     for one in judged:
         verdicts.setdefault(one.probe.id, {})[one.toolchain] = _verdict(one, causes)
@@ -163,7 +163,7 @@ def _version(project: Project, package: str, attempt: Attempt, causes: _Causes) 
 
 
 def _grid(attempts: Sequence[Attempt]) -> Grid | None:
-    """Return how far each version gets beside each of another package; None where no version has several pins."""
+    """Return how far each version gets with each of another package; None without such pairs."""
     paired = [attempt for attempt in attempts if len(attempt.pins) == 1]
     cells: dict[str, dict[str, Pair]] = {}
     for attempt in paired:

@@ -1,4 +1,4 @@
-"""The published versions of a package, and those of them that a user asks for."""
+"""The published versions of a package, and the ones among them that a user asks for."""
 
 from __future__ import annotations
 

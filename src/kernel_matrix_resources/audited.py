@@ -1,4 +1,4 @@
-"""The limits of what code needs, held to the raw results by a second, simple road."""
+"""The limits of what code needs, compared with the raw results on a second, simple road."""
 
 from __future__ import annotations
 

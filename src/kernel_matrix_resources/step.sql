@@ -1,6 +1,6 @@
 -- What the code of a case needs may not be more than a limit of matrix.yaml allows, or than its last value allows.
 --
--- The figures of a case are those of any accepted result that has them, of a run or of a compilation. Where the deciding
+-- The figures of a case come from any accepted result that has them, of a run or of a compilation. Where the deciding
 -- result is not stale, a stale one does not count. Source is no code. Of several the largest counts. A case of whose code
 -- a limited figure is not known owes it; a case of whose code nothing is known owes nothing.
 CREATE OR REPLACE TEMP MACRO name_in(figures, keys) AS

@@ -20,7 +20,7 @@ from kernel_matrix.run.executors import InstallError
 PROGRAM = "compute-sanitizer"
 _IN_WHEEL = Path("nvidia", "cu13", "bin", PROGRAM)  # of the distribution nvidia-cuda-sanitizer-api
 TILELENS = "tilelens"
-# What tilelens imports beside what a Triton environment has. Its own requirements would bring Triton once more.
+# What tilelens imports and a Triton environment lacks. Its own requirements would bring Triton once more.
 PINS = ("tilelens==3.1.1", "z3-solver==4.15.3.0", "anytree==2.13.0")
 _HOOK = Path(__file__).with_name("inside") / "tilelens_hook.py"
 _WITH_HOOK = 'log=$1; libraries=$2; hook=$3; python=$4; shift 4; exec "$python" "$hook" "$log" "$libraries" "$@"'
@@ -41,8 +41,8 @@ _TILELENS_PLACE = re.compile(r"^=+ +at (?P<kernel>\w+)(?: in (?P<line>\S+:\d+))?
 class Tool:
     """One tool.
 
-    ``finding`` is the beginning of its findings' first line, a regular expression, and ``cannot`` that of a line that
-    says what it cannot look at. ``evidence`` is that of the cases that it runs with.
+    ``finding`` is the beginning of its findings' first line, a regular expression, and ``cannot`` the beginning of a
+    line that says what it cannot look at. ``evidence`` is the evidence of the cases that it runs with.
     """
 
     sees: str

@@ -1,4 +1,4 @@
-"""The public keys of a person's account: those that GitHub gives, or those of a file."""
+"""The public keys of a person's account: the keys that GitHub gives, or the keys of a file."""
 
 from __future__ import annotations
 

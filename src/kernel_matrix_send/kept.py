@@ -65,7 +65,7 @@ def _differs(facts: Mapping[str, str], inventory: Inventory) -> str:
 def fault(path: Path, facts: Mapping[str, str]) -> str:
     """Return why a journal is not, or no longer, what the person has signed whom its facts name; empty if it is.
 
-    The core asks this for each result that names a person, and for each that lies beside an inventory.
+    The core asks this for each result that names a person, and for each that lies next to an inventory.
     """
     folder = path.parent.parent
     files = [folder / TOLD_INVENTORY, folder / SIGNATURE, *sorted((folder / names.JOURNALS).glob("*"))]

@@ -29,7 +29,7 @@ _AT = "%Y-%m-%dT%H:%M:%SZ"
 
 
 def selected_here(project: Project, selected: Selected, machine: Machine, *, all_vendors: bool) -> Selected:
-    """Return the cases that run on a device of this machine; not those of its CPU, unless ``all_vendors`` asks for it.
+    """Return the cases that run on a device of this machine; not the CPU's cases, unless ``all_vendors`` asks for them.
 
     Raises:
         UserError: there is no such case.
@@ -126,7 +126,7 @@ def _without(record: Record, hidden: Callable[[str], str]) -> Record:
 
 
 def _machine() -> dict[str, str]:
-    """Return what the inventory says of the machine beside the facts of its jobs: nothing that names it."""
+    """Return what the inventory says of the machine in addition to the facts of its jobs: nothing that names it."""
     return {
         "system": platform.system(),
         "kernel": platform.release(),

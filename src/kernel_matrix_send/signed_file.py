@@ -87,7 +87,7 @@ def read(path: Path, bounds: Bounds | None = None) -> Signed:
     """Return the parts of a file that somebody sent. Nothing is said of who signed it.
 
     Raises:
-        UserError: it is no such file, larger than honest ones are, or its journals are not those of the inventory.
+        UserError: it is no such file, larger than honest ones are, or its journals are not the inventory's.
     """
     bounds = bounds or Bounds()
     try:
@@ -127,7 +127,7 @@ def parsed(content: bytes, where: str) -> Inventory:
 
 
 def _is_name(name: str) -> bool:
-    """Return whether a name is that of a journal: it has no folder, and no character that leads out of one."""
+    """Return whether a name can be a journal's: it has no folder, and no character that leads out of one."""
     return name.endswith(names.JOURNAL) and bool(names.parts_of(name.removesuffix(names.JOURNAL))[1])
 
 

@@ -90,7 +90,7 @@ def signed_by_one_of(content: bytes, signature: str, account: str, keys: Sequenc
 
 
 def keys_in(text: str, account: str) -> Iterator[str]:
-    """Yield the public keys of an account: lines as GitHub gives them, or those of an allowed_signers file."""
+    """Yield the public keys of an account: lines as GitHub gives them, or lines of an allowed_signers file."""
     for line in text.splitlines():
         words = line.split()
         place = next((at for at, word in enumerate(words) if _KEY.fullmatch(word)), None)

@@ -85,7 +85,7 @@ class LiveJobs:
     """Look at the jobs of a build folder again and again. Nothing there is written, and no lock is taken."""
 
     def __init__(self, project: Project, jobs: Iterable[Job], cases: Iterable[Case]) -> None:
-        """``jobs`` are those of the plan: of a job that has not begun, they say which cases it has."""
+        """Take the plan's ``jobs``: they have the cases of a job that has not begun."""
         self.project = project
         self.planned = {job.id: tuple(case.id for case in job.cases) for job in jobs}
         self.cases = {case.id: case for case in cases}

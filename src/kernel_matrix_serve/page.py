@@ -102,7 +102,7 @@ class LivePage:
 
 
 def earlier_of(project: Project, folder: Path | None) -> History:
-    """Return the history of the folder that was named, else that of the last report of this build folder.
+    """Return the history of the folder that was named, else of the last report of this build folder.
 
     Raises:
         UserError: the folder does not exist.

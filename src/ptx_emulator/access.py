@@ -86,7 +86,7 @@ def atomic(one: Instruction, found: re.Match[str], registers: Registers) -> Reco
 
 @form(r"cvta(\.to)?\.(global|shared|local|const|param)(?:::\w+)?\.u(?:32|64)")
 def generic(one: Instruction, found: re.Match[str], registers: Registers) -> Record:
-    """Translate between generic addresses and those of a space."""
+    """Translate between generic addresses and the addresses of a space."""
     return plain("cvta", one, registers, _WINDOWS[found[2]], int(bool(found[1])))
 
 
@@ -136,7 +136,7 @@ def vote(one: Instruction, found: re.Match[str], registers: Registers) -> Record
 
 @form(r"(activemask)\.b32")
 def active(one: Instruction, _: re.Match[str], registers: Registers) -> Record:
-    """Translate the question of which lanes are on."""
+    """Translate the question which lanes are on."""
     return Record("activemask", [registers.number(one.operands[0])])
 
 
@@ -149,7 +149,7 @@ def elect(one: Instruction, _: re.Match[str], registers: Registers) -> Record:
 
 @form(r"match\.any\.sync\.b(32|64)")
 def match(one: Instruction, found: re.Match[str], registers: Registers) -> Record:
-    """Translate the question of which lanes have the same value."""
+    """Translate the question which lanes have the same value."""
     to, source = one.operands[:2]
     return Record("match_any", [registers.number(to)], [registers.number(source)], (int(found[1]),))
 
@@ -231,7 +231,7 @@ def products_end(one: Instruction, found: re.Match[str], _: Registers) -> Record
 
 @form(r"cp\.async\.(?:ca|cg)\.shared(?:::cta)?\.global(?:\.L2::\w+)*")
 def copy(one: Instruction, _: re.Match[str], registers: Registers) -> Record:
-    """Translate a copy from global to shared memory that goes on beside the warp."""
+    """Translate a copy from global to shared memory that goes on while the warp runs."""
     base, offset = registers.address(one.operands[0])
     source, behind = registers.address(one.operands[1])
     extra = list(one.operands[3:])

@@ -40,7 +40,7 @@ def integers(one: Instruction, _: re.Match[str], registers: Registers) -> Record
 
 @form(r"shr\.([busf])(16|32|64)")
 def shift(one: Instruction, found: re.Match[str], registers: Registers) -> Record:
-    """Translate a shift to the right; of bits it is that of numbers without a sign."""
+    """Translate a shift to the right; bits are shifted as numbers without a sign."""
     return plain(f"shr.{'s' if found[1] == 's' else 'u'}{found[2]}", one, registers)
 
 
@@ -83,7 +83,7 @@ def dp4a(one: Instruction, found: re.Match[str], registers: Registers) -> Record
 
 @form(r"(and|or|xor|not|mov)\.pred")
 def predicates(one: Instruction, found: re.Match[str], registers: Registers) -> Record:
-    """Translate logic of predicates, each of which may be negated."""
+    """Translate logic of predicates; each may be negated."""
     to, *sources = one.operands
     negated = sum(1 << place for place, word in enumerate(sources) if word.startswith("!"))
     numbers = [registers.predicate(word.lstrip("!")) for word in sources]

@@ -114,11 +114,11 @@ class Program:
     ) -> Ran:
         """Run the kernel over a grid of blocks, and return what was found.
 
-        ``arguments`` are those of the kernel, in their order: memory, or the bytes of a value.
-        ``shared`` are the bytes of shared memory that only the launch asks for.
+        ``arguments`` are the kernel's, in their order: memory, or the bytes of a value. ``shared`` are the bytes of
+        shared memory that only the launch asks for.
 
         Raises:
-            EmulatorError: the arguments are not those of the kernel, or the limit of instructions is met.
+            EmulatorError: the arguments do not fit the kernel, or the limit of instructions is met.
         """
         regions, places, given = in_windows(arguments)
         self._fill(given)

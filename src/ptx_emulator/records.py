@@ -30,7 +30,7 @@ class Record:
         """Return the bytes of the record: its operands begin at ``first``; ``half`` is the handler of each half."""
         parameters = [(one & (1 << 64) - 1 ^ 1 << 63) - (1 << 63) for one in self.parameters]
         parameters += [0] * (_PARAMETERS - len(parameters))
-        if self.half:  # its operands stand behind those of the whole
+        if self.half:  # its operands stand behind the operands of the whole
             parameters[3], parameters[5] = first + len(self.to) + len(self.sources), half
         sizes = len(self.to), len(self.sources)
         return _LAYOUT.pack(handler, first, *sizes, self.flags, self.guard, int(self.negated), *parameters)

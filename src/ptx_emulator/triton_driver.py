@@ -42,7 +42,7 @@ class _PtxBackend(CUDABackend):  # type: ignore[misc]  # triton has no types
 
 
 class _Utils(AnyUtils):
-    """The answers to what Triton asks of a driver beside launches."""
+    """The answers to what Triton asks of a driver, apart from launches."""
 
     def get_device_properties(self, _: int) -> dict[str, Any]:
         """Return the properties of the emulated GPU that a compilation or a package may look at."""

@@ -1,4 +1,4 @@
-"""Time runs on a CPU: when the threads of earlier runs are at rest, with what the other processes use beside."""
+"""Time runs on a CPU: when the threads of earlier runs are at rest; and measure what other processes use meanwhile."""
 
 from __future__ import annotations
 

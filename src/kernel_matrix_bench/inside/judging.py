@@ -13,7 +13,7 @@ from kernel_matrix_bench.inside.protocol import Distance, Yardstick
 
 @dataclass(frozen=True)
 class Rules:
-    """The limits of matrix.yaml: those of ``accuracy`` for the package's kernels, and that of the rivals."""
+    """The limits of matrix.yaml: ``accuracy`` for the package's kernels, and the limit of the rivals."""
 
     factor: float
     rounded: float

@@ -53,7 +53,7 @@ class Subject(Protocol):
     """One operator in one direction with one shape on one device.
 
     ``traffic`` are the bytes that no implementation can do without: each input read once, each output written once.
-    ``copy_bytes`` are those of one copy of the inputs and outputs; ``x_bytes`` those of its main input.
+    ``copy_bytes`` are the bytes of one copy of the inputs and outputs; ``x_bytes`` the bytes of its main input.
     """
 
     @property

@@ -75,7 +75,7 @@ def _for_people(project: Project, planned: EventPlan) -> Iterator[str]:
 
 
 def _print_loosened(project: Project, options: argparse.Namespace) -> None:
-    """Print what became looser in matrix.yaml; beside what a program reads, to the standard error."""
+    """Print what became looser in matrix.yaml; to the standard error if a program reads the output."""
     since = options.limits_since or options.changed_since
     if not since:
         return

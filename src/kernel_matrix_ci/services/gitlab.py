@@ -13,8 +13,8 @@ def render(matrix: Matrix, row_plan: RowPlan) -> str:
     """Return the child pipeline. Tags choose the runner of a job; the plan is the artifact of the parent pipeline.
 
     A parent pipeline cannot fetch its child's artifacts, so the child makes the report. With ``needs`` the report would
-    get no artifacts but those it names, of at most 50 jobs: it stands in a later stage, and gets those of all jobs. The
-    child's own job ``plan`` fetches the plan, so that the report has it also if no row lives to hand it on.
+    get no artifacts but those it names, of at most 50 jobs: it stands in a later stage, and gets all jobs' artifacts.
+    The child's own job ``plan`` fetches the plan, so that the report has it also if no row lives to hand it on.
     """
     pipeline: dict[str, Any] = {
         "stages": ["plan", "test", "report"],

@@ -1,7 +1,7 @@
 """The pytest plugin that runs the cases which the search asks for, one after the other, as a job runs its own.
 
-The tests of the suite, the journal, the two processes and the comparison are those of a job. What differs is where the
-cases come from: a pipe with one case a line, as JSON. The end of each stands in the journal.
+The tests of the suite, the journal, the two processes and the comparison are the same as in a job. What differs is
+where the cases come from: a pipe with one case a line, as JSON. The end of each stands in the journal.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Run a program behind the recorder: ``python start.py SETTINGS PROGRAM...``. It needs triton, torch and nothing else.
 
 ``PROGRAM`` is what would follow ``python``: a script, ``-m MODULE`` or ``-c TEXT``, with its arguments. When the
-program has ended, the launches that it has made are written down and compiled. The exit status is that of the program.
+program has ended, the launches that it has made are written down and compiled. The exit status is the program's.
 """
 
 from __future__ import annotations

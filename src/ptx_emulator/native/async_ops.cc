@@ -1,4 +1,4 @@
-// Operations that go on beside a warp: cp.async, mbarrier, and copies in bulk.
+// Operations that go on while a warp runs: cp.async, mbarrier, and copies in bulk.
 #include "memory.h"
 
 namespace async_ops {

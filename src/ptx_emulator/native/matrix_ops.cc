@@ -7,7 +7,7 @@ enum ProductParameter { kDepth, kLeft, kRight, kSumKind, kColumns, kForm };
 
 thread_local Product product;
 
-// mma.sync.m16n8k*: parameters: the depth, the types of both factors, and that of the sum.
+// mma.sync.m16n8k*: parameters: the depth, the types of both factors, and the type of the sum.
 HANDLER(mma) {
   const u32 depth = static_cast<u32>(i.parameter[kDepth]), left = static_cast<u32>(i.parameter[kLeft]);
   const u32 kind = static_cast<u32>(i.parameter[kSumKind]);
@@ -111,7 +111,7 @@ struct Layout {
 
   u64 swizzled(u64 at) const { return at ^ (at >> 7 & (width / 16 - 1)) << 4; }
 
-  // The place of an element: `line` in the direction of rows or columns, `k` in that of the sum.
+  // The place of an element: `line` in the direction of rows or columns, `k` in the direction of the sum.
   u64 at(u32 line, u32 k, u32 size, bool is_transposed) const {
     if (is_transposed) {
       const u64 along = static_cast<u64>(line) * size, next = along / width;

@@ -107,8 +107,8 @@ struct Wave {
   bool is_done() const { return !active && !parked; }
 };
 
-// The agents of a warp beside itself: its copies by cp.async, its products by wgmma, its bulk copies from shared memory.
-// The last agent of a block is the engine that copies into shared memory.
+// The agents of a warp other than itself: its copies by cp.async, its products by wgmma, its bulk copies from shared
+// memory. The last agent of a block is the engine that copies into shared memory.
 static inline u32 copies_of(const Wave& w) { return w.group->waves + w.number; }
 static inline u32 products_of(const Wave& w) { return 2 * w.group->waves + w.number; }
 static inline u32 bulk_of(const Wave& w) { return 3 * w.group->waves + w.number; }

@@ -1,4 +1,4 @@
-"""Run launches on an emulator of GPUs beside the program, and compute what they are compared with.
+"""Run launches on an emulator of GPUs while the program runs, and compute what they are compared with.
 
 Each launch that is chosen is copied three and more times by ``fork``: a process for each target compiles it and runs
 the machine code (for NVIDIA the PTX) on its copy of the tensors, and two others compute the golden. The program itself
@@ -203,7 +203,7 @@ def _save(file: Path, arrays: Mapping[str, Any]) -> None:
 
 @dataclass
 class Emulator:
-    """The computation of a program's launches, some of which run on the emulator."""
+    """The computation of a program's launches. Some of them run on the emulator."""
 
     settings: Settings
     retarget: Callable[[Target], None]
@@ -313,7 +313,7 @@ class Emulator:
 
 
 def install(settings: Settings, retarget: Callable[[Target], None]) -> Emulator:
-    """Make the interpreter that of the reference, load the emulator, and return what computes launches."""
+    """Make the interpreter the reference's, load the emulator, and return what computes launches."""
     os.environ.setdefault("GFX_EMULATOR_CACHE", str(settings.cache / "gfx_emulator"))
     interpret.install()
     reference.install(settings.told.name)

@@ -30,7 +30,7 @@ _RELOCATABLE = ("-dc", "--device-c")
 
 @dataclass
 class Line:
-    """One CUDA source with the arguments that nvcc gets for it, without those of an architecture.
+    """One CUDA source with the arguments that nvcc gets for it, without the arguments for an architecture.
 
     ``specific`` are the architectures that were asked for with the letter ``a``: their own instructions.
     """

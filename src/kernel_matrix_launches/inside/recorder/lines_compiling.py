@@ -93,7 +93,7 @@ class Source:
 
 
 def hipified(path: Path, folder: Path) -> Path:
-    """Rewrite a source and the headers beside it with HIP's names in place of CUDA's; return the new source.
+    """Rewrite a source and the headers next to it with HIP's names in place of CUDA's; return the new source.
 
     ``folder`` is made, and holds a copy of the source's folder.
 

@@ -1,4 +1,4 @@
-"""The memory of a launch as the reference has it: integers in place, floating-point numbers as float64 beside it."""
+"""The memory of a launch as the reference has it: integers in place, floating-point numbers as float64 elsewhere."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def regions_of(arguments: Iterable[tuple[str, Any]]) -> list[Region]:
 
 
 def tensors_in(bound: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the tensors among the arguments of a launch by name, those of tuples and wrapped ones too."""
+    """Yield the tensors among the arguments of a launch by name, also tensors in tuples and wrapped ones."""
     for name, value in bound.items():
         if isinstance(value, tuple):
             yield from tensors_in({f"{name}_{place}": item for place, item in enumerate(value)})

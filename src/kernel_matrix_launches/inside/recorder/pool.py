@@ -64,7 +64,7 @@ class Unit(Protocol):
         """Return the part that is the same for all variants of one kernel."""
 
     def entry(self) -> dict[str, Any]:
-        """Return what the recording has of it beside the fields above."""
+        """Return what the recording has of it in addition to the fields above."""
 
     def source(self, target: Target) -> Source:
         """Return what is given to the compiler for a target. This fails where a launch would fail."""

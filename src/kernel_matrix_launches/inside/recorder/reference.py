@@ -113,7 +113,7 @@ class Builder(interpreter.InterpreterBuilder):
         return self.result(src.data, dst_type)
 
     def create_bitcast(self, src: Any, dst_type: Any) -> TensorHandle:
-        """Take the bits as those of another dtype."""
+        """Take the bits as another dtype."""
         source, wanted = src.dtype.scalar, dst_type.scalar
         bits = numbers.to_bits(src.data, source) if source.is_floating() else np.ascontiguousarray(src.data)
         data = numbers.of_bits(bits, wanted) if wanted.is_floating() else bits.view(_numpy_dtype(dst_type))
@@ -320,7 +320,7 @@ def install(target: str) -> None:
 def compute(
     kernel: Any, bound: Mapping[str, Any], grid: Sequence[int], *, rounds: bool, nudged: bool = False
 ) -> list[Region]:
-    """Run every program of a grid, and return the memory. That of the tensors has changed where it holds integers."""
+    """Run every program of a grid, and return the memory. Tensors of integers have changed in place."""
     regions = regions_of(tensors_in(dict(bound)))
     if nudged:
         for region in regions:

@@ -41,7 +41,7 @@ def main() -> int:
 
 
 def _expanded(arguments: list[str]) -> list[str]:
-    """Return the arguments with those of response files in the place of these."""
+    """Return the arguments, with the content of response files in the place of these."""
     words: list[str] = []
     for word in arguments:
         if word.startswith("@") and Path(word[1:]).is_file():

@@ -22,8 +22,9 @@ class Memory(NamedTuple):
 class Arguments:
     """The arguments of a launch, each a tensor, None for a tensor that is not given, or a value of ctypes.
 
-    ``addresses`` are those of the tensors that a caller hands over. The next time there may be others in their places,
-    unless ``known`` is false: then an argument points to what the caller did not hand over. No tensor is kept alive.
+    ``addresses`` are the addresses of the tensors that a caller hands over. The next time there may be others in their
+    places, unless ``known`` is false: then an argument points to what the caller did not hand over. No tensor is kept
+    alive.
     """
 
     def __init__(self, arguments: Sequence[Any], addresses: Sequence[int] = ()) -> None:

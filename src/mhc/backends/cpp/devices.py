@@ -30,7 +30,7 @@ I32, I64, U32, F32 = ctypes.c_int32, ctypes.c_int64, ctypes.c_uint32, ctypes.c_f
 class Launch(NamedTuple):
     """One kernel over a grid. An argument is a tensor, None for a tensor that is not given, or a value of ctypes.
 
-    ``shape`` is for a kernel with other blocks than those of ``THREADS`` threads and static shared memory.
+    ``shape`` is for a kernel whose blocks have other numbers of threads than ``THREADS``, or dynamic shared memory.
     """
 
     kernel: str
@@ -40,7 +40,7 @@ class Launch(NamedTuple):
 
 
 class LaunchError(RuntimeError):
-    """A launch failed. The text is that of the driver, or of the fibers."""
+    """A launch failed. The text comes from the driver, or from the fibers."""
 
 
 Made = Callable[[], tuple[Source, Sequence[Launch]]]
@@ -49,10 +49,10 @@ Made = Callable[[], tuple[Source, Sequence[Launch]]]
 def issue(made: Made, device: torch.device, addresses: list[int], target: str | None) -> Call | None:
     """Compile for ``target``, or for the device of the inputs, and run what ``made`` returns one after the other.
 
-    On a GPU they go to PyTorch's current stream. On a CPU the machine code of an AMD GPU is emulated. ``addresses``
-    are those of all tensors that the caller handed over. For aligned tensors, what ``made`` returns depends on nothing
-    else than the shapes and options of the inputs, and the gradients that are asked for. So what is returned is the
-    call for others of its kind, or None where there is none.
+    On a GPU they go to PyTorch's current stream. On a CPU the machine code of an AMD GPU is emulated. ``addresses`` has
+    the addresses of all tensors that the caller handed over. For aligned tensors, what ``made`` returns depends on
+    nothing else than the shapes and options of the inputs, and the gradients that are asked for. So what is returned is
+    the call for others of its kind, or None where there is none.
 
     Raises:
         ValueError: ``target`` is not what the device is.
@@ -139,7 +139,7 @@ def _library(source: Source, target: str) -> ctypes.CDLL:
 
 
 class _Driver:
-    """The functions of CUDA's driver, or those of HIP, which are the same ones under other names."""
+    """The functions of CUDA's driver, or of HIP, which has the same ones under other names."""
 
     def __init__(self) -> None:
         if torch.version.hip:

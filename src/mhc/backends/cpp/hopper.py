@@ -26,8 +26,8 @@ class Shape(NamedTuple):
 
     ``early`` is whether the launch may begin before the one before it has ended. Its kernel then waits by itself.
     ``shared_percent`` is how much of a multiprocessor's memory to have as shared memory; the rest is L1 cache. None
-    leaves it to the driver. A multiprocessor changes this only when it is empty: a launch that begins early, beside a
-    kernel that divided the memory in another way, keeps that one's unless it asks for its own, and waits for it.
+    leaves it to the driver. A multiprocessor changes this only when it is empty: a launch that begins early, while a
+    kernel runs that divided the memory in another way, keeps that division unless it asks for its own. Then it waits.
     """
 
     threads: int
@@ -40,7 +40,7 @@ class Shape(NamedTuple):
 class TensorMap(ctypes.Structure):
     """Hold what the copy engine has to know of a tensor, as the driver encodes it.
 
-    ``address`` is that of the tensor, and ``again`` returns the map of a tensor of the same kind at another one.
+    ``address`` is the tensor's address, and ``again`` returns the map of a tensor of the same kind at another one.
     """
 
     _fields_ = (("words", ctypes.c_uint64 * 16),)

@@ -1,4 +1,4 @@
-"""The text of a kernel's source: one translation unit, with the headers beside this module and its constants in it."""
+"""The text of a kernel's source: one translation unit, with the headers next to this module and its constants in it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ELEMENTS = {torch.float32: "float", torch.bfloat16: "bf16", torch.float16: "fp1
 class Source:
     """The kernels of ``operator`` for a number of streams, and a dtype where the operator has several.
 
-    ``file`` is another file of the operator than that of its own name, and ``constants`` is what it is given more.
+    ``file`` is a file of the operator with another name than the operator's, and ``constants`` are further constants.
     ``targets`` has pairs of a target and what the compiler calls it: ``sm_90a`` has instructions that later GPUs lack.
     """
 
@@ -31,7 +31,7 @@ class Source:
 
     @property
     def text(self) -> str:
-        """Return the text; it needs no file beside it. Every part is named by its file, without a folder."""
+        """Return the text; it needs no other file. Every part is named by its file, without a folder."""
         given = {"STREAMS": self.streams, "ELEMENT": _ELEMENTS[self.dtype], **dict(self.constants)}
         constants = "".join(f"#define {name} {value}\n" for name, value in given.items())
         return constants + whole_text(_FOLDER / self.operator / f"{self.file or self.operator}.cu")

@@ -1,6 +1,6 @@
 """Code that the CPU kernels share: bf16 and fp16 as their bits, since TileLang's C target has no types for them."""
 
-# No postponed annotations here: TileLang reads those of a kernel as values.
+# No postponed annotations here: TileLang reads a kernel's annotations as values.
 
 from typing import Any
 

@@ -1,6 +1,6 @@
 """Code that the GPU kernels share: dtypes, vectors and sums over a block."""
 
-# No postponed annotations here: TileLang reads those of a kernel as values.
+# No postponed annotations here: TileLang reads a kernel's annotations as values.
 
 from typing import Any
 

@@ -32,9 +32,9 @@ class TokenKernel(Kernel):
     """One program whose tokens do not depend on each other.
 
     ``operands`` returns the tensors of a call by the names, in the order and in the shapes of the program's
-    parameters. ``written`` names the outputs among them, and ``shared`` those that do not have the tokens as their
-    first dimension. ``work`` is that of one token of a spec, in multiplications; a CPU's threads get ``group`` tokens
-    at a time.
+    parameters. ``written`` names the outputs among them, and ``shared`` the tensors that do not have the tokens as
+    their first dimension. ``work`` is the work for one token of a spec, in multiplications; a CPU's threads get
+    ``group`` tokens at a time.
     """
 
     def __init__(

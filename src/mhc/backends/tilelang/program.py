@@ -148,8 +148,8 @@ def run_per_token(
 ) -> None:
     """Run a kernel whose tokens do not depend on each other.
 
-    ``written`` names the outputs among the operands and ``shared`` those that do not have the tokens as their first
-    dimension. A CPU's threads share the tokens, ``group`` of them at a time; ``work`` is that of one token.
+    ``written`` names the outputs among the operands and ``shared`` the operands that do not have the tokens as their
+    first dimension. A CPU's threads share the tokens, ``group`` of them at a time; ``work`` is the work for one token.
     ``together`` names the programs that are compiled with this one, itself among them.
     """
     if kind_of(target) != "c":

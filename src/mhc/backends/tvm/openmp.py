@@ -28,7 +28,7 @@ _LOCK = threading.Lock()
 _OPENMP = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
 
 # A body returns a status, and takes its number, the barrier and the number of the tasks, and what the loop reads. An
-# error that a body raises belongs to its thread. So that of another thread than the caller's is raised anew.
+# error that a body raises belongs to its thread. So an error of another thread than the caller's is raised anew.
 _CODE = r"""
 %environment = type {{ ptr, i32 }}
 %loop = type {{ ptr, ptr, i32, i32 }}

@@ -70,9 +70,9 @@ def platform_of(target: str) -> Any:
 
 @contextmanager
 def described(system: Path = _SYSTEM, prefix: Path = Path(sys.prefix)) -> Iterator[Path]:
-    """Describe to OpenCL's loader, while it looks for runtimes, those that it does not find by itself.
+    """Describe to OpenCL's loader, while it looks for runtimes, the runtimes that it does not find by itself.
 
-    They are those of the system, and Intel's: the description in Intel's wheel names a folder that is not there. The
+    They are the system's, and Intel's: the description in Intel's wheel names a folder that is not there. The
     runtimes in PyOpenCL's own folder need no description. What a person names in OCL_ICD_VENDORS is kept.
     """
     before = os.environ.get("OCL_ICD_VENDORS")

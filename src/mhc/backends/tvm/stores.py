@@ -4,7 +4,7 @@ An ordinary store first reads the line that it writes. A result that no cache ca
 word for another store; LLVM has, so a script brings functions of LLVM along, which it inlines.
 """
 
-# No postponed annotations here: TVM reads those of a script as its parameters.
+# No postponed annotations here: TVM reads a script's annotations as its parameters.
 
 from types import SimpleNamespace
 from typing import Any

@@ -73,7 +73,7 @@ def wide(value: Any) -> Any:
 def narrow(dtype: str, value: Any, nan: Any = None) -> Any:
     """Round to ``dtype``. TVM makes bf16 by adding to the bits, which carries some NaNs over into zeros.
 
-    ``nan`` is a NaN that is not carried over, by default that of the compiler.
+    ``nan`` is a NaN that is not carried over, by default the compiler's.
     """
     if dtype == "bfloat16":
         value = T.Select(T.isnan(value), T.float32(float("nan")) if nan is None else nan, value)

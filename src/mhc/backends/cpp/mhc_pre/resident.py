@@ -33,7 +33,7 @@ _Spec = MhcPreSpec | MhcHeadSpec
 class _Cut(NamedTuple):
     """Hold how the work is cut.
 
-    ``tokens`` are those of a step, ``columns`` those of a block and ``wide`` those of a warp, of each stream;
+    A step has ``tokens`` tokens. Of each stream a block has ``columns`` columns and a warp ``wide``;
     ``groups`` are of four warps, and ``stages`` steps are in the shared memory of a block. ``away`` is how many times
     16 columns of a warp have their weights in shared memory; None: all weights are in registers, in three parts.
     """

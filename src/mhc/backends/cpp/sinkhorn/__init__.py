@@ -32,7 +32,7 @@ def _launch(
 
 
 def _forward(inputs: SinkhornInputs, out: SinkhornOutputs) -> list[Launch]:
-    # A block of mhc_pre has nearly all of a multiprocessor as shared memory, and begins beside this one.
+    # A block of mhc_pre has nearly all of a multiprocessor as shared memory, and begins while this one runs.
     shape = Shape(THREADS, shared_bytes=0, cluster=1, early=True, shared_percent=100)
     may_be_early = launches_early(inputs.logits.device)
     return _launch("sinkhorn_forward", (inputs.logits, out.matrix), inputs.spec, shape if may_be_early else None)

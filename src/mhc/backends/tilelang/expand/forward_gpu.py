@@ -1,6 +1,6 @@
 """The GPU kernel of ``expand``: a block of threads per token and part of its columns."""
 
-# No postponed annotations here: TileLang reads those of a kernel as values.
+# No postponed annotations here: TileLang reads a kernel's annotations as values.
 
 from typing import Any
 

@@ -1,6 +1,6 @@
 """The GPU kernel of ``mhc_post``'s gradients: a block of threads per token."""
 
-# No postponed annotations here: TileLang reads those of a kernel as values.
+# No postponed annotations here: TileLang reads a kernel's annotations as values.
 
 from typing import Any
 
@@ -76,7 +76,7 @@ def make_multiply(spec: MhcPostSpec, rows: int) -> Any:
 def backward(spec: MhcPostSpec) -> Any:
     """Return the gradients of ``mhc_post`` as a prim_func over x [tokens, n·hidden]: one block per token.
 
-    The sums over the columns are those of the threads, added up in a fixed order.
+    The threads' sums over the columns are added up in a fixed order.
     """
     streams, hidden, dtype = spec.streams, spec.hidden, DTYPES[spec.dtype]
     vector, rows = vector_of(hidden), rows_of(spec.streams)

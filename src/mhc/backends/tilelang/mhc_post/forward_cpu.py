@@ -1,6 +1,6 @@
 """The CPU kernel of ``mhc_post``: a loop over lanes per token."""
 
-# No postponed annotations here: TileLang reads those of a kernel as values.
+# No postponed annotations here: TileLang reads a kernel's annotations as values.
 
 from typing import Any
 

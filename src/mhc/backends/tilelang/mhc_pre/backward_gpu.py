@@ -1,6 +1,6 @@
 """The GPU kernels of the gradients of ``mhc_pre`` and ``mhc_head``; :mod:`.factors` says what each does."""
 
-# No postponed annotations here: TileLang reads those of a kernel as values.
+# No postponed annotations here: TileLang reads a kernel's annotations as values.
 
 from typing import Any
 

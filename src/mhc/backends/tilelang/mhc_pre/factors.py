@@ -73,7 +73,7 @@ def factors_of(spec: ReadSpec) -> Factors:
 
 
 def columns_of_block(spec: ReadSpec) -> int:
-    """Return the columns of x whose sums lie together: those of a GPU's block."""
+    """Return the number of columns of x whose sums lie together: the columns of a GPU's block."""
     return COLUMN_THREADS * vector_of(spec.hidden)
 
 

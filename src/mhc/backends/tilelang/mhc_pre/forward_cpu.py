@@ -3,7 +3,7 @@
 It has serial loops, which a C++ compiler turns into vectors.
 """
 
-# No postponed annotations here: TileLang reads those of a kernel as values.
+# No postponed annotations here: TileLang reads a kernel's annotations as values.
 
 from typing import Any
 
@@ -60,8 +60,8 @@ def add_width(spec: ReadSpec, lanes: int) -> tuple[int, Any]:
                             ],
                             dtype,
                         )
-                # Squares of bf16 are multiples of something coarse, and a long sum of them rounds more down than up:
-                # those of a piece by themselves.
+                # Squares of bf16 are multiples of something coarse, and a long sum of them rounds more down than up: so
+                # each piece has a sum of its own.
                 for m in T.serial(GROUP):
                     for v in T.serial(lanes):
                         of_piece[m, v] = T.float32(0)

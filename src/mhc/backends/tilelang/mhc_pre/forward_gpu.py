@@ -1,6 +1,6 @@
 """The GPU kernel of ``mhc_pre`` and ``mhc_head``: FP32 FMA in registers, for CUDA and for HIP."""
 
-# No postponed annotations here: TileLang reads those of a kernel as values.
+# No postponed annotations here: TileLang reads a kernel's annotations as values.
 
 from typing import Any
 

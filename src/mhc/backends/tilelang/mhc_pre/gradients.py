@@ -43,7 +43,7 @@ class Gradients(Kernel):
     """The gradients of one of the two operators.
 
     ``grads`` returns the gradients of the forward's outputs by the names of the kernels' parameters; ``lacking`` names
-    those of them that the operator lacks.
+    the gradients that the operator lacks.
     """
 
     def __init__(self, grads: Callable[[Any], Operands], lacking: tuple[str, ...] = ()) -> None:
@@ -94,7 +94,7 @@ class Gradients(Kernel):
 def _sum(spec: ReadSpec, target: str, given: Operands, factors: torch.Tensor, out: MhcPreGrads | MhcHeadGrads) -> None:
     """Run the programs for the gradients that are sums over tokens: for all columns of x where phi or gamma need them.
 
-    The gradients of alpha and bias come with those of the first columns.
+    The gradients of alpha and bias come with the gradients for the first columns.
     """
     phi, gamma, columns = given["phi"], given["gamma"], columns_of_block(spec)
     blocks = 1 if out.phi is None and out.gamma is None else -(-spec.width // columns)

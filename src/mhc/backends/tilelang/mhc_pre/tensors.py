@@ -12,10 +12,10 @@ from mhc.ops.read import ReadSpec
 def tensors_of(spec: ReadSpec, dtype: str, language: ModuleType) -> SimpleNamespace:
     """Return the parameters of one kernel: :func:`mhc.backends.tilelang.tensors.declare`.
 
-    The names are those of ``mhc_pre``; ``h_in`` is ``out`` of ``mhc_head``. A parameter that the operator lacks has one
+    The names come from ``mhc_pre``; ``h_in`` is ``out`` of ``mhc_head``. A parameter that the operator lacks has one
     element, which no kernel looks at: gamma and its gradient without gamma, h_post, h_res and their gradients in
-    ``mhc_head``. ``factors`` is that of all tokens, ``factors_of_split`` the same memory by splits; past the last token
-    it is not written.
+    ``mhc_head``. ``factors`` has the factors of all tokens, ``factors_of_split`` is the same memory by splits; past the
+    last token it is not written.
     """
     tokens, rows, splits, share, blocks = (
         language.dynamic(name) for name in ("tokens", "rows", "splits", "share", "blocks")

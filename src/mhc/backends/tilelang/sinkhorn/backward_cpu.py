@@ -1,6 +1,6 @@
 """The CPU kernel of ``sinkhorn``'s gradient: one token's matrix after the other."""
 
-# No postponed annotations here: TileLang reads those of a kernel as values.
+# No postponed annotations here: TileLang reads a kernel's annotations as values.
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from mhc.ops.sinkhorn import SinkhornSpec
 def make_undo(spec: SinkhornSpec) -> Any:
     """Return a macro: ``grad`` of the matrix after an iteration becomes that before it.
 
-    With M' = M / S, of which S is a sum over M, the gradient of M is (g - Σ g·M') / S, summed along the same line. The
+    With M' = M / S, where S is a sum over M, the gradient of M is (g - Σ g·M') / S, summed along the same line. The
     M' must be the forward's own: where S is near eps, the division magnifies the difference of another rounding.
     """
     n = spec.streams
@@ -38,7 +38,7 @@ def make_undo(spec: SinkhornSpec) -> Any:
 
 
 def make_undo_first(spec: SinkhornSpec) -> Any:
-    """Return a macro: ``grad`` of the first iteration's matrix becomes that of the logits."""
+    """Return a macro: ``grad`` of the first iteration's matrix becomes the gradient of the logits."""
     deepseek = spec.form == "deepseek"
 
     @T.macro

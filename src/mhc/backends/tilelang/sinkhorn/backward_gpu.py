@@ -1,6 +1,6 @@
 """The GPU kernel of ``sinkhorn``'s gradient, with the threads and the sums of the forward."""
 
-# No postponed annotations here: TileLang reads those of a kernel as values.
+# No postponed annotations here: TileLang reads a kernel's annotations as values.
 
 from typing import Any
 
@@ -27,9 +27,9 @@ def make_divide(spec: SinkhornSpec, rows: bool) -> Any:
 
 
 def make_undo(spec: SinkhornSpec, rows: bool) -> Any:
-    """Return a macro: the gradient of the quotients of one step becomes that of what was divided.
+    """Return a macro: the gradient of the quotients of one step becomes the gradient of what was divided.
 
-    With M' = M / S, of which S is a sum over M, the gradient of M is (g - Σ g·M') / S, summed along the same line. The
+    With M' = M / S, where S is a sum over M, the gradient of M is (g - Σ g·M') / S, summed along the same line. The
     M' must be the forward's own: where S is near eps, the division magnifies the difference of another rounding.
     """
     at, total = block_of(spec), make_line(spec, rows)
@@ -46,7 +46,7 @@ def make_undo(spec: SinkhornSpec, rows: bool) -> Any:
 
 
 def make_undo_first(spec: SinkhornSpec) -> Any:
-    """Return a macro: ``grad`` of the first iteration's matrix becomes that of the logits."""
+    """Return a macro: ``grad`` of the first iteration's matrix becomes the gradient of the logits."""
     at, deepseek = block_of(spec), spec.form == "deepseek"
     sum_of_row, sum_of_column = make_line(spec, True), make_line(spec, False)
 

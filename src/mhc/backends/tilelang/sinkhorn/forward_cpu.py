@@ -1,6 +1,6 @@
 """The CPU kernel of ``sinkhorn``: one token's matrix after the other."""
 
-# No postponed annotations here: TileLang reads those of a kernel as values.
+# No postponed annotations here: TileLang reads a kernel's annotations as values.
 
 from typing import Any
 
@@ -62,7 +62,7 @@ def make_first(spec: SinkhornSpec) -> Any:
 
 
 def make_iteration(spec: SinkhornSpec, keep: bool) -> Any:
-    """Return a macro: divide by the sums of columns, then by those of rows; ``keep`` both quotients and divisors."""
+    """Return a macro: divide by the sums of columns, then of rows; ``keep`` both quotients and divisors."""
     n, eps = spec.streams, spec.eps
 
     @T.macro

@@ -4,7 +4,7 @@ A block has as many whole matrices as it has threads for. Sums go over a line of
 order of its entries, by every thread of that line.
 """
 
-# No postponed annotations here: TileLang reads those of a kernel as values.
+# No postponed annotations here: TileLang reads a kernel's annotations as values.
 
 from typing import Any
 

@@ -1,6 +1,6 @@
 """The script of ``mhc_post``'s gradients for LLVM's CPU targets."""
 
-# No postponed annotations here: TVM reads those of a script as its parameters.
+# No postponed annotations here: TVM reads a script's annotations as its parameters.
 
 import tvm
 from tvm.script import tirx as T
@@ -13,7 +13,7 @@ from mhc.ops.mhc_post import MhcPostSpec
 
 
 def backward(spec: MhcPostSpec, target: Target) -> tvm.tirx.PrimFunc:
-    """Two passes over a token: the gradients of ``x`` and ``y``, then those of the coefficients.
+    """Two passes over a token: the gradients of ``x`` and ``y``, then the gradients of the coefficients.
 
     The second, from the cache, makes a few rows of ``h_res`` at a time, as many as the vector registers hold.
     """
@@ -23,7 +23,7 @@ def backward(spec: MhcPostSpec, target: Target) -> tvm.tirx.PrimFunc:
     row = Row.of(hidden, widest)
     large = stores(row, spec.dtype, target)
     lanes = row.lanes
-    # Beside the sums of `rows` streams of the output the registers hold the gradients of these and one operand.
+    # Registers hold the sums of `rows` streams of the output, and also the gradients of these and one operand.
     rows = max(
         rows
         for rows in range(1, streams + 1)

@@ -1,6 +1,6 @@
 """The script of ``mhc_post``'s gradients for GPUs: a block of threads has one token, and shares out its columns."""
 
-# No postponed annotations here: TVM reads those of a script as its parameters.
+# No postponed annotations here: TVM reads a script's annotations as its parameters.
 
 from tvm.script import tirx as T
 
@@ -19,7 +19,7 @@ def rows_of(streams: int) -> int:
 
 
 def backward(spec: MhcPostSpec, dialect: Dialect) -> tuple[Launch, ...]:
-    """Columns of the gradients of ``x`` and ``y``; those of the coefficients are sums over all of the token's threads.
+    """Columns of the gradients of ``x`` and ``y``; the coefficients' gradients are sums over all threads of the token.
 
     In the sums row ``i`` has ``h_res[i, :]``, and last ``h_post[i]``.
     """

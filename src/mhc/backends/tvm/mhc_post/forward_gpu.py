@@ -1,6 +1,6 @@
 """The script of ``mhc_post`` for GPUs: a block of threads has one token, and shares out its columns."""
 
-# No postponed annotations here: TVM reads those of a script as its parameters.
+# No postponed annotations here: TVM reads a script's annotations as its parameters.
 
 from tvm.script import tirx as T
 

@@ -53,7 +53,7 @@ def _backward_operands(inputs: _Backward, out: MhcPreGrads | MhcHeadGrads) -> Op
 
 
 def _written(grad: torch.Tensor | None, tensor: torch.Tensor | None) -> torch.Tensor | None:
-    """Return the memory for a gradient in its tensor's shape; that of one that is not asked for is never looked at."""
+    """Return the memory for a gradient in its tensor's shape. If it is not asked for, nobody looks at the memory."""
     if tensor is None:
         return None
     return torch.empty_like(tensor) if grad is None else grad.view(tensor.shape)

@@ -1,6 +1,6 @@
 """The script of the gradients of ``mhc_pre`` and ``mhc_head`` for LLVM's CPU targets."""
 
-# No postponed annotations here: TVM reads those of a script as its parameters.
+# No postponed annotations here: TVM reads a script's annotations as its parameters.
 
 import tvm
 from tvm.script import tirx as T
@@ -14,7 +14,7 @@ from mhc.backends.tvm.vectors import STACK_BYTES, Row, fetch, name_of, registers
 # sums of a span of tokens, they stay in the second-level cache. Smaller pieces of x are read slower from the memory.
 _OWNED_BYTES = 36864
 
-# Tokens whose terms are added up on their own before they meet those of others: that keeps rounding errors small, most
+# Tokens whose terms are added up on their own before they meet other terms: that keeps rounding errors small, most
 # of all where there are about as many spans.
 _SPAN = 45
 
@@ -25,7 +25,7 @@ def backward(spec: Spec, target: Target) -> tvm.tirx.PrimFunc:
     1. Tokens. With z the arguments of the sigmoids and m as in the equations, a token leaves what the others need:
        ``grad_q`` r·alpha·dz, ``slope`` -Σ alpha·dz·m · r²/width, and h_pre.
     2. Columns of the flattened streams, through all tokens in order: ``dv = grad_q @ phi`` is the gradient of v·gamma,
-       and ``grad_q · v·gamma`` what the token adds to that of phi.
+       and ``grad_q · v·gamma`` what the token adds to the gradient of phi.
     3. The rows of phi, through all tokens in order and in fp64: the gradients of bias and alpha.
 
     The last parameters say which gradients are asked for. Loops that serve only others do not run, and the bits of a

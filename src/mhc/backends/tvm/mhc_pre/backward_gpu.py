@@ -3,8 +3,8 @@
 1. Blocks of a few tokens. With z the arguments of the sigmoids and m as in the equations, a token leaves what the
    others need: ``grad_q`` r·alpha·dz, ``slope`` -Σ alpha·dz·m · r²/width, h_pre, and ``grad_z``, what it adds to the
    gradients of bias and, in the last columns, of alpha.
-2. Blocks of columns go through a span of tokens: ``dv = grad_q @ phi`` is the gradient of v·gamma, which gives that of
-   x, and the span's part of that of gamma.
+2. Blocks of columns go through a span of tokens: ``dv = grad_q @ phi`` is the gradient of v·gamma, which gives the
+  gradient of x, and the span's part of the gradient of gamma.
 3. Blocks of columns go through a span of tokens for a group of rows of phi: the span's part of their gradients is the
    sum of ``grad_q · v·gamma``.
 4. The parts of all spans are added, in their order: the gradients of phi, and in a launch of their own of gamma.
@@ -13,7 +13,7 @@
 A launch whose gradients nobody asks for does not run; none reads what another gradient needs.
 """
 
-# No postponed annotations here: TVM reads those of a script as its parameters.
+# No postponed annotations here: TVM reads a script's annotations as its parameters.
 
 from collections.abc import Mapping
 from typing import Any
@@ -32,7 +32,7 @@ _ROWS = 48
 
 
 def _most_spans(spec: Spec) -> int:
-    """Return the spans that the tokens are cut into, at most: their parts are memory, this many times that of phi.
+    """Return the spans that the tokens are cut into, at most: their parts need this many times the memory of phi.
 
     There are fewer where the columns and the rows of phi alone are thousands of blocks.
     """

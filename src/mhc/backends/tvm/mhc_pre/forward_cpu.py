@@ -1,6 +1,6 @@
 """The script of ``mhc_pre`` and ``mhc_head`` for LLVM's CPU targets."""
 
-# No postponed annotations here: TVM reads those of a script as its parameters.
+# No postponed annotations here: TVM reads a script's annotations as its parameters.
 
 import tvm
 from tvm.script import tirx as T
@@ -48,7 +48,7 @@ def forward(spec: Spec, target: Target) -> tvm.tirx.PrimFunc:
             h_pre = T.alloc_buffer((streams,), f32)
             read = T.alloc_buffer((row.lanes,), f32)
             norm = T.alloc_buffer((1,), f32)
-            # The last few additions have the largest rounding errors, and the gradient of alpha adds up those of m.
+            # The last few additions have the largest rounding errors, and alpha's gradient adds up the errors of m.
             lane_sum = T.alloc_buffer((rows,), "float64")
             first: T.let = block * height
 
@@ -61,7 +61,7 @@ def forward(spec: Spec, target: Target) -> tvm.tirx.PrimFunc:
                 norm[0] = T.rsqrt(norm[0] / T.float32(width) + T.float32(spec.norm_eps))
                 r[first + t] = norm[0]
                 for o in range(mixes // rows):
-                    # These sums wait for each addition: several of them go beside each other.
+                    # These sums wait for each addition: several of them go at the same time.
                     for p in T.unroll(rows):
                         lane_sum[p] = T.float64(0)
                     for j in T.unroll(lanes):

@@ -5,7 +5,7 @@ add them up in shared memory, halving their number each time. The rows of phi co
 pass over the block's tokens for each: registers, shared memory and code stay the same for any number of streams.
 """
 
-# No postponed annotations here: TVM reads those of a script as its parameters.
+# No postponed annotations here: TVM reads a script's annotations as its parameters.
 
 from typing import Any
 
@@ -14,10 +14,10 @@ from tvm.script import tirx as T
 from mhc.backends.tvm.gpu import THREADS, Dialect, Launch, add_up
 from mhc.backends.tvm.mhc_pre.tensors import Spec, operator, post_scale, tensors_of, writes_back
 
-# Sums that a thread holds. They are in registers, of which a thread has at most 255, and the rest needs some too.
+# Sums that a thread holds. They are in registers. A thread has at most 255 registers, and the rest needs some too.
 _SUMS = 112
 
-# Rows of phi in a group, at most: with the sum of squares, there is room for those of four tokens.
+# Rows of phi in a group, at most: with the sum of squares, there is room for the sums of four tokens.
 _ROWS = 27
 
 
@@ -38,7 +38,7 @@ def groups_of(mixes: int, most: int) -> tuple[int, int]:
 def _projection(spec: Spec, dialect: Dialect, height: int, rows: int) -> Any:
     """Return a macro ``project(x, phi, gamma, tokens, block, thread, acc, first)``.
 
-    It writes the thread's share of (v · gamma) @ phi[first + o]ᵀ to ``acc[t, o]`` for ``rows`` rows of phi, and that of
+    It writes the thread's share of (v · gamma) @ phi[first + o]ᵀ to ``acc[t, o]`` for ``rows`` rows of phi, and of
     Σ v² to ``acc[t, rows]``. A row beyond the last repeats that one. Without gamma the third argument is not read.
     """
     width, mixes, each = spec.width, spec.mixes, dialect.each

@@ -9,7 +9,7 @@ While a group meets its chunk, its piece of the next one is fetched, a line for 
 between its multiplications, and does not see by itself what comes next, as the pieces of a row are short.
 """
 
-# No postponed annotations here: TVM reads those of a script as its parameters.
+# No postponed annotations here: TVM reads a script's annotations as its parameters.
 
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -42,7 +42,7 @@ class Tile:
 def tile(spec: Spec, target: Target) -> Tile:
     """Return the block with the most multiplications per load among those that the target's vector registers hold.
 
-    ``rows`` divides the rows of phi; beside the accumulators the registers hold the operands of one side and one more.
+    ``rows`` divides the rows of phi; the registers hold the accumulators, the operands of one side and one more.
     There are two tokens at least, as the accumulators are two buffers.
     """
     lanes, held = registers(target)
@@ -67,7 +67,7 @@ def projection(spec: Spec, blocking: Tile) -> Any:
     mixes = spec.mixes
     height, groups, rows, lanes = blocking.tokens, blocking.groups, blocking.rows, blocking.lanes
     block, turns = height * groups, mixes // rows
-    fetched = -(-height // turns)  # tokens of which a turn fetches the next piece
+    fetched = -(-height // turns)  # tokens whose next piece a turn fetches
     row = Row(spec.width, lanes)
     chunks = -(-row.vectors * lanes * 4 // _CHUNK_BYTES)
     chunk = -(-row.vectors // chunks)
@@ -93,7 +93,7 @@ def projection(spec: Spec, blocking: Tile) -> Any:
             next_first: T.let = T.if_then_else(c + 1 < chunks, first, first + block)
             next_vector: T.let = T.if_then_else(c + 1 < chunks, (c + 1) * chunk, 0)
             for g in range(T.min(T.int64(groups), T.truncdiv(tokens - first + (height - 1), T.int64(height)))):
-                # Each sum of squares waits for its last addition: those of all tokens go beside each other.
+                # Each sum of squares waits for its last addition: the sums of all tokens go at the same time.
                 for t in T.unroll(height):
                     for j in T.vectorized(lanes):
                         acc_square[t, j] = T.float32(0)

@@ -1,6 +1,6 @@
 """The equations of ``mhc_post``, in no order."""
 
-# No postponed annotations here: TVM reads those of a script as its parameters.
+# No postponed annotations here: TVM reads a script's annotations as its parameters.
 
 import tvm
 from tvm.script import tirx as T

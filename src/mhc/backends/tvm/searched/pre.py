@@ -1,6 +1,6 @@
 """The equations of ``mhc_pre``, in no order but this: a sum is made of parts, so that no chain of additions is long."""
 
-# No postponed annotations here: TVM reads those of a script as its parameters.
+# No postponed annotations here: TVM reads a script's annotations as its parameters.
 
 import tvm
 from tvm.script import tirx as T

@@ -1,6 +1,6 @@
 """The script of ``sinkhorn``'s gradient for LLVM's CPU targets."""
 
-# No postponed annotations here: TVM reads those of a script as its parameters.
+# No postponed annotations here: TVM reads a script's annotations as its parameters.
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from mhc.ops.sinkhorn import SinkhornSpec
 
 
 def undo_first_of(spec: SinkhornSpec, lanes: int) -> Any:
-    """Return a macro: ``grad`` of the first iteration's matrix ``m[0]`` becomes that of the logits."""
+    """Return a macro: ``grad`` of the first iteration's matrix ``m[0]`` becomes the gradient of the logits."""
     streams, deepseek = spec.streams, spec.form == "deepseek"
 
     @T.macro
@@ -54,8 +54,8 @@ def undo_first_of(spec: SinkhornSpec, lanes: int) -> Any:
 def backward(spec: SinkhornSpec, target: Target) -> tvm.tirx.PrimFunc:
     """Go through the iterations again, keep every matrix, and go back over them.
 
-    A step ``m = p / s`` with ``s = Σp + eps`` takes the gradient ``d`` of ``m`` to ``(d - Σ d·m) / s``, that of ``p``.
-    Vectors are as in the forward. ``m[0]`` is the matrix after the first iteration.
+    A step ``m = p / s`` with ``s = Σp + eps`` takes the gradient ``d`` of ``m`` to ``(d - Σ d·m) / s``, the gradient of
+    ``p``. Vectors are as in the forward. ``m[0]`` is the matrix after the first iteration.
     """
     f32 = "float32"
     streams, later = spec.streams, spec.iterations - 1

@@ -1,6 +1,6 @@
 """The script of ``sinkhorn``'s gradient for GPUs, with the threads and the sums of the forward."""
 
-# No postponed annotations here: TVM reads those of a script as its parameters.
+# No postponed annotations here: TVM reads a script's annotations as its parameters.
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def divide_by(spec: SinkhornSpec, dialect: Dialect, rows: bool) -> Any:
 
 
 def undo_of(spec: SinkhornSpec, dialect: Dialect, rows: bool) -> Any:
-    """Return a macro: the gradient ``d`` of a step's ``m = p / s`` becomes ``(d - Σ d·m) / s``, that of ``p``."""
+    """Return a macro: ``d``, the gradient of a step's ``m = p / s``, becomes ``(d - Σ d·m) / s``, the one of ``p``."""
     each, at, total = dialect.each, block_of(spec), line_of(spec, dialect, rows)
 
     @T.macro
@@ -43,7 +43,7 @@ def undo_of(spec: SinkhornSpec, dialect: Dialect, rows: bool) -> Any:
 
 
 def undo_first_of(spec: SinkhornSpec, dialect: Dialect) -> Any:
-    """Return a macro: ``grad`` of the first iteration's matrix becomes that of the logits."""
+    """Return a macro: ``grad`` of the first iteration's matrix becomes the gradient of the logits."""
     each, at, deepseek = dialect.each, block_of(spec), spec.form == "deepseek"
     sum_of_column, sum_of_row = (line_of(spec, dialect, rows) for rows in (False, True))
 

@@ -1,6 +1,6 @@
 """The script of ``sinkhorn`` for LLVM's CPU targets."""
 
-# No postponed annotations here: TVM reads those of a script as its parameters.
+# No postponed annotations here: TVM reads a script's annotations as its parameters.
 
 from typing import Any
 

@@ -4,7 +4,7 @@ A block has as many whole matrices as it has threads for. Sums go over a line of
 order of its entries, by every thread of that line.
 """
 
-# No postponed annotations here: TVM reads those of a script as its parameters.
+# No postponed annotations here: TVM reads a script's annotations as its parameters.
 
 from typing import Any
 
