@@ -15,11 +15,10 @@ from kernel_matrix.base.files import write_atomically
 from kernel_matrix.cli.options import print_dashboard
 from kernel_matrix.results.states import Verdict
 from kernel_matrix_launches import simulators, versions
-from kernel_matrix_launches.emulated import TARGETS
 from kernel_matrix_launches.invocation import invocation
 from kernel_matrix_launches.recording import Options
 from kernel_matrix_launches.study import study
-from kernel_matrix_launches.targets import Target, targets_named
+from kernel_matrix_launches.targets import Target, emulated_targets, targets_named
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -136,7 +135,7 @@ def _emulated(text: str, simulator: str) -> tuple[str, ...]:
         UserError: the emulator or the simulator does not have one, or there is none for the simulator.
     """
     names = tuple(filter(None, re.split(r"[,\s]+", text)))
-    targets = simulators.targets_of(simulator) if simulator else TARGETS
+    targets = simulators.targets_of(simulator) if simulator else emulated_targets()
     if simulator and not names:
         raise UserError(f"--with {simulator}: name its targets too, such as --emulate {targets[0]}.")
     for name in names:

@@ -22,7 +22,6 @@ from kernel_matrix_launches.invocation import Invocation
 from kernel_matrix_launches.recording import Compiled, Numbers, Recording
 from kernel_matrix_launches.simulators import Found
 
-TARGETS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "sm_80", "sm_86", "sm_89", "sm_90")
 _DECODER = "tinygrad==0.14.0"
 _FLOATS: Mapping[str, Any] = {
     "float64": np.float64,

@@ -62,6 +62,11 @@ def known() -> dict[str, Target]:
     return {name: vendor.target(name) for vendor in vendors() for name in vendor.targets}
 
 
+def emulated_targets() -> tuple[str, ...]:
+    """Return the names of the targets that an emulator of this project has."""
+    return tuple(name for name, target in known().items() if target.facts.get("emulated"))
+
+
 def targets_named(names: Sequence[str]) -> list[Target]:
     """Return the targets of these names, or the default ones of every vendor if there are none.
 

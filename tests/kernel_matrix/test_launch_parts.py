@@ -17,6 +17,7 @@ import pytest
 from conftest import records_in
 from kernel_matrix_launches.inside.recorder.ahead import elf
 
+from gfx_emulator import decoding
 from kernel_matrix import pipeline
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.locking import locked
@@ -24,6 +25,7 @@ from kernel_matrix.config.load import load
 from kernel_matrix.diagnosis import diagnose
 from kernel_matrix.diagnosis.rule import read_rules
 from kernel_matrix.job.ahead import nvcc
+from kernel_matrix.vendors import amd
 from kernel_matrix_launches import matrix_file, naming, targets, words
 from kernel_matrix_launches.inside.recorder import logs, program
 from kernel_matrix_launches.invocation import Invocation, invocation
@@ -31,8 +33,9 @@ from kernel_matrix_launches.recording import Compiled, Launch, Options, Recordin
 from kernel_matrix_launches.records import write_records
 from kernel_matrix_launches.reproducer import reproducer
 from kernel_matrix_launches.study import study
-from kernel_matrix_launches.targets import known, over_limits, targets_named, told, vendors
+from kernel_matrix_launches.targets import emulated_targets, known, over_limits, targets_named, told, vendors
 from kernel_matrix_probes.issue_report import of_launch
+from ptx_emulator import launch
 
 LAUNCH = Launch(
     identity="0123456789abcdef",
@@ -428,3 +431,8 @@ def test_the_version_of_a_compiler_is_taken_out_of_what_it_says(words, version, 
     compiler.write_text(f"#!/bin/sh\ncat << EOF\n{words}\nEOF\n")
     compiler.chmod(0o755)
     assert nvcc.version_of(str(compiler)) == version
+
+
+def test_emulated_targets_are_the_same_for_the_emulators_the_vendor_and_the_command():
+    assert {*emulated_targets()} == {*decoding.TARGETS, *launch.TARGETS}
+    assert {*amd._EMULATED} == {*decoding.TARGETS}
