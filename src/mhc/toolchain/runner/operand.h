@@ -14,5 +14,5 @@ struct mhc_operand {
   int64_t shape[4], strides[4];
 };
 
-// Calls the kernel at that place in the program; anything but zero is an error. Each toolchain has its own.
+// Calls the kernel of that place among those of the program; anything but zero is an error. Each toolchain has its own.
 int mhc_call(int64_t kernel, mhc_operand *operands, int64_t count);

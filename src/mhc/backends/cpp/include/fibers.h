@@ -5,7 +5,7 @@
 // some lanes of its warp. Shared memory holds NaN when a block begins, and blocks with an odd number run their threads
 // backwards, so that what a missing barrier gives is no accident of the order.
 //
-// It has what the kernels of this backend use: one dimension of threads, static shared memory, __syncthreads,
+// It has what the kernels beside it use: one dimension of threads, static shared memory, __syncthreads,
 // __shfl_xor_sync and __shfl_down_sync of whole warps. There are no atomics.
 #pragma once
 #include <pthread.h>
@@ -180,7 +180,7 @@ inline void give_way() {
   asm volatile("" ::: "memory");
 }
 
-// Note where a thread waits, as one of `waiting` that wait there, and compare the place with the first one's.
+// Note where a thread waits, as one of `waiting` that wait there, and compare the place with that of the first of them.
 inline void wait(State state, const char* file, int line, unsigned& waiting, unsigned& first, const char* reason) {
   Thread& self = machine.threads[machine.current];
   self.state = state;
@@ -203,7 +203,7 @@ inline void barrier(const char* file, int line) {
   give_way();
 }
 
-// Offer a value, and return another lane's value once all lanes of the warp have offered theirs.
+// Offer a value, and return that of another lane once all lanes of the warp have offered theirs.
 template <class T>
 T exchange(unsigned mask, T value, unsigned source, const char* file, int line) {
   static_assert(sizeof(T) <= sizeof(uint64_t), "a shuffle takes up to 8 bytes");
@@ -326,8 +326,8 @@ void call(void (*kernel)(P...), void** arguments) {
 #define __shfl_down_sync(mask, value, by, width) \
   fibers::exchange(mask, value, fibers::lane_down(by, width), __FILE__, __LINE__)
 
-// Make a function NAME_launch that runs the kernel over a grid; its arguments are pointers to the kernel's arguments,
-// as for cuLaunchKernel. It returns 0, or 1 and a message.
+// Make a function NAME_launch that runs the kernel over a grid; its arguments are pointers to those of the kernel, as
+// for cuLaunchKernel. It returns 0, or 1 and a message.
 #define EXPORT(NAME)                                                                                           \
   extern "C" __attribute__((visibility("default"))) int NAME##_launch(unsigned x, unsigned y, unsigned z,      \
                                                                       unsigned threads, void** arguments,      \

@@ -145,7 +145,7 @@ __device__ __forceinline__ void multiply(float (&sums)[4], const unsigned (&a)[4
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// sums[16 x 8] += a[16 x 8] b[8 x 8] in TF32, whose last 13 bits do not count. The column that a pair of bf16 had
+// sums[16 x 8] += a[16 x 8] b[8 x 8] in TF32, of which the last 13 bits do not count. The column that a pair of bf16 had
 // first is in a[0] and a[1], and the second one in a[2] and a[3].
 __device__ __forceinline__ void multiply_tf32(float (&sums)[4], const unsigned (&a)[4], const float (&b)[2]) {
   asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "

@@ -19,7 +19,7 @@ struct Tokens {
   __device__ __forceinline__ bool is_stored(int t) const { return first + t <= last; }
 };
 
-// Add the thread's columns of (v gamma) phi_o to sums[t][o] for ROWS rows of phi, and of v^2 to sums[t][ROWS].
+// Add the thread's columns of (v gamma) phi_o to sums[t][o] for ROWS rows of phi, and those of v^2 to sums[t][ROWS].
 __device__ __forceinline__ void project(const ELEMENT* x, const float* phi, const float* gamma, const Tokens& block,
                                         int first, int mixes, int width, bool whole, float* sums) {
   for (int at = 4 * thread_index(); at < width; at += 4 * THREADS) {

@@ -6,7 +6,7 @@
 //
 //   copy     brings the block's columns of the next tokens to shared memory
 //   project  multiplies them with phi by tensor cores, as products.h says
-//   add      adds the block's sums up, and sends each token's sums to the block that has this token
+//   add      adds the block's sums up, and sends those of each token to the block that has this token
 //   mix      adds all blocks' sums up, makes the coefficients, and sends h_pre to all blocks
 //   read     makes h_in of the columns that are still there
 //
@@ -180,7 +180,7 @@ __device__ __forceinline__ void take_weights(const Problem& p, Shared& s, int st
   if (lane == 0) arrive(shared_address(&s.weighed));
 }
 
-// Put a warp's sums where `add` finds them, next to the sums that are there.
+// Put a warp's sums where `add` finds them, beside those that are there.
 __device__ __forceinline__ void put_sums(Shared& s, int partial, int first, const Sums<TILES>& sums, bool beside) {
   const int lane = lane_index();
 #pragma unroll
@@ -292,7 +292,7 @@ __device__ __forceinline__ void add(Shared& s, const Steps& steps, int warp) {
   }
 }
 
-// What a lane of `mix` needs of alpha and bias: the values for four mixes.
+// What a lane of `mix` needs of alpha and bias: those of four mixes.
 struct Gates {
   float alpha, bias[4];
 
@@ -303,7 +303,7 @@ struct Gates {
   }
 };
 
-// The coefficients of a token. A lane has four mixes of them; the first eight are for gates, and each lane makes one
+// The coefficients of a token, of which a lane has four mixes; the first eight are for gates, and each lane makes one
 // of these. h_pre goes to all blocks.
 __device__ __forceinline__ void coefficients(const Problem& p, Shared& s, const Gates& gates, int stage, int row,
                                              int token, int quad, const float4& sum) {

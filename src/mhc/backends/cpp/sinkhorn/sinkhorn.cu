@@ -37,7 +37,7 @@ struct Place {
     return STREAMS == LANES || (lane < STREAMS && (lane ^ slot) < STREAMS);
   }
 
-  // The element of a lane's row in a slot; beyond the last line it is the last line's element.
+  // The element of a lane's row in a slot; beyond the last line it is that of the last line.
   __device__ __forceinline__ long long in_row(int slot) const { return first + line(lane) * STREAMS + line(lane ^ slot); }
   __device__ __forceinline__ long long in_column(int slot) const { return first + line(lane ^ slot) * STREAMS + line(lane); }
 
@@ -138,8 +138,8 @@ struct Scales {
     for (int j = 0; j < LANES; ++j) rows.of[j] = columns.of[j] = place.is_real(j) ? 1.0f : 0.0f;
   }
 
-  // One iteration: divide by the sums of the columns, then by the sums of the rows. The sums lack the line's own scale
-  // so far, so eps is multiplied by the reciprocal of this scale.
+  // One iteration: divide by the sums of the columns, then by the sums of the rows. With the reciprocal of a scale so
+  // far, eps beside the sum of scaled entries is eps times that beside the sum of the others.
   __device__ __forceinline__ void iterate(const Matrix& matrix, const Place& place, float eps) {
     column = MHC_FMA(eps, column, sum_of_products(matrix.column, rows));
     columns = gather(place.is_real(0) ? reciprocal(column) : 0.0f);
