@@ -163,7 +163,7 @@ def _of_journal(path: Path) -> Iterator[Raw]:
 
 
 def _of_row(file: Path, row: Mapping[str, Any], job: dict[str, str], metrics: dict[str, float], samples: Any) -> Raw:
-    """Return the test case of a row of a table, or of an entry of a journal; its file belongs to one run."""
+    """Return the test case of a row of a table, or of an entry of a journal; the path of its file is its run."""
     names = ("case", "outcome", "action", "stage", "message", "seconds")
     return _raw(
         file=file.name,

@@ -27,7 +27,7 @@ from kernel_matrix.config.suite import is_suite
 from kernel_matrix.vendors.registry import vendor_names
 
 Part = Literal["harness", "package", "suite", "image"]
-SHARED_IMAGE = "toolchains"  # has the image that the platforms' images are made from; next to their folders
+SHARED_IMAGE = "toolchains"  # the folder of the image that the images of the platforms are made from
 _HARNESS = re.compile(r"(?:src/)?kernel_matrix/(.+)")
 _OTHER_DISTRIBUTIONS = re.compile(r"(?:src/)?kernel[-_]matrix[-_]\w.*/.+")  # of the harness
 # Of ``run``: a job's command, variables and cases; how its environment is made; how its process is started in it; and

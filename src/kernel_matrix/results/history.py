@@ -208,7 +208,7 @@ def _latest(lane: LaneHistory, *others: LaneHistory) -> LaneHistory:
 
 
 def with_run(before: Measurements, run: Mapping[str, Measurement]) -> dict[str, tuple[Measurement, ...]]:
-    """Return the measurements, and add the measurements of one run, which are by cell."""
+    """Return the measurements together with the measurements of one run, by cell."""
     return merged(before, {cell: (measurement,) for cell, measurement in run.items()})
 
 

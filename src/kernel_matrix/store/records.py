@@ -34,9 +34,7 @@ def add_sources(connection: Connection, sources: Mapping[int, Path]) -> None:
 
 
 def make_present(connection: Connection, numbers: Sequence[int]) -> None:
-    """Give the sources their positions, in this order, and take the positions of all others away. Only sources with a
-    position count.
-    """
+    """Give these sources positions, in this order, and all others none. Only sources with a position count."""
     schema = pa.schema({"position": pa.int32(), "source": pa.int32()})
     enter(connection, "positions", schema, {"position": range(len(numbers)), "source": numbers})
     connection.execute(

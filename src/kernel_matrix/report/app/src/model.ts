@@ -92,7 +92,7 @@ export class Model {
     return index === null || index === undefined ? "" : (this.overview.texts[index] ?? "");
   }
 
-  /** The number of cases of which only the journal of a job that runs now says something. */
+  /** The number of cases that only the journal of a job knows, which still runs. */
   inJournal(cell: number): number {
     return (this.overview.cells.in_journal[cell] ?? "").replaceAll(".", "").length;
   }
@@ -137,7 +137,7 @@ export class Model {
     return platform?.vendor || this.overview.lanes[lane]!.platform;
   }
 
-  /** The vendor's name for people; that of its platform, which says more, where it has one. */
+  /** The vendor's name for people; where its platform has a name, that name, which says more. */
   titleOfVendor(vendor: string): string {
     const platforms = this.overview.platforms.filter((one) => (one.vendor || one.name) === vendor);
     return (platforms.length === 1 ? platforms[0]!.title : platforms[0]?.vendor_title) || vendor;

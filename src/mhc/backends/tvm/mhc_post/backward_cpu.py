@@ -13,7 +13,7 @@ from mhc.ops.mhc_post import MhcPostSpec
 
 
 def backward(spec: MhcPostSpec, target: Target) -> tvm.tirx.PrimFunc:
-    """Two passes over a token: the gradients of ``x`` and ``y``, then the gradients of the coefficients.
+    """Make two passes over a token: the gradients of ``x`` and ``y``, then the gradients of the coefficients.
 
     The second, from the cache, makes a few rows of ``h_res`` at a time, as many as the vector registers hold.
     """

@@ -19,7 +19,7 @@ def rows_of(streams: int) -> int:
 
 
 def backward(spec: MhcPostSpec, dialect: Dialect) -> tuple[Launch, ...]:
-    """Columns of the gradients of ``x`` and ``y``; the coefficients' gradients are sums over all threads of the token.
+    """Compute columns of the gradients of ``x`` and ``y``, and add the coefficients' gradients up over all threads.
 
     In the sums row ``i`` has ``h_res[i, :]``, and last ``h_post[i]``.
     """

@@ -13,7 +13,7 @@ from mhc.ops.mhc_post import MhcPostSpec
 
 
 def forward(spec: MhcPostSpec, target: Target) -> tvm.tirx.PrimFunc:
-    """One pass over a token: each vector of ``x`` and ``y`` is read once and meets every stream of the output."""
+    """Make one pass over a token: each vector of ``x`` and ``y`` is read once and meets every stream of the output."""
     f32, dtype = "float32", name_of(spec.dtype)
     streams, hidden = spec.streams, spec.hidden
     row = Row.of(hidden, registers(target)[0])

@@ -10,7 +10,7 @@ from mhc.ops.mhc_post import MhcPostSpec
 
 
 def forward(spec: MhcPostSpec, dialect: Dialect) -> tuple[Launch, ...]:
-    """The token's coefficients wait in shared memory; each element of ``x`` and ``y`` is read once."""
+    """Put the token's coefficients into shared memory; each element of ``x`` and ``y`` is read once."""
     f32, dtype = "float32", dialect.stored(spec.dtype)
     streams, hidden, each = spec.streams, spec.hidden, dialect.each
     tensors = tensors_of(spec, dtype)

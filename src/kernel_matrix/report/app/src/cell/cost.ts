@@ -1,4 +1,4 @@
-/** How fast a cell is, and what its code needs, beside the same operator elsewhere. */
+/** How fast a cell is, and what its code needs, compared with the same operator elsewhere. */
 
 import type { Context } from "../context";
 import type { BenchResult, BenchTime, Cell } from "../data";

@@ -26,7 +26,7 @@ export interface Result {
   repeat: string;
 }
 
-/** Return the cases of a cell. Places of states and evidence are those of the overview. */
+/** Return the cases of a cell. Places of states and evidence refer to the overview. */
 export function results(detail: CellDetail, chunk: CellChunk, overview: Overview): Result[] {
   const rows = tables(chunk);
   return Array.from({ length: detail.cell.planned }, (_, after) => {

@@ -238,7 +238,7 @@ function ofVendor(model: Model, term: Term, problems: string[]): Test {
   return (cell) => asked[model.platformOfLane[model.lane(cell)]!] === true;
 }
 
-/** Return what a lane is called: its names, its vendor's, those of the devices that ran it, and people's for them. */
+/** Return what a lane is called: its own names, its vendor's, its devices', and what people call these. */
 export function wordsOfLane(model: Model, lane: number): string {
   const { lanes, backends, devices, names } = model.overview;
   const { platform, target, toolchain } = lanes[lane]!;

@@ -1,4 +1,4 @@
-/** What was looked for beside the cases: sanitizers, searches for failing cases. A column for each check on each machine. */
+/** The checks: sanitizers, searches for failing cases. A column for each check on each machine. */
 
 import type { Context, View } from "../context";
 import type { Check, CheckedCell, ChecksData, Finding } from "../data";

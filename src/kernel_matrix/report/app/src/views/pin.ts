@@ -14,7 +14,7 @@ export interface Pin {
   /** The toolchain of the matrix that is best known, and its cells. */
   toolchain: string;
   cells: readonly number[];
-  /** The version of the sweep that it stands for, with what must be beside it; empty where no sweep tried it. */
+  /** The version of the sweep that it stands for, with the versions that it needs; empty where no sweep tried it. */
   version: string;
   why: readonly string[];
 }
