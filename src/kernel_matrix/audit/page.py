@@ -1,6 +1,4 @@
-"""The page's files of data -> plain dictionaries, and the overview compared with them. It shares no code with the
-writer.
-"""
+"""The page's files of data -> plain dictionaries, compared with the overview. It shares no code with the writer."""
 
 from __future__ import annotations
 

@@ -59,9 +59,7 @@ class Rule(BaseModel):
 
 @functools.cache
 def harness_rules() -> tuple[Rule, ...]:
-    """Return the rules that every package shares: first each toolchain's rules, then the rules about machines and
-    images.
-    """
+    """Return the rules that every package shares: first about each toolchain, then about machines and images."""
     folder = files("kernel_matrix.diagnosis")
     toolchains = sorted(folder.joinpath("toolchains").iterdir(), key=lambda file: file.name)
     return tuple(

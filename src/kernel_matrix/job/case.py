@@ -213,9 +213,7 @@ class RunningCase:
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
-        """Have the machine to itself until the block ends. What comes before and after it may run at the same time as
-        other jobs.
-        """
+        """Have the machine to itself until the block ends. Before and after it, other jobs may run too."""
         asks = self._job.get("asks_for_quiet", False)
         if asks:
             self._wait(quiet.begin)

@@ -1,7 +1,6 @@
 """Ask the harness for quiet: while a case is timed, nothing else of the run works on the machine.
 
-The journal says what a job asks for. The harness answers with a file next to the journal. This module takes the file
-away.
+The journal says what a job asks for. The harness answers with a file next to the journal, and this module takes it.
 """
 
 from __future__ import annotations

@@ -32,8 +32,7 @@ class Keeper:
     def since(self, name: str, made_from: Sequence[str]) -> str:
         """Return when the results called ``name`` were made, or nothing if they cannot be kept.
 
-        ``made_from`` is what they depend on in addition to the source and the machine: the executor, and the ids of
-        what ran.
+        ``made_from`` is what else they depend on than source and machine: the executor, and the ids of what ran.
         """
         if not git.is_checkout(self.project.root):  # nobody can say then what has changed
             return ""

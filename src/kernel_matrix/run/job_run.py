@@ -160,9 +160,7 @@ class JobRun:
         return Snapshot.of(checkout, self.job.platform, self.job.toolchain, self.executor, ops)
 
     def _own_version(self, facts: dict[str, str]) -> dict[str, str]:
-        """Return the version of the package under test as a fact, in place of the version of an installed package,
-        which it hides.
-        """
+        """Return the version of the package under test as a fact; drop the fact of an installed one, which it hides."""
         own = own_version(self.settings.root, self.request.matrix.package)
         if own is None or not own.version:
             return {}

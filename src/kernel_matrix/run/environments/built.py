@@ -2,8 +2,7 @@
 
 A build writes files into the folders of the sources and installs into the environment. So each toolchain of a platform
 has a copy of the repository, with an environment that nothing else uses, and the repository stays as it is. The copy is
-made anew when anything that goes into the build has changed: what an earlier source left behind cannot be tested by
-mistake.
+made anew when anything that goes into the build has changed: nothing that an earlier source left behind is tested.
 """
 
 from __future__ import annotations
@@ -126,8 +125,7 @@ class Build:
         return "\n".join([f"$ {command}", *lines[-_LINES:], f"the build has failed: {ended}: {reason}"])
 
     def variables(self, cache: str) -> dict[str, str]:
-        """Return the variables of the commands, but PATH: the matrix's variables, and the variables that name the
-        targets.
+        """Return the variables of the commands, but PATH: matrix.yaml's, and those that name the targets.
 
         ``cache`` is the folder of the compilers' caches, as the commands see it.
         """

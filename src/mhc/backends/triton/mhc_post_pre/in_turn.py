@@ -65,9 +65,7 @@ def _backward_config(pre: Kernel, spec: Spec, target: GPUTarget | None) -> _Tile
 def _backward_launches(
     pre: Kernel, inputs: MhcPostPreBackwardInputs, out: MhcPostPreGrads, tiles: _Tiles
 ) -> list[Launch]:
-    """Return the launches of both ways back; the launches of ``mhc_pre`` add the gradient that the streams have
-    already.
-    """
+    """Return the launches of both ways back; ``mhc_pre`` adds the gradient that the streams have already."""
     if not inputs.needs_out:
         return list(pre.launches(inputs.pre, MhcPreGrads(None, *out[4:]), tiles.pre))
     between = torch.empty_like(inputs.x)
