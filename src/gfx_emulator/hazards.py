@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gfx_emulator.accesses import EXEC, LDS, MFMA, SCALARS, VALU, VCC, VMEM, Access, access
-from gfx_emulator.decoding import Instruction
+from gfx_emulator.decoding import Instruction, family_of
 from gfx_emulator.records import Record
 
-_TARGETS = ("gfx906", "gfx908", "gfx90a", "gfx942", "gfx950")
 _WITH_PRODUCTS = ("gfx90a", "gfx942", "gfx950")  # products of gfx908 have other rules
 _NEWEST = ("gfx942", "gfx950")
 _FARTHEST, _FARTHEST_OF_PRODUCT = 5, 19
@@ -40,7 +39,7 @@ class Hazard:
 
 def hazards(instructions: Sequence[Instruction], records: Sequence[Record], target: str) -> list[Hazard]:
     """Return the hazards of a kernel, in the order of their second instructions; none of a target that is not CDNA."""
-    if target not in _TARGETS:
+    if family_of(target) != "cdna":
         return []
     accesses = [access(one, record, n) for n, (one, record) in enumerate(zip(instructions, records, strict=True))]
     found: dict[tuple[int, int], Hazard] = {}

@@ -7,6 +7,7 @@ import ctypes
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from gfx_emulator import records
@@ -54,7 +55,6 @@ class Program:
         self._code = b"".join(record.packed(self._handler(record)) for record in [*self._translation.records, _END])
         self._image = ctypes.create_string_buffer(code.image, len(code.image))
         self._lines = Lines(code.sections)
-        self._hazards: tuple[Finding, ...] | None = None
 
     def launch(
         self,
@@ -103,7 +103,7 @@ class Program:
         """Return the program with the instruction at an address left out: a mutant, for the test of a test."""
         number = self._translation.record_at(address)
         mutant = copy.copy(self)
-        mutant._hazards = None
+        vars(mutant).pop("hazards", None)
         nothing = records.Record("s_nop", immediate=-1)  # not even a wait state
         of_mutant = [*self._translation.records[:number], nothing, *self._translation.records[number + 1 :]]
         mutant._translation = replace(self._translation, records=of_mutant)
@@ -116,14 +116,12 @@ class Program:
         """The instructions of the kernel, in the order of their addresses."""
         return list(self._translation.instructions.values())
 
-    @property
+    @cached_property
     def hazards(self) -> tuple[Finding, ...]:
         """Findings in the code itself: wait states that are missing, on CDNA. Each launch reports them too."""
-        if self._hazards is None:
-            listed = self.instructions
-            found = hazards(listed, self._translation.records, self.target)
-            self._hazards = tuple(self._hazard(one, listed[one.first], listed[one.second]) for one in found)
-        return self._hazards
+        listed = self.instructions
+        found = hazards(listed, self._translation.records, self.target)
+        return tuple(self._hazard(one, listed[one.first], listed[one.second]) for one in found)
 
     def _hazard(self, one: Hazard, first: Instruction, second: Instruction) -> Finding:
         what = too_soon(one.register, one.states, one.needed, f"{first.name} at {first.address:#x}")

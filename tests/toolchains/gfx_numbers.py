@@ -1,4 +1,4 @@
-"""Compare conversions and products of bytes, and arithmetic in each MODE, with NumPy, ml_dtypes and exact fractions.
+"""Compare conversions and products of bytes, arithmetic in each MODE, and published results, with a second opinion.
 
 Each line of the output is JSON: a name, a target, and what was wrong first (empty: nothing). The layouts of products
 are the rules of AMD's matrix instruction calculator.
@@ -19,6 +19,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+from gfx_published import PUBLISHED
 
 from gfx_emulator import decoding, library
 from gfx_emulator.translate import translate
@@ -355,8 +356,23 @@ def arithmetic() -> Iterator[tuple[str, str, str]]:
     yield "v_cvt_f16_f32 of infinity", "gfx942", of_infinity()
 
 
+def published() -> Iterator[tuple[str, str, str]]:
+    """Execute single instructions on the operands of which LLVM publishes the result."""
+    for (name, rows), target in itertools.product(PUBLISHED.items(), ("gfx942", "gfx1100")):
+        *operands, results = (np.array(column, object) for column in zip(*rows, strict=True))
+        registers = {}
+        for place, values in enumerate(operands):
+            registers |= {2 * place + half: (values >> 32 * half & 0xFFFFFFFF).astype(np.uint32) for half in (0, 1)}
+        other = {"v_cvt_pkrtz_f16_f32": "v_cvt_pk_rtz_f16_f32"}.get(name, name) if target == "gfx1100" else name
+        code = encoded(target, "VOP3", other, vdst=RESULT, src0=256, src1=258, src2=260)
+        got = executed(target, code, registers)[RESULT, : len(rows)]
+        right = (results & 0xFFFFFFFF).astype(np.uint32)
+        wrong = differ(got.view(np.float32), right.view(np.float32)) if 0x7FC00000 in right else got != right
+        yield f"published {name}", target, first(wrong, *operands, got, right)
+
+
 def main() -> None:
-    for name, target, wrong in itertools.chain(conversions(), products(), arithmetic()):
+    for name, target, wrong in itertools.chain(conversions(), products(), arithmetic(), published()):
         print(json.dumps([name, target, wrong]))
 
 

@@ -15,11 +15,12 @@ pytestmark = pytest.mark.environments
 
 PROGRAM = Path(__file__).with_name("gfx_pseudocode.py")
 NIGHTLY = pytest.mark.nightly
-LEAST = {"cdna": 469, "rdna3": 486, "rdna4": 485}
+LEAST = {"cdna": 468, "rdna3": 486, "rdna4": 485}
 # About nine of ten handlers of RDNA are handlers of CDNA too, and test_gfx_emulator.py runs kernels of both.
 FAMILIES = ("cdna", pytest.param("rdna3", marks=NIGHTLY), pytest.param("rdna4", marks=NIGHTLY))
-# The text of these is no description of a division that IEEE 754 asks for; test_gfx_emulator.py divides instead.
-NOT_AS_THE_TEXT = re.compile(r"v_div_(fmas|fixup)_f32$")
+# The text of these is no description of a division that IEEE 754 asks for; test_gfx_emulator.py divides instead. By the
+# text a fraction of a tiny negative number is one; gfx_published.py has what LLVM says.
+NOT_AS_THE_TEXT = re.compile(r"v_(div_(fmas|fixup)|fract)_f32$")
 # These have no pseudocode, or it names registers of other lanes. The kernels of test_gfx_emulator.py use most of them.
 NOT_COVERED = re.compile(r"v_(accvgpr_\w+|permlane\w+|readfirstlane_b32|readlane_b32|writelane_b32|div_scale_f32)$")
 

@@ -8,7 +8,7 @@ static void branch(Wave& w, const Record& i, bool taken) {
   if (taken) w.next = i.target;
 }
 
-HANDLER(s_nop) { w.clock += static_cast<i64>(i.immediate); }  // that many states beside its own
+HANDLER(s_nop) { w.clock += static_cast<i64>(i.immediate); }  // that many states in addition to its own
 HANDLER(s_endpgm) { w.done = true; }
 HANDLER(s_branch) { branch(w, i, true); }
 HANDLER(s_cbranch_scc0) { branch(w, i, !w.scc); }

@@ -39,7 +39,7 @@ VECTOR(v_cvt_pk_bf16_f32, kFloat, 2, bits_bf16(f32(a)) | bits_bf16(f32(b)) << 16
 VECTOR(v_cvt_pkrtz_f16_f32, kFloat, 2, bits16_towards_zero(f32(a)) | bits16_towards_zero(f32(b)) << 16)
 
 // From and to 8 bits. parameter: the digits behind the point; whether the format is AMD's older one; the other type; how
-// many numbers; whether the last operand is a scale, of which the power of two counts.
+// many numbers; whether the last operand is a scale (only its power of two counts).
 enum SmallParameter { kDigits, kIsOld, kOther, kNumbers, kIsScaled };
 enum Other : u32 { kOtherF32, kOtherF16, kOtherBf16 };
 

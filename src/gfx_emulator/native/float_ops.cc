@@ -22,7 +22,8 @@ VECTOR(v_floor_f32, kFloat, 1, bits(floorf(f32(a))))
 VECTOR(v_ceil_f32, kFloat, 1, bits(ceilf(f32(a))))
 VECTOR(v_trunc_f32, kFloat, 1, bits(truncf(f32(a))))
 VECTOR(v_rndne_f32, kFloat, 1, bits(rintf(f32(a))))
-VECTOR(v_fract_f32, kFloat, 1, bits(f32(a) - floorf(f32(a))))
+// A fraction that rounds to one is the largest number below it.
+VECTOR(v_fract_f32, kFloat, 1, bits(f32(a) - floorf(f32(a)) >= 1 ? 0x1.fffffep-1f : f32(a) - floorf(f32(a))))
 
 // Taken as correctly rounded; the hardware's are within one unit in the last place.
 VECTOR(v_exp_f32, kFloat, 1, bits(flushed(exp2f(flushed(f32(a))))))

@@ -103,7 +103,7 @@ static inline char* place_of(Wave& w, const Record& i, u32 lane, u32 size, bool 
   const u32 space = i.parameter[kSpace];
   if (space == kBuffer) return buffer_place(w, i, lane, size, is_write, raced);
   u64 address = static_cast<i64>(i.immediate);
-  const auto offset = [&](u32 value) {  // RDNA 4 adds those of private memory with their sign
+  const auto offset = [&](u32 value) {  // RDNA 4 adds offsets of private memory with their sign
     return space == kScratch && w.family == kRdna4 ? static_cast<u64>(s32(value)) : value;
   };
   if (i.source[1].kind == kScalar) address += space == kScratch ? offset(source32(w, i, 1)) : source64(w, i, 1);

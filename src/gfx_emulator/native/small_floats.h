@@ -1,4 +1,4 @@
-// Floating-point numbers of few bits: rounding to them, and those of 8 bits.
+// Floating-point numbers of few bits: rounding to them, and the numbers of 8 bits.
 #pragma once
 
 #include <algorithm>

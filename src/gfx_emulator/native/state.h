@@ -76,7 +76,7 @@ struct Counter {
   }
 };
 
-// The lanes that hold what was written, for each half of a register. As a number: the lanes of which both halves do.
+// The lanes that hold what was written, for each half of a register. As a number: the lanes whose two halves do.
 struct Known {
   u64 half[2];
 
