@@ -196,7 +196,7 @@ def ended(process: Running, settings: Settings) -> Result | None:
 
 def _figures_told(log: str, kept: str) -> dict[str, float]:
     """Return the figures of a log. A compiler that finds its code in a cache logs nothing: a file there has them."""
-    figures = figures_of_log(log)
+    figures: dict[str, float] = figures_of_log(log)
     if kept and figures:
         Path(kept).write_text(json.dumps(figures))
     elif kept and Path(kept).exists():
