@@ -25,7 +25,7 @@ from kernel_matrix.results.present import Present
 from kernel_matrix.results.present import present as present_with
 from kernel_matrix.results.states import State
 from kernel_matrix.store.record import Record
-from kernel_matrix.store.validation import STREAMED, Asked
+from kernel_matrix.store.validation import STREAMED
 
 if TYPE_CHECKING:
     from kernel_matrix.report.runs import Side
@@ -50,13 +50,14 @@ def judged(
     asks_present: bool = True,
     provisional: Sequence[Record] = (),
     only: Collection[str] | None = None,
+    touching: bool = False,
 ) -> Iterator[Judged]:
     """Read the results of the folders into tables, and judge every planned case by them.
 
     With ``row_plan`` only its cases count; the status of a row's job (``statuses``, by row) and ``earlier`` reports say
     why a result is missing. ``now`` is the time of judging. Without ``asks_present`` no result is stale. Cases that
     only ``provisional`` results decide, of jobs that have not ended, stay missing. With ``only``, ids of cases, these
-    count, and of the others those that have a result.
+    count, and of the others those with a result. With ``touching``, of many results only those of the plan are read.
 
     Raises:
         UserError: a folder does not exist, or this Python has no DuckDB or no pyarrow.
@@ -66,39 +67,43 @@ def judged(
     from kernel_matrix.store import database, records  # DuckDB and pyarrow take long to import
 
     with database.database() as connection:
-        asked = asked_of(project.matrix, row_plan) if row_plan else None
         planned = row_plan.only_asked(planned) if row_plan else planned
-        planned, columns, loaded = _loaded(connection, planned, folders, asked, only)
+        planned, columns, loaded = _loaded(connection, project, planned, folders, row_plan, only, touching=touching)
         if provisional:
             records.add_records(connection, judged.PROVISIONAL, provisional)
         if row_plan:
             _enter_absences(connection, project, row_plan, statuses or {}, earlier or History(), loaded.refused)
         jobs = records.Jobs(connection)
         present = _present(jobs, project, loaded, now) if asks_present else None
-        of_rows = plugins.needed("notes", "ci")(row_plan, statuses or {}) if row_plan else ()
         found = _judged(project, planned, columns, connection, loaded, jobs, present)
+        of_rows = plugins.needed("notes", "ci")(row_plan, statuses or {}) if row_plan else ()
         yield replace(found, notes=(*of_rows, *found.notes))
 
 
 def _loaded(
     connection: Connection,
+    project: Project,
     planned: Plan,
     folders: Sequence[Path],
-    asked: Mapping[str, Asked] | None,
+    row_plan: RowPlan | None,
     only: Collection[str] | None,
+    *,
+    touching: bool,
 ) -> tuple[Plan, Planned, Loaded]:
     """Load the results; return the plan, with ``only`` without the other cases that have none, and its columns too."""
     from kernel_matrix.results.planned import of_plan
     from kernel_matrix.store import load  # DuckDB and pyarrow take long to import
     from kernel_matrix.store.database import rows
 
+    asked = asked_of(project.matrix, row_plan) if row_plan else None
     if only is not None:  # which cases count is known when the results are read
         loaded = load.load(connection, folders, asked, STREAMED)
         planned = with_cases(planned, {*only, *(case for (case,) in rows(connection, 'SELECT "case" FROM cases'))})
         return planned, of_plan(planned), loaded
     with ThreadPoolExecutor(1) as beside:  # most of loading is DuckDB's work, which needs no lock of Python
         columns = beside.submit(of_plan, planned)
-        loaded = load.load(connection, folders, asked, STREAMED)
+        cases = {case.id for case in planned.cases} if touching else None
+        loaded = load.load(connection, folders, asked, STREAMED, cases=cases)
     return planned, columns.result(), loaded
 
 

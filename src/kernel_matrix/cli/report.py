@@ -39,14 +39,23 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Make the dashboard; 2 if a file could not be read."""
-    with checked_ahead(options.results, STREAMED), many_objects_that_stay():
+    ahead = [] if options.cases else options.results  # which files some cases touch is known when they are planned
+    with checked_ahead(ahead, STREAMED), many_objects_that_stay():
         project = load_project(options)
         selection = selection_of(options)
         planned = pipeline.plan_of(project, options.cases) if options.cases else pipeline.plan_for(project, selection)
         folders, earlier = options.results or [project.results], history.read(options.history)
         row_plan = row_plan_file.from_json(options.plan, planned) if options.plan else None
         statuses = plugins.needed("statuses", "ci")(options.statuses) if row_plan and options.statuses else {}
-        results = judging.judged(project, planned, folders, row_plan=row_plan, statuses=statuses, earlier=earlier)
+        results = judging.judged(
+            project,
+            planned,
+            folders,
+            row_plan=row_plan,
+            statuses=statuses,
+            earlier=earlier,
+            touching=options.cases is not None,
+        )
         with results as judged:
             dashboard = write_dashboard(
                 project,

@@ -19,6 +19,7 @@ import fnmatch
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple
 
@@ -208,30 +209,48 @@ def _readers_of_emulator(matrix: Matrix, path: str) -> Readers | None:
 
 def _readers_of_image(matrix: Matrix, path: str) -> Readers | None:
     """Return the platforms whose image is made from the folder of the file; None for a file of another kind."""
-    folders = {name: Path(one.container).parent for name, one in matrix.platforms.items() if one.container}
     made = {
-        name for name, folder in folders.items() if path.startswith((f"{folder}/", f"{folder.parent / SHARED_IMAGE}/"))
+        name
+        for name, one in matrix.platforms.items()
+        if one.container and path.startswith(_folders_of_image(one.container))
     }
     return Readers("image", platforms=frozenset(made), only_in_containers=True) if made else None
 
 
+@cache
+def _folders_of_image(dockerfile: str) -> tuple[str, str]:
+    folder = PurePosixPath(dockerfile).parent
+    return f"{folder}/", f"{folder.parent / SHARED_IMAGE}/"
+
+
 def _is_of_suite(matrix: Matrix, path: str) -> bool:
     """Return whether the file is of the suite, or says how pytest runs it."""
-    suite = PurePosixPath(matrix.package.suite)
-    file = PurePosixPath(path)
-    if file == suite or suite in file.parents:
+    suite = matrix.package.suite
+    if path == suite or _is_below(path, suite):
         return True
     settings = ("conftest.py", *_SETTINGS_OF_PYTEST) if is_suite(matrix) else ("conftest.py",)
-    return file.name in settings and file.parent in suite.parents
+    folder, _, name = path.rpartition("/")
+    return name in settings and PurePosixPath(folder) in PurePosixPath(suite).parents
+
+
+def _is_below(path: str, folder: str) -> bool:
+    """Return whether a file is in a folder, by their names: a run asks this of each file for each job."""
+    name = _normal(folder)
+    return name == "." or path.startswith(f"{name}/")
+
+
+@cache
+def _normal(folder: str) -> str:
+    return str(PurePosixPath(folder))
 
 
 def _readers_of_package(matrix: Matrix, path: str) -> Readers | None:
     """Return the readers of a file of the package's source: a folder of a backend concerns its toolchains alone."""
     # What is built may be made from any file of the repository.
-    source = PurePosixPath("." if matrix.package.build_commands else matrix.package.source)
-    if source not in PurePosixPath(path).parents:
+    source = "." if matrix.package.build_commands else matrix.package.source
+    if not _is_below(path, source):
         return None
-    is_in_package = path.startswith(f"{source / matrix.package.name}/")
+    is_in_package = _is_below(path, f"{source}/{matrix.package.name}")
     if not is_in_package and (_RESULT.fullmatch(path) or _is_of_harness_s_user(matrix, path)):
         return None
     folder = matrix.package.backends

@@ -88,10 +88,11 @@ class Checkout:
 
         The time is the one that no program can set.
         """
+        outside = is_outside({"executor": executor})
         return {
             name: (_digest_of(path), path.stat().st_ctime_ns)
-            for name, path, _ in self._files
-            if path == self.root / name and self.is_read(name, platform, toolchain, executor)
+            for name, path, readers in self._files
+            if _reads(readers, platform, toolchain, outside) and path == self.root / name
         }
 
     def is_read(self, name: str, platform: str, toolchain: str, executor: str) -> bool:

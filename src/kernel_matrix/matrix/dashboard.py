@@ -115,7 +115,7 @@ def _lines(project: Project, judged: Judged, document: Document) -> Iterator[str
 def _sample(judged: Judged) -> sampling.Sample | None:
     """Return the results of a large report that are audited, other ones each time; None if all are."""
     total = judged.results
-    if total <= audit.MOST_RESULTS and len(judged.planned.cell) <= audit.MOST_PLANNED:
+    if not judged.loaded.unread and total <= audit.MOST_RESULTS and len(judged.planned.cell) <= audit.MOST_PLANNED:
         return None
     sources = {place: sampling.Source(files, number) for place, files, number in judged.files_by_place()}
     return sampling.choose(sources, total, f"{datetime.now(UTC)}")

@@ -74,7 +74,7 @@ def document(
         bench=bench_results(judged.benchmark(), judged.presence),
         undiagnosed=_undiagnosed(sources),
         problems=judged.loaded.broken,
-        notes=(*judged.notes, *judged.loaded.samples.note, *ended, *judged.not_taken, *more_notes),
+        notes=(*judged.notes, *judged.loaded.notes, *ended, *judged.not_taken, *more_notes),
         run_notes=run_notes or RunNotes(),
         toolchains=toolchains or Toolchains(),
         checks=checks,

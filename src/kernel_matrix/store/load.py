@@ -21,6 +21,7 @@ from kernel_matrix.store.record import CONTROL, TOLD_BY, TOLD_INVENTORY, Record
 from kernel_matrix.store.records import Jobs, records_of
 from kernel_matrix.store.rows import CASES, JOBS, OUTPUTS, Batch, of_records
 from kernel_matrix.store.sampled import Samples
+from kernel_matrix.store.touched import touched
 from kernel_matrix.store.validation import Asked, Bounds, RefusedError
 
 _FILES_AT_ONCE = 16
@@ -95,7 +96,8 @@ class Loaded:
 
     Of tables ``files`` has the file of the jobs. A run counts once, so a file without another run is not among
     ``files``; ``paths`` are all files of results that lie in ``folders``, whether or not they were taken. ``refused``
-    has the reasons of files that were not taken by job, for the cases that are missing because of it.
+    has the reasons of files that were not taken by job, for the cases that are missing because of it. ``unread`` is the
+    number of results of runs that were left out, because none of their cases is asked for.
     """
 
     files: tuple[Path, ...]
@@ -104,6 +106,13 @@ class Loaded:
     paths: tuple[Path, ...]
     samples: Samples
     folders: tuple[Path, ...] = ()
+    unread: int = 0
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A sentence about each part of the results that was not read or not checked."""
+        unread = f"{self.unread:,} results were not read: their runs have none of the cases that are asked for."
+        return *([unread] if self.unread else []), *self.samples.note
 
     def records(self, connection: Connection, numbers: Sequence[int], jobs: Jobs) -> list[Record]:
         """Return records with the figures and the samples of their outputs, in this order."""
@@ -117,19 +126,22 @@ def load(
     asked: Mapping[str, Asked] | None = None,
     bounds: Bounds | None = None,
     processes: int = 2,
+    cases: Collection[str] | None = None,
 ) -> Loaded:
     """Read the results below the folders, or the files themselves, and make them the present sources.
 
-    With ``asked``, by job, a file is also compared with what its job was asked for.
+    With ``asked``, by job, a file is also compared with what its job was asked for. With ``cases``, only the runs in
+    tables are read that these ids touch.
 
     Raises:
         UserError: a folder does not exist.
     """
     bounds = bounds or Bounds()
     there = names.find_results(folders, bounds)
+    runs, unread = (there.runs, 0) if cases is None else touched(there.runs, cases, bounds)
     loading = _Loading(connection, bounds, Samples(bounds), refused=dict(there.refused))
     connection.begin()  # the rows of files and their numbers are there together, or not at all
-    for good in loading.good_tables(there.runs):
+    for good in loading.good_tables(runs):
         loading.insert(good)
     connection.commit()
     loading.parse((*there.journals, *there.junit), processes)
@@ -137,12 +149,12 @@ def load(
     loading.refuse_unsigned()
     if asked is not None:
         loading.compare_with(asked)
-    loading.take_samples(there.runs, there.journals)
-    files = loading.present((*(run.path("jobs") for run in there.runs), *there.journals, *there.junit))
+    loading.take_samples(runs, there.journals)
+    files = loading.present((*(run.path("jobs") for run in runs), *there.journals, *there.junit))
     paths = (*there.junit, *there.journals, *(path for run in there.runs for path in run.paths))
     broken = (*loading.broken, *names.sentences(loading.refused))
     refused = names.reasons_by_job(loading.refused)
-    return Loaded(files, broken, refused, paths, loading.samples, tuple(folders))
+    return Loaded(files, broken, refused, paths, loading.samples, tuple(folders), unread)
 
 
 def foreign(connection: Connection) -> dict[str, tuple[Record, ...]]:
