@@ -1,24 +1,28 @@
-"""The registers that an instruction of CDNA reads and writes, for the search for hazards."""
+"""The registers that each instruction of a kernel reads and writes, for the search for hazards."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gfx_emulator.decoding import Instruction
 from gfx_emulator.records import SCALAR, VECTOR, WHOLE, Operand, Record
 
-VALU, MFMA, VMEM, LDS, SALU, OTHER = "valu", "mfma", "vmem", "lds", "salu", "other"
+VALU, MFMA, VMEM, LDS, SALU, WAIT, OTHER = "valu", "mfma", "vmem", "lds", "salu", "wait", "other"
 SCALARS = 1000  # the numbers of scalar registers begin here, the numbers of vector registers at 0
-VCC, EXEC = SCALARS + 106, SCALARS + 126
+VCC, EXEC, MODE = SCALARS + 106, SCALARS + 126, SCALARS + 128
 _SELECTED = ("v_readlane_b32", "v_writelane_b32")  # whose lane a scalar register may name
 _TO_SCALAR = ("v_readlane_b32", "v_readfirstlane_b32")
 _VECTOR_ENCODINGS = ("VOP1", "VOP2", "VOPC", "VOP3", "VOP3SD", "VOP3P")
 _SCALAR_ENCODINGS = ("SOP1", "SOP2", "SOPK", "SOPC", "SMEM")
 _TAKES_VCC = re.compile(r"v_(cndmask|addc|subb|subbrev|div_fmas)_")
+_ADDS_TO_RESULT = re.compile(r"v_(dual_)?(fmac|mac|dot\d(acc|c))_")
+_HALVES = 2  # of a pair of instructions, each with a record behind the pair's
+_RESULTS = 12  # the first bit of s_waitcnt_depctr's count of vector results, which has four bits
 _HIGH_HALF = 8  # of the bits for halves: the result is in the high half
-_FP16, _BF16, _BYTES = 1, 2, 4  # types of factors; those from the last one on have 8 bits
+_SHORT, _BYTES = (1, 2), 4  # types of factors: of 16 bits; those from the last one on have 8 bits
+_SUMS_OF_WMMA = 8  # registers of sums in a wave of 32; RDNA 3 has each factor twice
 
 
 @dataclass(frozen=True)
@@ -43,11 +47,21 @@ class Access:
     flows: tuple[int, ...] = field(default=())  # by how many places the next instruction is away
 
 
-def access(one: Instruction, record: Record, place: int) -> Access:
-    """Return the access of the instruction at a place among the instructions of its kernel."""
+def accesses(instructions: Mapping[int, Instruction], records: Sequence[Record]) -> dict[int, Access]:
+    """Return the access of each instruction of a kernel, by the number of its record."""
+    return {
+        place: _pair(one, records[place + 1 :][:_HALVES]) if one.base == "VOPD" else _access(one, records[place], place)
+        for place, one in instructions.items()
+    }
+
+
+def _access(one: Instruction, record: Record, place: int) -> Access:
     if record.handler == "s_nop":
-        return Access(one.name, OTHER, states=1 + record.immediate, flows=(1,))
-    if record.handler == "mfma":
+        return _without_registers(one, record)
+    if record.handler in ("set_mode", "get_mode"):
+        to_mode = frozenset((MODE,))
+        return Access(one.name, SALU, to_mode, to_mode if record.handler == "set_mode" else frozenset(), flows=(1,))
+    if record.handler == "mfma" or record.handler.startswith("wmma_"):
         return _product(one, record)
     if record.handler.startswith("memory_"):
         return _memory(one, record)
@@ -65,6 +79,28 @@ def access(one: Instruction, record: Record, place: int) -> Access:
     return Access(one.name, OTHER, flows=flows)
 
 
+def _without_registers(one: Instruction, record: Record) -> Access:
+    """Return the access of an instruction that only takes time; what a mutant leaves out takes none."""
+    kind = OTHER
+    if record.immediate >= 0:
+        is_wait = one.name == "s_waitcnt_depctr" and not one.get("simm16") >> _RESULTS
+        kind = WAIT if is_wait else VMEM if one.base == "MUBUF" else VALU if one.name == "v_nop" else OTHER
+    return Access(one.name, kind, states=1 + record.immediate, flows=(1,))
+
+
+def _pair(one: Instruction, halves: Sequence[Record]) -> Access:
+    """Return the access of two vector instructions that are issued together."""
+    names = one.name.split()
+    reads, writes = set[int](), set[int]()
+    for name, half in zip(names, halves, strict=True):
+        for source in half.sources[: 1 if "mov" in name else 2]:
+            reads.update(_registers(source, 1))
+        writes.add(half.destination)
+        if _ADDS_TO_RESULT.match(name):
+            reads.add(half.destination)
+    return Access(one.name, VALU, frozenset(reads), frozenset(writes), flows=(1 + _HALVES,))
+
+
 def _registers(operand: Operand, count: int) -> Iterator[int]:
     if operand.kind in (VECTOR, SCALAR):
         first = operand.number + (SCALARS if operand.kind == SCALAR else 0)
@@ -79,6 +115,8 @@ def _vector(one: Instruction, record: Record) -> Access:
     reads = frozenset().union(*sources)
     if (one.base in ("VOP1", "VOP2") and _TAKES_VCC.match(one.name)) or one.name.startswith("v_div_fmas"):
         reads |= {VCC, VCC + 1}
+    if _ADDS_TO_RESULT.match(one.name):
+        reads |= {record.destination}
     return Access(
         one.name,
         VALU,
@@ -111,15 +149,18 @@ def _written(one: Instruction, record: Record) -> Iterator[int]:
 
 def _product(one: Instruction, record: Record) -> Access:
     rows, depth, *kinds = record.parameters[:4]
-    count = rows * rows // 64
+    if record.handler == "mfma":
+        count = rows * rows // 64
+        sizes = [-(-depth * rows // 64 // (4 if kind >= _BYTES else 2 if kind in _SHORT else 1)) for kind in kinds]
+    else:
+        count, copies = _SUMS_OF_WMMA, 2 if record.handler == "wmma_rdna3" else 1
+        sizes = [copies * (4 if kind in _SHORT else 2) for kind in kinds]
     factors: set[int] = set()
-    for source, kind in zip(record.sources[:2], kinds, strict=True):
-        packed = 4 if kind >= _BYTES else 2 if kind in (_FP16, _BF16) else 1
-        factors.update(_registers(source, -(-depth * rows // 64 // packed)))
+    for source, size in zip(record.sources[:2], sizes, strict=True):
+        factors.update(_registers(source, size))
     summand = frozenset(_registers(record.sources[2], count))
-    return Access(
-        one.name, MFMA, frozenset(factors), frozenset(_range(record.destination, count)), summand=summand, flows=(1,)
-    )
+    written = frozenset(range(record.destination, record.destination + count))
+    return Access(one.name, MFMA, frozenset(factors), written, summand=summand, flows=(1,))
 
 
 def _memory(one: Instruction, record: Record) -> Access:
@@ -130,7 +171,8 @@ def _memory(one: Instruction, record: Record) -> Access:
         *_registers(record.sources[2], 1),
     }
     if record.handler == "memory_load":
-        return Access(one.name, VMEM, frozenset(reads), frozenset(_range(record.destination, count)), flows=(1,))
+        written = range(record.destination, record.destination + count)
+        return Access(one.name, VMEM, frozenset(reads), frozenset(written), flows=(1,))
     return Access(one.name, VMEM, frozenset((*reads, *_registers(record.sources[3], count))), flows=(1,))
 
 
@@ -141,9 +183,5 @@ def _lds(one: Instruction, record: Record) -> Access:
         data = [*_registers(record.sources[2], count), *(_registers(record.sources[3], count) if pairs == 2 else ())]
         return Access(one.name, LDS, frozenset((*address, *data)), flows=(1,))
     several = record.parameters[4] if record.handler == "lds_read" else 1
-    written = frozenset(_range(record.destination, count * max(1, several)))
-    return Access(one.name, LDS, frozenset(address), written, flows=(1,))
-
-
-def _range(first: int, count: int) -> range:
-    return range(first, first + count)
+    written = range(record.destination, record.destination + count * max(1, several))
+    return Access(one.name, LDS, frozenset(address), frozenset(written), flows=(1,))

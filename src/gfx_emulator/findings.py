@@ -10,7 +10,7 @@ _SCALARS, _BARRIER, _IN_FLIGHT = 1000, 2000, 3000
 _READERS = 0x10000  # of a race: the wave was a reader
 _SEVERAL = 0xFFFF
 _ACCUMULATORS = 256
-_SPECIAL = {106: "vcc", 107: "vcc", 126: "exec", 127: "exec"}
+_SPECIAL = {106: "vcc", 107: "vcc", 126: "exec", 127: "exec", 128: "MODE"}
 _USES = ("in an address", "as data of a store", "as a scalar")
 
 
@@ -90,9 +90,9 @@ def _race(offset: int, other: int, _: Sequence[Place]) -> str:
     return f"races at byte {offset} of the LDS: {who} {did} it, and no barrier is between"
 
 
-def too_soon(number: int, states: int, needed: int, first: str) -> str:
-    """Return what tells of a hazard: the register, the wait states between the two instructions, and the first one."""
-    return f"uses {_register(number)} {states} wait states after {first}, and {needed} are needed"
+def too_soon(number: int, between: int, needed: int, unit: str, first: str) -> str:
+    """Return what tells of a hazard: the register, how much is between the two instructions, and the first one."""
+    return f"uses {_register(number)} {between} {unit} after {first}, and {needed} are needed"
 
 
 def memory_race(address: int, other: int, places: Sequence[Place]) -> str:

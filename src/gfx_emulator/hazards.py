@@ -1,16 +1,16 @@
-"""Hazards of CDNA that a compiler must avoid by wait states: what the hardware does not wait for by itself.
+"""Hazards that a compiler must avoid: what the hardware does not wait for by itself.
 
-A search over the control flow of a kernel. The wait states come from AMD's ISA documents, "Manually Inserted Wait
-States", and of LLVM's hazard recognizer. The kernel need not run.
+A search over the control flow of a kernel: on CDNA by wait states, on RDNA by vector instructions. The numbers come
+from AMD's ISA documents, "Manually Inserted Wait States", and from LLVM's hazard recognizer. The kernel need not run.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from gfx_emulator.accesses import EXEC, LDS, MFMA, SCALARS, VALU, VCC, VMEM, Access, access
+from gfx_emulator.accesses import EXEC, LDS, MFMA, MODE, SCALARS, VALU, VCC, VMEM, WAIT, Access, accesses
 from gfx_emulator.decoding import Instruction, family_of
 from gfx_emulator.records import Record
 
@@ -20,6 +20,9 @@ _FARTHEST, _FARTHEST_OF_PRODUCT = 5, 19
 _LANE = re.compile(r"v_(read|readfirst|write)lane_b32")
 _TRANSCENDENTAL = re.compile(r"v_(exp|log|rcp|rcp_iflag|rsq|sqrt|sin|cos)_(legacy_)?f(16|32|64)")
 _PRODUCT = re.compile(r"v_mfma_\w32_(\d+)x\d+x(\d+)_(?:\d+b_)?(\w+)")
+_PERMLANE = re.compile(r"v_permlane(x?16|64)_(var_)?b32")
+_WITH_LATE_RESULTS = ("gfx1100",)  # of v_exp and its like; RDNA 3.5 and 4 have them in time
+_BETWEEN, _TRANSCENDENTAL_BETWEEN = 5, 1  # so many vector instructions do not replace that wait
 _NO_EXEC = frozenset((EXEC, EXEC + 1))
 _MASK = frozenset((VCC, VCC + 1))
 
@@ -28,47 +31,89 @@ Need = tuple[frozenset[int], int]  # registers that are touched too early, and t
 
 @dataclass(frozen=True)
 class Hazard:
-    """A second instruction that touches a register too soon after the first one; by their places in the kernel."""
+    """A second instruction that touches a register too soon after the first one; by the numbers of their records."""
 
     first: int
     second: int
     register: int
-    states: int
+    between: int
     needed: int
+    unit: str = "wait states"
 
 
-def hazards(instructions: Sequence[Instruction], records: Sequence[Record], target: str) -> list[Hazard]:
-    """Return the hazards of a kernel, in the order of their second instructions; none of a target that is not CDNA."""
-    if family_of(target) != "cdna":
-        return []
-    accesses = [access(one, record, n) for n, (one, record) in enumerate(zip(instructions, records, strict=True))]
+def hazards(instructions: Mapping[int, Instruction], records: Sequence[Record], target: str) -> list[Hazard]:
+    """Return the hazards of a kernel, in the order of their second instructions."""
     found: dict[tuple[int, int], Hazard] = {}
-    for number, first in enumerate(accesses):
-        if first.kind == VALU:
-            needs: Callable[..., Iterator[Need]] = _after_vector
-        elif first.kind == MFMA and target in _WITH_PRODUCTS:
-            needs = _after_product
+    places = accesses(instructions, records)
+    for number, first in places.items():
+        if family_of(target) != "cdna":
+            several = _search_on_rdna(places, number, target)
+        elif needs := _needs_after(first, target):
+            several = _search(places, number, needs, target)
         else:
             continue
-        for hazard in _search(accesses, number, needs, target):
+        for hazard in several:
             found.setdefault((hazard.first, hazard.second), hazard)
     return sorted(found.values(), key=lambda one: (one.second, one.first))
 
 
+def _needs_after(first: Access, target: str) -> Callable[..., Iterator[Need]] | None:
+    """Return what an instruction of CDNA makes others wait for."""
+    if first.kind == VALU:
+        return _after_vector
+    if first.kind == MFMA and target in _WITH_PRODUCTS:
+        return _after_product
+    return _after_mode if MODE in first.writes else None
+
+
+def _search_on_rdna(places: Mapping[int, Access], number: int, target: str) -> Iterator[Hazard]:
+    """Walk all ways from an instruction on, as long as too few vector instructions are between."""
+    first = places[number]
+    is_late = target in _WITH_LATE_RESULTS and bool(_TRANSCENDENTAL.match(first.name))
+    if not (is_late or first.kind == MFMA or first.name.startswith("v_cmpx")):
+        return
+    ways = [(number + away, 0, 0, first.writes) for away in first.flows]
+    seen = set()
+    while ways:
+        state = place, vectors, slow, live = ways.pop()
+        if place not in places or state in seen:
+            continue
+        seen.add(state)
+        second = places[place]
+        if is_late and second.kind in (VMEM, LDS, WAIT):
+            continue
+        if touched := _too_early(first, second, live):
+            needed = _BETWEEN + 1 if is_late else 1
+            yield Hazard(number, place, min(touched), vectors, needed, "vector instructions")
+        if second.kind in (VALU, MFMA) and (is_late or first.kind == MFMA or second.name != "v_nop"):
+            vectors, slow = vectors + 1, slow + bool(_TRANSCENDENTAL.match(second.name))
+        if vectors <= (_BETWEEN if is_late else 0) and slow <= _TRANSCENDENTAL_BETWEEN:
+            ways += [(place + away, vectors, slow, live - second.writes) for away in second.flows]
+
+
+def _too_early(first: Access, second: Access, live: frozenset[int]) -> frozenset[int]:
+    """Return the registers of the first instruction that the second one of RDNA touches, if it may be too early."""
+    if first.kind == MFMA:
+        return second.reads & live if second.kind == MFMA else frozenset()
+    if first.name.startswith("v_cmpx"):
+        return _NO_EXEC & live if _PERMLANE.fullmatch(second.name) else frozenset()
+    return (second.reads | second.summand) & live if second.kind in (VALU, MFMA) else frozenset()
+
+
 def _search(
-    accesses: Sequence[Access], number: int, needs: Callable[..., Iterator[Need]], target: str
+    places: Mapping[int, Access], number: int, needs: Callable[..., Iterator[Need]], target: str
 ) -> Iterator[Hazard]:
     """Walk all ways from an instruction on, as far as its longest wait, and yield what comes too soon."""
-    first = accesses[number]
+    first = places[number]
     farthest = _FARTHEST_OF_PRODUCT if first.kind == MFMA else _FARTHEST
     ways = [(number + away, 0, first.writes) for away in first.flows]
     seen: dict[int, int] = {}
     while ways:
         place, states, live = ways.pop()
-        if states > farthest or place >= len(accesses) or seen.get(place, farthest + 1) <= states:
+        if states > farthest or place not in places or seen.get(place, farthest + 1) <= states:
             continue
         seen[place] = states
-        second = accesses[place]
+        second = places[place]
         for registers, needed in needs(first, second, live, target):
             if registers and states < needed:
                 yield Hazard(number, place, min(registers), states, needed)
@@ -122,6 +167,11 @@ def _after_product(first: Access, second: Access, live: frozenset[int], target: 
         yield (second.reads | second.writes) & live, rest
         if second.kind == VALU and is_fast:
             yield second.writes & first.summand - first.writes, passes - 1
+
+
+def _after_mode(_first: Access, second: Access, live: frozenset[int], _target: str) -> Iterator[Need]:
+    """Yield what must wait for a new MODE: reading it, and setting it again."""
+    yield second.reads & live, 2
 
 
 def _passes(name: str, target: str) -> tuple[int, bool]:

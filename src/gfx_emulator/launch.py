@@ -118,13 +118,13 @@ class Program:
 
     @cached_property
     def hazards(self) -> tuple[Finding, ...]:
-        """Findings in the code itself: wait states that are missing, on CDNA. Each launch reports them too."""
-        listed = self.instructions
+        """Findings in the code itself: wait states that are missing. Each launch reports them too."""
+        listed = self._translation.instructions
         found = hazards(listed, self._translation.records, self.target)
         return tuple(self._hazard(one, listed[one.first], listed[one.second]) for one in found)
 
     def _hazard(self, one: Hazard, first: Instruction, second: Instruction) -> Finding:
-        what = too_soon(one.register, one.states, one.needed, f"{first.name} at {first.address:#x}")
+        what = too_soon(one.register, one.between, one.needed, one.unit, f"{first.name} at {first.address:#x}")
         line = self._lines.at(self.kernel.address + second.address)
         return Finding("hazard", self.kernel.name, second.name, second.address, what, 0, 1, line, unit="")
 

@@ -48,11 +48,7 @@ def main(options: argparse.Namespace) -> int:
 def lines(check: Check) -> list[str]:
     """Return what a person reads of one kind: a line for each cell, and the findings, each kind once."""
     text = [f"{check.name}: {check.sees}", *([f"  {check.note}"] if check.note else [])]
-    for cell in check.cells:
-        same = cell.tried - cell.found - cell.explained
-        counts = {"different": cell.found, "explained": cell.explained, "without an end": cell.unfinished}
-        more = [f"{count} {word}" for word, count in counts.items() if count]
-        text.append(f"  {cell.cell}: {', '.join([f'{same} the same', *more])}")
+    text += [cell.line("the same", "different") for cell in check.cells]
     text += [f"  without an end: {line.splitlines()[0]}" for line in check.unfinished]
     firsts = {one.text.splitlines()[0]: one for one in reversed(check.findings)}
     for finding in reversed(firsts.values()):

@@ -54,16 +54,7 @@ def main(options: argparse.Namespace) -> int:
 def lines(check: Check) -> list[str]:
     """Return what a person reads of one tool's run: a line for each cell, and the findings, each kind once."""
     text = [f"{check.name} ({check.program}) on {check.machine}: {check.sees}", *filter(None, [check.note])]
-    for cell in check.cells:
-        clean = cell.tried - cell.found - cell.explained
-        counts = {
-            "with a finding": cell.found,
-            "explained": cell.explained,
-            "without an end": cell.unfinished,
-            "not tried": cell.untried,
-        }
-        more = [f"{count} {word}" for word, count in counts.items() if count]
-        text.append(f"  {cell.cell}: {', '.join([f'{clean} clean', *more])}")
+    text += [cell.line("clean", "with a finding") for cell in check.cells]
     text += [f"  without an end: {line}" for line in check.unfinished[:_CASES]]
     firsts = {(one.kernel, one.text.splitlines()[0]): one for one in reversed(check.findings)}
     for finding in firsts.values():

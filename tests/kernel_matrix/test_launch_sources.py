@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from conftest import harness, records_in
@@ -192,3 +193,12 @@ def test_a_list_of_commands_that_is_none_is_refused(tmp_path):
     done = harness("launches", "--compile-commands", str(tmp_path / "file.json"))
     assert done.returncode == 2
     assert "this is no list of commands as CMake writes it" in done.stderr
+
+
+def test_a_compiler_that_finds_its_code_in_a_cache_has_the_figures_of_the_first_time(tmp_path):
+    process = pool.Running(None, 0, SimpleNamespace(name=str(tmp_path)))
+    (tmp_path / "result").write_text(json.dumps({"figures": {"bytes": 5}, "kept": str(tmp_path / "figures.json")}))
+    for log in ("ptxas info    : Used 30 registers, used 0 barriers", "", ""):
+        (tmp_path / "log").write_text(log)
+        result = pool._judged(process, None, 0, over=False)
+        assert result == {"stage": "", "figures": {"bytes": 5, "registers": 30}}

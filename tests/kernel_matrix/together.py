@@ -22,7 +22,7 @@ NEEDS = {
     "environments": {"cpu_run"},
     "engine": {"engine", "contained", "own_engine"},
     "browser": {"chromium"},
-    "slow": {"reported", "swept", "wheels", "workflow"},
+    "slow": {"reported", "sent", "swept", "wheels", "workflow"},
     "nightly": {"clickhouse"},
 }
 # The files that take more than half a minute, in the order of their time. ``test_package`` takes from Inductor's cache

@@ -208,7 +208,7 @@ def flushed(target: str) -> dict[str, Any]:
     return {"sum": torch.equal(total, zeroed), "ratio": torch.equal(ratio[1::2], (x / y)[1::2])}
 
 
-GET, SHOWN = "s_getreg_b32 s40, hwreg(HW_REG_MODE, 0, 8)\n", "v_mov_b32 $0, s40"
+GET, SHOWN = "s_nop 1\ns_getreg_b32 s40, hwreg(HW_REG_MODE, 0, 8)\n", "v_mov_b32 $0, s40"
 MODE = {
     "half of it": "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 2, 2), 3\n" + GET + SHOWN,
     "a scalar": "s_movk_i32 s40, 5\ns_setreg_b32 hwreg(HW_REG_MODE, 0, 4), s40\n" + GET + SHOWN,
@@ -411,22 +411,48 @@ APART = (
         "v_mfma_f32_16x16x4_f32 v[202:205], v200, v201, 0",
         "v_mfma_f32_16x16x4_f32 v[204:207], v200, v200, v[204:207]",
     ),
+    (2, "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 2, 2), 0", "s_getreg_b32 s40, hwreg(HW_REG_MODE, 0, 8)"),
+    (2, "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 2, 2), 0", "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 2), 0"),
+)
+WMMA = "v_wmma_f32_16x16x16_f16 {}, v[216:223], v[224:231], {}".format
+PERMUTED = "v_permlane16_b32 v201, v200, s40, s41"
+# On RDNA vector instructions are between.
+APART_ON_RDNA = (
+    (1, "v_cmpx_eq_u32 v200, v200", PERMUTED),
+    (1, WMMA(*["v[208:215]"] * 2), WMMA(*["v[232:239]"] * 2).replace("v[224:231]", "v[208:215]")),
+    (6, "v_exp_f32 v200, v201", "v_add_f32 v202, v201, v200"),
+    (6, "v_rcp_f32 v200, v201", "v_fmac_f32 v200, v201, v202"),
+    (6, "v_log_f32 v200, v201", "v_dual_mov_b32 v202, v200 :: v_dual_mov_b32 v201, v203"),
+)
+WAITED_FOR = (
+    "v_exp_f32 v200, v201\ns_waitcnt_depctr 0xfff\nv_add_f32 v202, v201, v200",
+    "v_exp_f32 v200, v201\nds_load_b32 v202, v203\ns_waitcnt lgkmcnt(0)\nv_add_f32 v202, v201, v200",
+    "v_exp_f32 v200, v201\nv_exp_f32 v202, v201\nv_exp_f32 v203, v201\nv_add_f32 v202, v201, v200",
+    "v_exp_f32 v200, v201\nv_mov_b32 v200, 0\nv_add_f32 v202, v201, v200",
+    f"v_cmpx_eq_u32 v200, v200\ns_nop 0\nv_mov_b32 v202, 0\n{PERMUTED}",
+    f"{WMMA(*['v[208:215]'] * 2)}\n{WMMA(*['v[208:215]'] * 2)}",
 )
 
 
 def hazards(target: str) -> dict[str, Any]:
-    """Launch instructions as far apart as they must be, and one wait state less far."""
-    told = {}
+    """Launch instructions as far apart as they must be, and one wait state, or vector instruction, less far."""
+    told, of_rdna = {}, not target.startswith("gfx9")
+    waiting, apart = (moving, APART_ON_RDNA) if of_rdna else (idle, APART)
     for name, less in (("enough", 0), ("less", 1)):
-        pairs = [f"{one}\n{waiting(states - less)}{two}\n{waiting(20)}" for states, one, two in APART]
+        pairs = [f"{one}\n{waiting(states - less)}{two}\n{waiting(20)}" for states, one, two in apart]
+        pairs += [f"{code}\n{waiting(20)}" for code in WAITED_FOR if of_rdna]
         with Kept() as kept, suppress(FoundError):
             by_hand[1,](torch.arange(64), torch.empty(64, dtype=torch.int32), "".join(pairs) + "v_mov_b32 $0, 0")
         told[name] = [str(one).partition(": ")[2] for one in kept.launches[0][0].hazards]
     return told
 
 
-def waiting(states: int) -> str:
+def idle(states: int) -> str:
     return "".join(f"s_nop {min(15, left - 1)}\n" for left in range(states, 0, -16))
+
+
+def moving(instructions: int) -> str:
+    return "v_mov_b32 v240, 0\n" * instructions
 
 
 OF_TARGETS = {
@@ -513,7 +539,7 @@ PROGRAMS: tuple[tuple[Callable[[str], dict[str, Any]], tuple[str, ...]], ...] = 
     (protected, ("gfx942",)),
     (halves, ("gfx1100",)),
     (scalar, ("gfx942",)),
-    (hazards, ("gfx942",)),
+    (hazards, (*OF_BOTH, "gfx1151")),
     (private, ("gfx1100", "gfx1201")),
     (products_of_small_numbers, ("gfx942", "gfx950", "gfx1201")),
     (conversions, ("gfx942", "gfx950", "gfx1201")),

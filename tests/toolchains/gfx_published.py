@@ -45,7 +45,11 @@ PUBLISHED: Mapping[str, Sequence[tuple[int, ...]]] = {
     "v_cvt_pkrtz_f16_f32": [
         (0, 0, 0), (*f32(2, 4), 0x44004000), (*f32(65535, 65535), 0x7BFF7BFF), (*f32(5, 3), 0x42004500),
     ],
-    "v_bfe_u32": [(0, 0, 0, 0), (2**32 - 1, 5, 7, 127), (2**32 - 1, 3, 0, 0), (0xABCDEF, 0, 3, 7), (0xABCD, 3, 4, 9)],
+    # Of place and width five bits count.
+    "v_bfe_u32": [
+        *[(0, 0, 0, 0), (2**32 - 1, 5, 7, 127), (2**32 - 1, 3, 0, 0), (0xABCDEF, 0, 3, 7), (0xABCD, 3, 4, 9)],
+        *[(0xABCD, 3, 1, 1), (0xABCD, 3, 32, 0), (0xABCD, 3, 33, 1), (0xABCD, 33, 4, 6), (0xABCD, 133, 4, 14)],
+    ],
     "v_bfe_i32": [(2**32 - 1, 5, 7, -1)],
     # Left out is fmed3(0, 1, NaN): LLVM folds it to 1, and AMD's text says 0, the least of the others.
     "v_med3_f32": [

@@ -192,7 +192,24 @@ def test_instructions_that_are_one_wait_state_too_near_are_found_and_no_others(r
         ("v_mfma_f32_16x16x4_f32", "v_mov_b32", "v203", 9, 10),
         ("v_mfma_f32_16x16x4_f32", "v_mfma_f32_16x16x4_f32", "v202", 9, 10),
         ("v_mfma_f32_16x16x4_f32", "v_mfma_f32_16x16x4_f32", "v204", 7, 8),
+        ("s_setreg_imm32_b32", "s_getreg_b32", "MODE", 1, 2),
+        ("s_setreg_imm32_b32", "s_setreg_imm32_b32", "MODE", 1, 2),
     ]
+
+
+def test_vector_instructions_of_rdna_that_are_one_too_near_are_found_and_no_others(results):
+    uses = "{} uses {} {} vector instructions after {}, and {} are needed".format
+    expected = [
+        uses("v_permlane16_b32", "exec", 0, "v_cmpx_eq_u32", 1),
+        uses("v_wmma_f32_16x16x16_f16", "v208", 0, "v_wmma_f32_16x16x16_f16", 1),
+        uses("v_add_f32", "v200", 5, "v_exp_f32", 6),
+        uses("v_fmac_f32", "v200", 5, "v_rcp_f32", 6),
+        uses("v_dual_mov_b32 v_dual_mov_b32", "v200", 5, "v_log_f32", 6),
+    ]
+    for target, count in (("gfx1100", 5), ("gfx1151", 2)):
+        told = results["hazards", target]
+        assert told["enough"] == []
+        assert [re.sub(r" at 0x\w+", "", one) for one in told["less"]] == expected[:count]
 
 
 def test_bytes_that_are_other_instructions_on_older_targets_have_the_names_of_the_target(results):

@@ -15,6 +15,8 @@ from in_environment import KEPT_INTERPRETER
 from ptx_emulator import EmulatorError, Memory, Program, UnknownInstructionError
 from ptx_emulator.launch import library
 
+pytestmark = pytest.mark.slow  # to compile the interpreter takes ten CPU-seconds
+
 COUNT = 1024
 _RANDOM = np.random.default_rng(1)
 _SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -3e-39, 3.4e38, 1.0, -1.5, 65504.0, 2.0**-24, 0.5, 1e-30]

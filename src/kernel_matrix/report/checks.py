@@ -35,6 +35,12 @@ class CheckedCell(_Model):
     unfinished: int = Field(description="Cases that came to no end.")
     untried: int = Field(default=0, description="Cases before which the time of the check was over.")
 
+    def line(self, right: str, wrong: str) -> str:
+        """Return the counts as a line for a terminal; the words say of a case that nothing, or something, was found."""
+        counts = {wrong: self.found, "explained": self.explained, "without an end": self.unfinished}
+        more = [f"{count} {word}" for word, count in {**counts, "not tried": self.untried}.items() if count]
+        return f"  {self.cell}: {', '.join([f'{self.tried - self.found - self.explained} {right}', *more])}"
+
 
 class Finding(_Model):
     """A fault that a check found in a case."""

@@ -99,7 +99,7 @@ class OnEmulator:
         before = [region.bytes.copy() for region in regions]
         findings = _run(self.call, *_loaded(self.target, source, kernel, self.simulator))
         _save_bits(self.file, regions, before)
-        return {**done, "findings": findings}
+        return {**done, "findings": findings, "kept": str(self.cache / f"{kernel.hash}.json")}
 
 
 def _run(call: Call, program: Any, launcher: Any) -> list[str]:

@@ -194,6 +194,16 @@ def ended(process: Running, settings: Settings) -> Result | None:
     return {**_judged(process, settings, code, over=over), **cost}
 
 
+def _figures_told(log: str, kept: str) -> dict[str, float]:
+    """Return the figures of a log. A compiler that finds its code in a cache logs nothing: a file there has them."""
+    figures: dict[str, float] = figures_of_log(log)
+    if kept and figures:
+        Path(kept).write_text(json.dumps(figures))
+    elif kept and Path(kept).exists():
+        figures = json.loads(Path(kept).read_text())
+    return figures
+
+
 def _judged(process: Running, settings: Settings, code: int, *, over: bool) -> Result:
     """Return the stage and the error of a process, or the figures of its code."""
     form, log = process.read("form"), process.read("log").strip()
@@ -201,7 +211,8 @@ def _judged(process: Running, settings: Settings, code: int, *, over: bool) -> R
     if written := process.read("result"):
         result = json.loads(written)
         if "figures" in result:
-            return {"stage": "", **result, "figures": {**result["figures"], **figures_of_log(log)}}
+            told = _figures_told(log, result.pop("kept", ""))
+            return {"stage": "", **result, "figures": {**result["figures"], **told}}
         if "unavailable" in result:
             return {"stage": "unavailable", "message": result["unavailable"], "detail": ""}
         stage = _STAGES.get(form, "compile")
