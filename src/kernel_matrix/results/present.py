@@ -136,11 +136,11 @@ def present(
     commits: dict[bool, set[str]] = {False: set(), True: set()}  # by whether their jobs ran outside of containers
     for record in records if is_checkout else ():
         commits[is_outside(record.job)].add(record.job.get("commit", "").partition("+")[0])
-    paths = cache(partial(_changed_since, root, results))
+    paths, code = cache(partial(_changed_since, root, results)), cache(_code)
     changed, outside = (
         _Since(
             sorted(commits[is_outside] - {""}),
-            partial(_concerned_since, matrix, root, paths, name, is_outside=is_outside),
+            partial(_concerned_since, matrix, root, paths, code, name, is_outside=is_outside),
         )
         for is_outside in (False, True)
     )
@@ -219,6 +219,7 @@ def _concerned_since(
     matrix: Matrix,
     root: Path,
     changed: Callable[[str], Sequence[str] | None],
+    code: Callable[[str], bytes],
     name: str,
     revision: str,
     *,
@@ -231,26 +232,31 @@ def _concerned_since(
     def concerned(files: Sequence[str]) -> Concerned:
         return read_by_results(matrix, files, in_container=not is_outside)
 
-    others = _with_other_code(concerned, root, revision, [path for path in paths if path != name])
+    others = _with_other_code(concerned, code, root, revision, [path for path in paths if path != name])
     if name not in paths:
         return concerned(others)
-    former = git.text_at(root, revision, name)
+    former = git.texts_at(root, revision, [name]).get(name)
     of_matrix = differences(former, (root / name).read_text(encoding="utf-8"), name) if former is not None else None
     return (Concerned(everything=name) if of_matrix is None else of_matrix) | concerned(others)
 
 
 def _with_other_code(
-    concerned: Callable[[Sequence[str]], Concerned], root: Path, revision: str, paths: Sequence[str]
+    concerned: Callable[[Sequence[str]], Concerned],
+    code: Callable[[str], bytes],
+    root: Path,
+    revision: str,
+    paths: Sequence[str],
 ) -> list[str]:
     """Return the changed files that jobs read, without Python files that are the same code as at ``revision``.
 
     Behind the first file that concerns everything no other is compared: it decides already.
     """
+    of_paths = {path: found for path in paths if (found := concerned([path])) != Concerned()}
+    python = [path for path in of_paths if path.endswith(".py") and (root / path).is_file()]
+    former = git.texts_at(root, revision, python)
     different: list[str] = []
-    for path in paths:
-        if (of_path := concerned([path])) == Concerned():
-            continue
-        if path.endswith(".py") and _is_same_as_at(root, revision, path):
+    for path, of_path in of_paths.items():
+        if path in former and b"" != code(former[path]) == code((root / path).read_text("utf-8", "replace")):
             continue
         different.append(path)
         if of_path.everything:
@@ -258,11 +264,9 @@ def _with_other_code(
     return different
 
 
-def _is_same_as_at(root: Path, revision: str, path: str) -> bool:
-    """Return whether a Python file differs from its text at a commit in comments, docstrings and layout alone."""
-    file = root / path
-    former = git.text_at(root, revision, path) if file.is_file() else None
+def _code(text: str) -> bytes:
+    """Return the digest of a Python text without its comments, docstrings and layout; empty if it is no Python."""
     try:
-        return former is not None and code_of(former) == code_of(file.read_text(encoding="utf-8", errors="replace"))
+        return sha256(code_of(text).encode()).digest()
     except (SyntaxError, ValueError, RecursionError):
-        return False
+        return b""
