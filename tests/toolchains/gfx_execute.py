@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,9 @@ def encoded(target: str, encoding: str, name: str, **fields: int) -> bytes:
     return raw.to_bytes(16, "little")
 
 
-def executed(target: str, code: bytes, registers: dict[int, np.ndarray[Any, Any]], mode: int = USUAL) -> Any:
+def executed(
+    target: str, code: bytes, registers: Mapping[int, Any], mode: int = USUAL, scalars: Mapping[int, int] | None = None
+) -> Any:
     """Return all vector registers after an instruction, as an array of registers and lanes."""
     family = decoding.family_of(target)
     lanes = 64 if family == "cdna" else 32
@@ -40,11 +43,12 @@ def executed(target: str, code: bytes, registers: dict[int, np.ndarray[Any, Any]
     for number, values in registers.items():
         vectors[number, : values.size] = values
     [record] = translate([decoding._decoded(code, family, target, 0)], target).records
+    given = (ctypes.c_uint32 * 128)(*((scalars or {}).get(number, 0) for number in range(128)))
     handler = library.handler(record.handler)
     assert handler is not None, record.handler
     library.library().execute(
         record.packed(handler), lanes, FAMILIES.index(family), mode,
-        vectors.ctypes.data_as(ctypes.c_void_p), REGISTERS, (ctypes.c_uint32 * 128)(),
+        vectors.ctypes.data_as(ctypes.c_void_p), REGISTERS, given,
         ctypes.byref(ctypes.c_uint64((1 << lanes) - 1)), ctypes.byref(ctypes.c_uint32(0)),
     )  # fmt: skip
     return vectors[:, :lanes]

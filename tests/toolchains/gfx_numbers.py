@@ -18,6 +18,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 from gfx_execute import RESULT, SECOND, USUAL, differ, encoded, executed, first
+from gfx_moves import moves
 from gfx_older import older, parts
 from gfx_published import PUBLISHED
 
@@ -321,7 +322,9 @@ def published() -> Iterator[tuple[str, str, str]]:
 
 
 def main() -> None:
-    for name, target, wrong in itertools.chain(conversions(), products(), arithmetic(), published(), older(), parts()):
+    for name, target, wrong in itertools.chain(
+        conversions(), products(), arithmetic(), published(), older(), parts(), moves()
+    ):
         print(json.dumps([name, target, wrong]))
 
 
