@@ -11,7 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from conftest import CPU, ROOT, harness, records_in
+from conftest import CPU, ROOT, copy_doubles, harness, records_in
 from judges import audited, judged_files
 from shown import Page
 
@@ -247,9 +247,20 @@ def run_bench(doubles, *toolchains, **wish):
     return project, records, "\n".join(lines)
 
 
+ENDS = ("segfault", "leaves")
+FAULTY = ("wrong", "writes-nothing", "raises")
+
+
+@pytest.fixture(scope="module")
+def benched(tmp_path_factory, bytecode):
+    """Time a good kernel, kernels that are wrong and kernels that end their process in one run."""
+    doubles = copy_doubles(tmp_path_factory.mktemp("benched") / "doubles", bytecode)
+    return run_bench(doubles, "good", *FAULTY, *ENDS, quick=False)
+
+
 @pytest.mark.slow
-def test_the_doubles_are_timed_and_their_results_are_like_any_others(doubles):
-    project, records, text = run_bench(doubles, "good", quick=False)
+def test_the_doubles_are_timed_and_their_results_are_like_any_others(benched):
+    project, records, text = benched
     assert [record.outcome for record in records["good"]] == ["pass", "pass"]
     record = records["good"][0]
     assert record.case == "bench:here/any/good/double.forward/tokens1"
@@ -265,7 +276,7 @@ def test_the_doubles_are_timed_and_their_results_are_like_any_others(doubles):
     assert record.job["device"] == "test"
     assert "of the floor" in text
     collected = collect([project.results])
-    assert len(collected.records) == 2, "the file and its tables are one run"
+    assert len(collected.records) == 2 * len(records), "the file and its tables are one run"
     assert all(is_bench_record(record) for record in collected.records)
     plan = pipeline.plan(project, "quick")
     comparison = judged_files(project, plan, [project.results])
@@ -274,36 +285,36 @@ def test_the_doubles_are_timed_and_their_results_are_like_any_others(doubles):
 
 
 @pytest.mark.slow
-def test_the_view_times_has_the_benchmark_and_the_view_states_has_not(doubles):
-    run_bench(doubles, "good")
-    words = (str(doubles.root / "build" / "results"),)
+def test_the_view_times_has_the_benchmark_and_the_view_states_has_not(benched):
+    words = (str(benched[0].results),)
     answer = harness(
         "query", "SELECT cell, method, seconds > 0, p5 <= p95, ratio > 0, floor_share > 0 FROM times", *words
     )
     row = ["here/any/good/double.forward", "bench", *["true"] * 4]
-    assert [word.lower() for word in answer.stdout.splitlines()[2].split()] == row, answer
+    assert [line.lower().split() for line in answer.stdout.splitlines()[2:4]] == [row, row], answer
+    assert "(2 rows)" in answer.stdout, "no other kernel has a time"
     assert "(0 rows)" in harness("query", "SELECT * FROM states", *words).stdout
 
 
 @pytest.mark.slow
-def test_a_kernel_that_is_wrong_has_a_record_without_a_time(doubles):
-    _, records, text = run_bench(doubles, "good", "wrong", "writes-nothing", "raises")
-    assert {name: [record.outcome for record in given] for name, given in records.items()} == {
-        "good": ["pass"],
-        "wrong": ["fail"],
-        "writes-nothing": ["fail"],
-        "raises": ["error"],
+def test_a_kernel_that_is_wrong_has_a_record_without_a_time(benched):
+    _, records, text = benched
+    assert {name: [record.outcome for record in records[name]] for name in FAULTY} == {
+        "wrong": ["fail"] * 2,
+        "writes-nothing": ["fail"] * 2,
+        "raises": ["error"] * 2,
     }
-    for name in ("wrong", "writes-nothing", "raises"):
-        names = [figure for figure in records[name][0].metrics if figure.endswith("_us") or ".ratio." in figure]
-        assert names == [], name
+    for name in FAULTY:
+        for record in records[name]:
+            names = [figure for figure in record.metrics if figure.endswith("_us") or ".ratio." in figure]
+            assert names == [], name
     assert "ZeroDivisionError: the launch was refused" in records["raises"][0].message
     assert "double.forward/tokens1: fail: out:" in text
 
 
 @pytest.mark.slow
-def test_a_kernel_that_ends_the_process_costs_its_own_times_alone(doubles):
-    _, records, _ = run_bench(doubles, "good", "segfault", "leaves", quick=False)
+def test_a_kernel_that_ends_the_process_costs_its_own_times_alone(benched):
+    _, records, _ = benched
     assert [record.outcome for record in records["good"]] == ["pass", "pass"]
     assert [(record.outcome, record.stage) for record in records["segfault"]] == [("error", "crash")] * 2
     assert "SIGSEGV" in records["segfault"][0].message
@@ -428,20 +439,16 @@ def test_what_is_left_when_the_time_is_over_is_missing(doubles):
 
 
 @pytest.mark.slow
-def test_a_rival_may_be_timed_in_some_cases_alone(doubles):
+def test_a_rival_may_be_timed_in_some_cases_alone_and_a_first_call_beforehand_has_its_time(doubles):
     doubles.edit("rivals: [numpy, somebody]", "rivals: [numpy, somebody]\n  only: { numpy: { tokens: 2 } }")
-    _, records, _ = run_bench(doubles, "good", quick=False)
+    _, records, text = run_bench(doubles, "good", quick=False, parallel=2)
     one, two = records["good"]
     assert "bench.ratio.numpy" not in one.metrics
     assert "bench.ratio.numpy" in two.metrics
-
-
-@pytest.mark.slow
-def test_what_is_compiled_beforehand_keeps_the_time_of_its_first_call(doubles):
-    _, records, text = run_bench(doubles, "good", parallel=2)
-    assert records["good"][0].metrics["bench.first_call_s"] > 0
+    for record in (one, two):
+        assert record.metrics["bench.first_call_s"] > 0
+        assert record.job["bench.compiled"] == "beforehand, 2 processes at a time"
     assert "compiled in" in text
-    assert records["good"][0].job["bench.compiled"] == "beforehand, 2 processes at a time"
 
 
 def test_of_several_abbreviations_of_a_commit_the_longest_is_named():
@@ -452,8 +459,8 @@ def test_of_several_abbreviations_of_a_commit_the_longest_is_named():
 
 
 @pytest.mark.slow
-def test_the_dashboard_has_the_benchmark_and_the_audit_finds_nothing(doubles):
-    project, records, _ = run_bench(doubles, "good", "wrong", quick=False)
+def test_the_dashboard_has_the_benchmark_and_the_audit_finds_nothing(benched):
+    project, records, _ = benched
     with judging.judged(project, pipeline.plan(project, "quick"), [project.results]) as results:
         report = write_dashboard(project, results)
     assert report.differences == ()
