@@ -20,7 +20,8 @@ KINDS = {
     "rocm/gfx1030/tvm-0.27": "elf",
 }
 CANNOT = "rocm/gfx942/tilelang-0.1.8"
-CASE = "mhc_pre.forward/tokens7-streams4-hidden200-bf16-gamma-fp32-scale1-seed0"
+# It compiles sooner than all others that every one of these cells has.
+CASE = "mhc_post.forward/tokens7-streams4-hidden200-bf16-scale1-seed0"
 
 
 @pytest.fixture(scope="module")
