@@ -45,8 +45,16 @@ def test_cpp_is_chosen_where_it_was_measured_to_be_faster(op, direction, hidden)
     assert kernel.choose(SPECS[op](4, hidden, torch.bfloat16), "sm_90") == "cpp"
 
 
-@pytest.mark.parametrize("op", ["mhc_pre", "mhc_head"])
-@pytest.mark.parametrize(("hidden", "most"), [(4096, 64), (7168, 256)])
+@pytest.mark.parametrize(
+    ("op", "hidden", "most"),
+    [
+        ("mhc_pre", 2560, 64),
+        ("mhc_pre", 4096, 128),
+        ("mhc_pre", 7168, 256),
+        ("mhc_head", 4096, 64),
+        ("mhc_head", 7168, 256),
+    ],
+)
 def test_a_read_of_few_tokens_is_triton_s(op, hidden, most):
     kernel: Any = backends.load("fastest", op)
     spec = SPECS[op](4, hidden, torch.bfloat16)
