@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from mhc.backends.cpp.kernel import Kernel
 from mhc.backends.cpp.mhc_pre.launches import backward, forward
+from mhc.backends.cpp.mhc_pre.one_read import OneRead
 from mhc.backends.cpp.mhc_pre.resident import Resident
 
 GRADIENTS = (
@@ -23,4 +24,5 @@ GRADIENTS = (
 )
 _PLAIN = Kernel("mhc_pre", ("mhc_pre_forward",), forward)
 FORWARD = {"plain": _PLAIN, "resident": Resident(_PLAIN)}
-BACKWARD = Kernel("mhc_pre", GRADIENTS, backward)
+_PLAIN_BACKWARD = Kernel("mhc_pre", GRADIENTS, backward)
+BACKWARD = {"plain": _PLAIN_BACKWARD, "one_read": OneRead(_PLAIN_BACKWARD)}
