@@ -137,7 +137,22 @@ __device__ __forceinline__ void load_matrices(unsigned (&to)[4], unsigned addres
                : "memory");
 }
 
+// Two of them: the first 16 lanes give the addresses.
+__device__ __forceinline__ void load_matrices(unsigned (&to)[2], unsigned address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+               : "=r"(to[0]), "=r"(to[1])
+               : "r"(address)
+               : "memory");
+}
+
 // The same, each matrix transposed: a lane gets two of a column that lie below each other.
+__device__ __forceinline__ void load_transposed(unsigned (&to)[2], unsigned address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
+               : "=r"(to[0]), "=r"(to[1])
+               : "r"(address)
+               : "memory");
+}
+
 __device__ __forceinline__ void load_transposed(unsigned (&to)[4], unsigned address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
@@ -160,15 +175,16 @@ __device__ __forceinline__ void multiply(float (&sums)[4], const unsigned (&a)[4
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// sums[16 x 8] += a[16 x 24] b[24 x 8] in fp16.
-__device__ __forceinline__ void multiply_fp16(float (&sums)[4], const unsigned (&a)[6], const unsigned (&b)[3]) {
+// sums[16 x 8] += a[16 x 24] b[24 x 8] in fp16; `last` is the last third of a.
+__device__ __forceinline__ void multiply_fp16(float (&sums)[4], const unsigned (&a)[4], const unsigned (&last)[2],
+                                              const unsigned (&b)[3]) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
       "{%0, %1, %2, %3};"
       : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
   asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
       : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-      : "r"(a[4]), "r"(a[5]), "r"(b[2]));
+      : "r"(last[0]), "r"(last[1]), "r"(b[2]));
 }
 
 // sums[16 x 8] += a[16 x 8] b[8 x 8] in TF32, of which the last 13 bits do not count. The column that a pair of bf16 had

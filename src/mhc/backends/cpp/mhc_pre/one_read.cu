@@ -41,11 +41,38 @@ constexpr int KNOWN_BYTES = 16 * PIECES * BLOCKS, SENT_BYTES = 4 * STREAMS * BLO
 // its cluster, the one that is the last too, has made the products of i - 6, and needs no coefficients of that step.
 constexpr int SENT_SLOTS = 3, SLOTS = 6;
 
+// Warps that make coefficients of neighbouring steps can do so at the same time. The one of step i - 4 is ready when the one
+// of step i begins, as dots of step i come after products of step i - 3.
+constexpr int ADDERS = 4;
+
+// A sum, and what its roundings lost. Terms of both signs can leave little of large sums: nothing may be lost then.
+struct Exact {
+  float sum, lost;
+
+  __device__ __forceinline__ void add(float term) {
+    const float next = sum + term, added = next - sum;
+    lost += (sum - (next - added)) + (term - added);
+    sum = next;
+  }
+  __device__ __forceinline__ void add(const Exact& other) {
+    add(other.sum);
+    lost += other.lost;
+  }
+  // Of an infinite sum nothing is lost that is a number.
+  __device__ __forceinline__ float value() const { return lost == lost ? sum + lost : sum; }
+};
+
+// The sums over tokens of dz and of dz m, of each mix.
+struct Totals {
+  Exact bias[MIXES], alpha[MIXES];
+};
+
 struct Shared {
   unsigned char stages[STAGES][STAGE_BYTES];
   unsigned char added[ADDING ? WARPS : 1][ADDING ? BOX_BYTES : 16];
   unsigned char lines[SLOTS][TOKENS][LINE_BYTES];
   float sums[SENT_SLOTS][BLOCKS][STREAMS];
+  Totals totals[ADDERS];
   unsigned tops[BLOCKS][MIXES];
   unsigned top[MIXES];
   int exponent[MIXES];
@@ -56,7 +83,7 @@ static_assert(sizeof(Shared) <= SHARED_BYTES, "one_read.py knows how large it is
 
 struct Problem {
   const float *phi, *alpha, *bias, *gamma, *m, *r, *grad_h_post, *grad_h_res;
-  float *chunks, *partial;
+  float* chunks;  // the sums of each cluster for the gradient of phi, and behind them the Totals of each block
   int tokens, stores_x;
   float pre_eps, post_scale;
 };
@@ -82,7 +109,15 @@ struct Box {
   __device__ __forceinline__ int column(const Steps& steps) const { return steps.rank * COLUMNS + span * WIDE; }
 };
 
-__device__ __forceinline__ int lane_index() { return thread_index() % WARP; }
+// It is asked for anew each time: what a compiler finds before the loop over the steps, it would keep in registers.
+__device__ __forceinline__ unsigned lane_index() {
+  unsigned lane;
+  asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
+  return lane;
+}
+
+// Where a piece of a token is in a box.
+__device__ __forceinline__ unsigned place(unsigned token, unsigned piece) { return token * ROW_BYTES + 16 * (piece ^ token % 8); }
 
 __device__ __forceinline__ float low_of(unsigned pair) { return float_of(pair << 16); }
 __device__ __forceinline__ float high_of(unsigned pair) { return float_of(pair & 0xffff0000); }
@@ -118,11 +153,12 @@ __device__ __forceinline__ void copy_added(const TensorMap* added, Shared& s, co
 
 // The warp's token times the gradient of h_in, of the block's columns: a lane has eight of them.
 __device__ __forceinline__ void dots(Shared& s, const Steps& steps, const Box& box, int i) {
-  const int stage = i % STAGES, slot = i % SENT_SLOTS, lane = lane_index(), token = box.warp;
-  const int place = token * ROW_BYTES + 16 * (lane % 8 ^ token % 8);
-  const unsigned char* from = s.stages[stage] + lane / 8 * STREAMS * BOX_BYTES + place;
+  const int stage = i % STAGES, slot = i % SENT_SLOTS, token = box.warp;
+  const unsigned lane = lane_index();
+  const unsigned own = place(token, lane % 8);
+  const unsigned char* from = s.stages[stage] + lane / 8 * STREAMS * BOX_BYTES + own;
   wait(shared_address(&s.full[stage]), i / STAGES % 2);
-  const uint4 four = *reinterpret_cast<const uint4*>(s.stages[stage] + X_BYTES + lane / 8 * BOX_BYTES + place);
+  const uint4 four = *reinterpret_cast<const uint4*>(s.stages[stage] + X_BYTES + lane / 8 * BOX_BYTES + own);
   const unsigned grad[4] = {four.x, four.y, four.z, four.w};
   float sums[STREAMS];
 #pragma unroll
@@ -141,8 +177,8 @@ __device__ __forceinline__ void dots(Shared& s, const Steps& steps, const Box& b
   const bool upper = lane & 16, odd = lane & 8;
   const float first = (upper ? sums[2] : sums[0]) + MHC_SHUFFLE_XOR(upper ? sums[0] : sums[2], 16);
   const float second = (upper ? sums[3] : sums[1]) + MHC_SHUFFLE_XOR(upper ? sums[1] : sums[3], 16);
-  const float own = (odd ? second : first) + MHC_SHUFFLE_XOR(odd ? first : second, 8);
-  const float sum = sum_of_lanes<8>(own);
+  const float half = (odd ? second : first) + MHC_SHUFFLE_XOR(odd ? first : second, 8);
+  const float sum = sum_of_lanes<8>(half);
   if (lane % 8 == 0) {
     const unsigned to = shared_address(&s.sums[slot][steps.rank][lane / 8]);
     send(address_in(to, token), address_in(shared_address(&s.sent[slot]), token), sum);
@@ -154,7 +190,7 @@ struct Given {
   float mix, above, r, gate, bias;
 
   __device__ __forceinline__ Given(const Problem& p, int token) {
-    const int o = lane_index();
+    const unsigned o = lane_index();
     const bool is_given = token < p.tokens && o < MIXES;
     const long long at = token;
     mix = is_given ? p.m[at * MIXES + o] : 0.0f;
@@ -167,15 +203,11 @@ struct Given {
   }
 };
 
-// The sums over tokens of dz and of dz m, of a lane's mix.
-struct Totals {
-  float bias = 0.0f, alpha = 0.0f;
-};
-
 // The coefficients of the block's token of a step, of which a lane has one mix.
-__device__ __forceinline__ void coefficients(const Problem& p, Shared& s, const Steps& steps, const Given& given, int i,
-                                             Totals& totals) {
-  const int slot = i % SENT_SLOTS, o = lane_index(), rank = o % BLOCKS;
+__device__ __forceinline__ void coefficients(const Problem& p, Shared& s, const Steps& steps, const Given& given,
+                                             int i) {
+  const int slot = i % SENT_SLOTS;
+  const unsigned o = lane_index(), rank = o % BLOCKS;
   const unsigned sent = shared_address(&s.sent[slot]);
   wait(sent, i / SENT_SLOTS % 2);
   const float* sums = s.sums[slot][0];
@@ -188,8 +220,11 @@ __device__ __forceinline__ void coefficients(const Problem& p, Shared& s, const 
   const float above = o < STREAMS ? dot : given.above;
   float dz = o < 2 * STREAMS ? above * weight * (1.0f - weight) : above;
   if (!is_inside || o >= MIXES) dz = 0.0f;
-  totals.bias += dz;
-  totals.alpha += dz * given.mix;
+  if (o < MIXES) {
+    Totals& totals = s.totals[i % ADDERS];
+    totals.bias[o].add(dz);
+    totals.alpha[o].add({dz * given.mix, fmaf(dz, given.mix, -(dz * given.mix))});
+  }
   const float grad = given.gate * dz, c = grad * given.r;
   const float r = __shfl_sync(0xffffffffu, given.r, 0);
   const float slope = -sum_of_lanes<WARP>(grad * given.mix) * (r * r) / float(WIDTH);
@@ -228,24 +263,19 @@ struct Kept {
 
 // sums += coefficients times x. A tensor core cuts what it adds, always towards zero: so the sums of TOKENS tokens begin at
 // zero.
-__device__ __forceinline__ void multiply_x(Kept& kept, unsigned line, unsigned x, int place) {
-  unsigned c[PARTS * TILES + 1][2];
+__device__ __forceinline__ void multiply_x(Kept& kept, unsigned line, unsigned x, unsigned at) {
 #pragma unroll
-  for (int k = 0; k < PARTS * TILES; k += 2) {
-    unsigned two[4];
-    load_transposed(two, line + 16 * k);
-    c[k][0] = two[0], c[k][1] = two[1], c[k + 1][0] = two[2], c[k + 1][1] = two[3];
-  }
+  for (int tile = 0; tile < TILES; ++tile) {
+    unsigned c[PARTS][2];
 #pragma unroll
-  for (int step = 0; step < STEPS; ++step) {
-    unsigned four[4];
-    load_transposed(four, x + (place ^ 32 * step));
-    const unsigned a[4] = {four[0], four[2], four[1], four[3]};
+    for (int part = 0; part < PARTS; ++part) load_transposed(c[part], line + 16 * (part * TILES + tile));
 #pragma unroll
-    for (int tile = 0; tile < TILES; ++tile) {
+    for (int step = 0; step < STEPS; ++step) {
+      unsigned a[4];
+      load_transposed(a, x + (at ^ 32 * step));
       float sum[4] = {};
 #pragma unroll
-      for (int part = PARTS - 1; part >= 0; --part) multiply(sum, a, c[part * TILES + tile]);
+      for (int part = PARTS - 1; part >= 0; --part) multiply(sum, a, c[part]);
 #pragma unroll
       for (int k = 0; k < 4; ++k) kept.sums[step][tile][k] += sum[k];
     }
@@ -254,14 +284,10 @@ __device__ __forceinline__ void multiply_x(Kept& kept, unsigned line, unsigned x
 
 // The gradient of x, over x.
 __device__ __forceinline__ void multiply_phi(const Kept& kept, const unsigned char* lines, unsigned line, unsigned x,
-                                             unsigned grad, unsigned added, int stream, int place) {
-  unsigned a[6], last[4];
-  {
-    unsigned four[4];
-    load_matrices(four, line + HALVES_AT);
-    load_matrices(last, line + HALVES_AT + 32);  // what is behind it is not used
-    a[0] = four[0], a[1] = four[1], a[2] = four[2], a[3] = four[3], a[4] = last[0], a[5] = last[1];
-  }
+                                             unsigned grad, unsigned added, int stream, unsigned at) {
+  unsigned a[4], last[2];
+  load_matrices(a, line + HALVES_AT);
+  load_matrices(last, line + HALVES_AT + 32);
   float weight[2], slope[2], scale[2];
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -273,14 +299,14 @@ __device__ __forceinline__ void multiply_phi(const Kept& kept, const unsigned ch
 #pragma unroll
   for (int step = 0; step < STEPS; ++step) {
     unsigned v[4], g[4], more[4];
-    load_matrices(v, x + (place ^ 32 * step));
-    load_matrices(g, grad + (place ^ 32 * step));
-    if (ADDING) load_matrices(more, added + (place ^ 32 * step));
+    load_matrices(v, x + (at ^ 32 * step));
+    load_matrices(g, grad + (at ^ 32 * step));
+    if (ADDING) load_matrices(more, added + (at ^ 32 * step));
     unsigned to[4];
 #pragma unroll
     for (int k = 0; k < 4; k += 2) {
       float sum[4] = {};
-      multiply_fp16(sum, a, kept.phi[2 * step + k / 2]);
+      multiply_fp16(sum, a, last, kept.phi[2 * step + k / 2]);
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         float low = sum[2 * half] * scale[half], high = sum[2 * half + 1] * scale[half];
@@ -293,23 +319,23 @@ __device__ __forceinline__ void multiply_phi(const Kept& kept, const unsigned ch
         to[k + half] = pair_of(low, high);
       }
     }
-    store_matrices(x + (place ^ 32 * step), to);
+    store_matrices(x + (at ^ 32 * step), to);
   }
 }
 
 __device__ __forceinline__ void products(const Problem& p, const TensorMap* grad_x, const TensorMap* added, Shared& s,
                                          const Steps& steps, const Box& box, Kept& kept, int i) {
-  const int stage = i % STAGES, slot = i % SLOTS, lane = lane_index(), row = lane % 16;
-  const int place = row * ROW_BYTES + 16 * (lane / 16 ^ row % 8);
+  const int stage = i % STAGES, slot = i % SLOTS;
+  const unsigned lane = lane_index(), row = lane % 16;
   const unsigned known = shared_address(&s.known[slot]), x = shared_address(s.stages[stage]) + box.warp * BOX_BYTES;
   const unsigned grad = shared_address(s.stages[stage]) + X_BYTES + box.span * BOX_BYTES;
-  const unsigned line = shared_address(s.lines[slot]) + row * LINE_BYTES + 16 * (lane / 16);
+  const unsigned lines = shared_address(s.lines[slot]) + row * LINE_BYTES;
   wait(known, i / SLOTS % 2);
   if (thread_index() == 0) arrive_and_expect(known, KNOWN_BYTES);  // for what comes to this place next
-  multiply_x(kept, line, x, place);
+  multiply_x(kept, lines, x, place(lane % 8 + lane / 16 * 8, lane / 8 % 2));
   const unsigned more = shared_address(s.added[ADDING ? box.warp : 0]);
   if (ADDING) wait(shared_address(&s.adding[box.warp]), i % 2);
-  multiply_phi(kept, s.lines[slot][0], line, x, grad, more, box.stream, place);
+  multiply_phi(kept, s.lines[slot][0], lines + 16 * (lane / 16), x, grad, more, box.stream, place(row, lane / 16));
   fence_copies();
   __syncwarp();
   if (lane == 0) {
@@ -321,7 +347,7 @@ __device__ __forceinline__ void products(const Problem& p, const TensorMap* grad
 
 // Find the power of two of each mix that brings its largest phi near to the largest number in fp16, and put phi there.
 __device__ __forceinline__ void take_phi(const Problem& p, Shared& s, const Steps& steps, const Box& box, Kept& kept) {
-  const int lane = lane_index(), thread = thread_index();
+  const unsigned lane = lane_index(), thread = thread_index();
   const int first = box.stream * HIDDEN + box.column(steps) + lane / 4;
   float phi[2 * STEPS][TILES][2];
 #pragma unroll
@@ -375,9 +401,8 @@ __device__ __forceinline__ void take_phi(const Problem& p, Shared& s, const Step
 }
 
 // The sums of this cluster, for mhc_pre_one_read_sums.
-__device__ __forceinline__ void put_sums(const Problem& p, Shared& s, const Steps& steps, const Box& box, const Kept& kept,
-                                         const Totals& totals) {
-  const int lane = lane_index(), thread = thread_index();
+__device__ __forceinline__ void put_sums(const Problem& p, Shared& s, const Steps& steps, const Box& box, const Kept& kept) {
+  const unsigned lane = lane_index(), thread = box.warp * WARP + lane;
   float* to = p.chunks + (long long)steps.cluster * MIXES * WIDTH + box.stream * HIDDEN + box.column(steps) + lane / 4;
 #pragma unroll
   for (int tile = 0; tile < TILES; ++tile) {
@@ -388,17 +413,11 @@ __device__ __forceinline__ void put_sums(const Problem& p, Shared& s, const Step
       for (int step = 0; step < STEPS; ++step) row[16 * step] = kept.sums[step][tile][k];
     }
   }
-  float(*both)[2 * MIXES] = reinterpret_cast<float(*)[2 * MIXES]>(s.lines);  // no coefficients come any more
-  __syncthreads();
-  if (lane < MIXES) {
-    both[box.warp][lane] = totals.bias;
-    both[box.warp][MIXES + lane] = totals.alpha;
-  }
   __syncthreads();
   if (thread < 2 * MIXES) {
-    float sum = 0.0f;
-    for (int warp = 0; warp < WARPS; ++warp) sum += both[warp][thread];
-    p.partial[block_index() * 2 * MIXES + thread] = sum;
+    Exact sum = {};
+    for (int k = 0; k < ADDERS; ++k) sum.add(s.totals[k].bias[thread]);  // and of alpha, which is behind it
+    reinterpret_cast<Exact*>(p.chunks + (long long)steps.clusters * MIXES * WIDTH)[block_index() * 2 * MIXES + thread] = sum;
   }
 }
 
@@ -412,6 +431,7 @@ __device__ __forceinline__ void init(Shared& s) {
   if (i == 0) init_barrier(shared_address(&s.topped), 1);
   if (i < WARP) fence_barriers();
   if (i < MIXES) s.top[i] = 0;
+  if (i < ADDERS * 2 * MIXES) s.totals[0].bias[i] = {};  // all of them: they follow each other
   // What the other blocks send is expected before they can know of this block.
   __syncthreads();
   if (i < SLOTS) arrive_and_expect(shared_address(&s.known[i]), KNOWN_BYTES);
@@ -426,8 +446,8 @@ extern "C" __global__ void __launch_bounds__(ALL, 1)
   extern __shared__ __align__(1024) unsigned char memory[];
   Shared& s = *reinterpret_cast<Shared*>(memory);
   const Steps steps(p);
-  const int lane = lane_index();
-  const Box box(thread_index() / WARP);
+  const unsigned lane = lane_index();
+  const Box box(__shfl_sync(0xffffffffu, thread_index() / WARP, 0));  // the same for all lanes, as the compiler sees now
   init(s);
   arrive_at_cluster();
   wait_for_launch_before();
@@ -437,10 +457,9 @@ extern "C" __global__ void __launch_bounds__(ALL, 1)
     if (ADDING && steps.count > 0) copy_added(&added, s, steps, box, 0);
   }
   Kept kept;
-  Totals totals;
   take_phi(p, s, steps, box, kept);
   for (int i = 0; i < 2 && i < steps.count; ++i) dots(s, steps, box, i);
-  if (box.warp == 0 && steps.count > 0) coefficients(p, s, steps, Given(p, steps.token(0) + steps.rank), 0, totals);
+  if (box.warp == 0 && steps.count > 0) coefficients(p, s, steps, Given(p, steps.token(0) + steps.rank), 0);
 #pragma unroll 1
   for (int i = 0; i < steps.count; ++i) {
     // The box of the step before is stored meanwhile.
@@ -449,65 +468,72 @@ extern "C" __global__ void __launch_bounds__(ALL, 1)
       copy(&x, &grad, s, steps, box, i - 1 + STAGES);
     }
     __syncwarp();
-    const bool mine = (i + 1) % WARPS == box.warp && i + 1 < steps.count;
-    const bool early = mine || box.span % 2 == 0;
-    if (early && i + 2 < steps.count) dots(s, steps, box, i + 2);
-    if (mine) coefficients(p, s, steps, Given(p, steps.token(i + 1) + steps.rank), i + 1, totals);
+    if (i + 2 < steps.count) dots(s, steps, box, i + 2);
+    if ((i + 1) % WARPS == box.warp && i + 1 < steps.count) {
+      coefficients(p, s, steps, Given(p, steps.token(i + 1) + steps.rank), i + 1);
+    }
     products(p, &grad_x, &added, s, steps, box, kept, i);
-    if (!early && i + 2 < steps.count) dots(s, steps, box, i + 2);
   }
-  put_sums(p, s, steps, box, kept, totals);
+  put_sums(p, s, steps, box, kept);
   if (lane == 0) wait_until_stored();
   leave_cluster();  // no block may end before the others have sent it their last
 }
 
 // grad_phi = gamma times the sum over clusters of q, grad_gamma = sum over mixes of phi q: a block for each OWN columns, and
 // one block behind them for the gradients of alpha and bias.
-constexpr int OWN = 64, QUADS = OWN / 4, ADDERS = MIXES * QUADS;
+constexpr int OWN = 64, QUADS = OWN / 4, THREADS_OF_SUMS = MIXES * QUADS;
 
-__device__ __forceinline__ void add_alpha_bias(const float* partial, float* grad_alpha, float* grad_bias, int rows) {
-  const int lane = lane_index();
-  for (int result = thread_index() / WARP; result < MIXES + 3; result += ADDERS / WARP) {
+__device__ __forceinline__ void add_alpha_bias(const Exact* totals, float* grad_alpha, float* grad_bias, int blocks) {
+  const unsigned lane = lane_index();
+  for (int result = thread_index() / WARP; result < MIXES + 3; result += THREADS_OF_SUMS / WARP) {
     const int gate = result - MIXES;
-    const int first = gate < 0 ? result : MIXES + gate * STREAMS, many = gate < 0 ? 1 : gate < 2 ? STREAMS : MIXES - 2 * STREAMS;
-    float sum = 0.0f;
+    const int first = gate < 0 ? result : MIXES + gate * STREAMS;
+    const int many = gate < 0 ? 1 : gate < 2 ? STREAMS : MIXES - 2 * STREAMS;
+    Exact sum = {};
     for (int k = 0; k < many; ++k) {
-      float own = 0.0f;
-      for (int row = lane; row < rows; row += WARP) own += partial[row * 2 * MIXES + first + k];
-      sum += own;
+      for (int block = lane; block < blocks; block += WARP) sum.add(totals[block * 2 * MIXES + first + k]);
     }
-    sum = sum_of_lanes<WARP>(sum);
+    for (int apart = 1; apart < WARP; apart *= 2) {
+      Exact other;
+      other.sum = MHC_SHUFFLE_XOR(sum.sum, apart);
+      other.lost = MHC_SHUFFLE_XOR(sum.lost, apart);
+      sum.add(other);
+    }
     if (lane > 0) continue;
-    if (gate < 0 && grad_bias) grad_bias[result] = sum;
-    if (gate >= 0 && grad_alpha) grad_alpha[gate] = sum;
+    if (gate < 0 && grad_bias) grad_bias[result] = sum.value();
+    if (gate >= 0 && grad_alpha) grad_alpha[gate] = sum.value();
   }
 }
 
-extern "C" __global__ void __launch_bounds__(ADDERS)
-    mhc_pre_one_read_sums(const float* chunks, const float* partial, const float* phi, const float* gamma, float* grad_phi,
-                          float* grad_gamma, float* grad_alpha, float* grad_bias, int clusters) {
-  __shared__ float4 products[MIXES][QUADS];
+extern "C" __global__ void __launch_bounds__(THREADS_OF_SUMS)
+    mhc_pre_one_read_sums(const float* chunks, const float* phi, const float* gamma, float* grad_phi, float* grad_gamma,
+                          float* grad_alpha, float* grad_bias, int clusters) {
+  __shared__ float4 sums[MIXES][QUADS];
   wait_for_launch_before();
-  if (block_index() == WIDTH / OWN) return add_alpha_bias(partial, grad_alpha, grad_bias, clusters * BLOCKS);
+  if (block_index() == WIDTH / OWN) {
+    const Exact* totals = reinterpret_cast<const Exact*>(chunks + (long long)clusters * MIXES * WIDTH);
+    return add_alpha_bias(totals, grad_alpha, grad_bias, clusters * BLOCKS);
+  }
   const int quad = thread_index() % QUADS, mix = thread_index() / QUADS;
   const int column = int(block_index()) * OWN + 4 * quad, at = mix * WIDTH + column;
-  float4 sum = {};
+  Exact four[4] = {};
 #pragma unroll 8
   for (int k = 0; k < clusters; ++k) {
-    const float4 more = *reinterpret_cast<const float4*>(chunks + k * MIXES * WIDTH + at);
-    sum.x += more.x, sum.y += more.y, sum.z += more.z, sum.w += more.w;
+    const float4 more = *reinterpret_cast<const float4*>(chunks + (long long)k * MIXES * WIDTH + at);
+    four[0].add(more.x), four[1].add(more.y), four[2].add(more.z), four[3].add(more.w);
   }
-  float4 weight = {1.0f, 1.0f, 1.0f, 1.0f};
-  if (gamma) weight = *reinterpret_cast<const float4*>(gamma + column);
+  const float4 sum = {four[0].value(), four[1].value(), four[2].value(), four[3].value()};
   if (grad_phi) {
+    float4 weight = {1.0f, 1.0f, 1.0f, 1.0f};
+    if (gamma) weight = *reinterpret_cast<const float4*>(gamma + column);
     *reinterpret_cast<float4*>(grad_phi + at) = {sum.x * weight.x, sum.y * weight.y, sum.z * weight.z, sum.w * weight.w};
   }
   if (!grad_gamma) return;
   const float4 own = *reinterpret_cast<const float4*>(phi + at);
-  products[mix][quad] = {sum.x * own.x, sum.y * own.y, sum.z * own.z, sum.w * own.w};
+  sums[mix][quad] = {sum.x * own.x, sum.y * own.y, sum.z * own.z, sum.w * own.w};
   __syncthreads();
   if (thread_index() >= OWN) return;
-  float total = 0.0f;
-  for (int o = 0; o < MIXES; ++o) total += reinterpret_cast<const float*>(products[o])[thread_index()];
-  grad_gamma[int(block_index()) * OWN + thread_index()] = total;
+  Exact total = {};
+  for (int o = 0; o < MIXES; ++o) total.add(reinterpret_cast<const float*>(sums[o])[thread_index()]);
+  grad_gamma[int(block_index()) * OWN + thread_index()] = total.value();
 }

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from mhc.backends import Artifact, Kernel, KeptCode, combined, stage
 from mhc.backends.cpp.compilers import artifact
-from mhc.backends.cpp.devices import I32, Launch, addresses_of, are_aligned, issue
+from mhc.backends.cpp.devices import I32, Call, Launch, addresses_of, are_aligned, issue
 from mhc.backends.cpp.hopper import Shape, clusters_of, refusal, streams_map
 from mhc.backends.cpp.kernel import cdiv, refuse
 from mhc.backends.cpp.source import Source
@@ -18,7 +18,7 @@ from mhc.ops.mhc_pre import MhcPreAddingInputs, MhcPreBackwardInputs, MhcPreGrad
 
 # As in one_read.cu.
 _BLOCKS, _TOKENS, _COLUMNS, _THREADS = 16, 16, 64, 512
-_OWN, _ADDING_THREADS = 64, 384  # of the launch for the sums
+_OWN, _ADDERS = 64, 384  # columns and threads of a block that adds up sums
 _SHARED_BYTES = 232448  # of a block, at most
 _HIDDEN = 4096  # each warp has 64 columns of one stream
 _STAGES = {False: 5, True: 4}  # steps of x in shared memory, and whether there is a gradient to add
@@ -31,10 +31,23 @@ class _Problem(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("phi", "alpha", "bias", "gamma", "m", "r", "grad_h_post", "grad_h_res")),
-        *((name, ctypes.c_void_p) for name in ("chunks", "partial")),
+        ("chunks", ctypes.c_void_p),
         *((name, ctypes.c_int) for name in ("tokens", "stores_x")),
         *((name, ctypes.c_float) for name in ("pre_eps", "post_scale")),
     )
+
+
+class _Again(NamedTuple):
+    """A call that was made, and the number of fp32 elements that it needs between its launches."""
+
+    call: Call
+    elements: int
+    device: torch.device
+
+    def launch(self, addresses: list[int]) -> bool:
+        """Launch with other addresses, and return whether they are aligned, which they must be."""
+        sums = torch.empty(self.elements, dtype=torch.float32, device=self.device)
+        return self.call.launch([*addresses, sums.data_ptr()])
 
 
 class OneRead(KeptCode):
@@ -67,9 +80,12 @@ class OneRead(KeptCode):
         addresses = addresses_of((*inputs, *out))
         if isinstance(inputs, MhcPreAddingInputs) and not inputs.overwritten:
             addresses.append(inputs.added.data_ptr())
-        if are_aligned(addresses):
-            return issue(lambda: self._made(inputs, out), inputs[0].device, addresses, target)
-        return self._otherwise.run(inputs, out, target)
+        if not are_aligned(addresses):
+            return self._otherwise.run(inputs, out, target)
+        sums = _sums_of(inputs)
+        addresses.append(sums.data_ptr())
+        call = issue(lambda: self._made(inputs, out, sums), inputs[0].device, addresses, target)
+        return None if call is None else _Again(call, sums.numel(), sums.device)
 
     def compile(self, spec: Any, target: str) -> Artifact:
         """Compile for ``sm_90``, with and without a gradient to add where the variant adds one.
@@ -81,12 +97,14 @@ class OneRead(KeptCode):
         kinds = (False, True) if self.adds_to_first else (False,)
         return combined([artifact(_source(adding), target, (_NAME,), _THREADS) for adding in kinds])
 
-    def _made(self, inputs: MhcPreBackwardInputs, out: MhcPreGrads) -> tuple[Source, list[Launch]]:
+    def _made(
+        self, inputs: MhcPreBackwardInputs, out: MhcPreGrads, sums: torch.Tensor
+    ) -> tuple[Source, list[Launch]]:
         refuse(self.supports(inputs.spec, "sm_90"))
         added = inputs.added if isinstance(inputs, MhcPreAddingInputs) and out.x is not None else None
         with stage("lower"):
             source = _source(added is not None)
-        return source, _launches(inputs, out, added)
+        return source, _launches(inputs, out, added, sums)
 
 
 @functools.cache
@@ -95,22 +113,31 @@ def _source(adding: bool) -> Source:
     return Source("mhc_pre", 4, torch.bfloat16, "one_read", tuple(sizes.items()), (("sm_90", "sm_90a"),))
 
 
-def _launches(inputs: MhcPreBackwardInputs, out: MhcPreGrads, added: torch.Tensor | None) -> list[Launch]:
+def _clusters(x: torch.Tensor) -> int:
+    return min(clusters_of(x.device), cdiv(x.shape[:-2].numel(), _TOKENS))
+
+
+def _sums_of(inputs: MhcPreBackwardInputs) -> torch.Tensor:
+    """Return room for the sums of each cluster, and for two sums of each mix and what they lost, of each block."""
+    spec, clusters = inputs.spec, _clusters(inputs.x)
+    size = clusters * spec.mixes * (spec.width + 4 * _BLOCKS)
+    return torch.empty(size, dtype=torch.float32, device=inputs.x.device)
+
+
+def _launches(
+    inputs: MhcPreBackwardInputs, out: MhcPreGrads, added: torch.Tensor | None, sums: torch.Tensor
+) -> list[Launch]:
     """Return the launch with one read, and the launch that adds up the sums of its clusters."""
-    x, spec, tokens = inputs.x, inputs.spec, inputs.x.shape[:-2].numel()
-    clusters = min(clusters_of(x.device), cdiv(tokens, _TOKENS))
-    sizes = (clusters * spec.mixes * spec.width, clusters * _BLOCKS * 2 * spec.mixes)
-    chunks, partial = (torch.empty(size, dtype=torch.float32, device=x.device) for size in sizes)
+    x, spec, tokens, clusters = inputs.x, inputs.spec, inputs.x.shape[:-2].numel(), _clusters(inputs.x)
     grad = inputs.grad_h_in.view(tokens, 1, spec.hidden)
     tensors = (x, grad, x if out.x is None else out.x, x if added is None else added)
     maps = [streams_map(tensor, _TOKENS, _COLUMNS, swizzled=True) for tensor in tensors]
-    given = (*inputs[1:7], inputs.grad_h_post, inputs.grad_h_res, chunks, partial)
+    given = (*inputs[1:7], inputs.grad_h_post, inputs.grad_h_res, sums)
     addresses = [None if tensor is None else tensor.data_ptr() for tensor in given]
     problem = _Problem(*addresses, tokens, int(out.x is not None), spec.pre_eps, spec.post_scale)
     shape = Shape(_THREADS, _SHARED_BYTES, _BLOCKS, early=True)
     first = Launch(_NAME, (_BLOCKS * clusters, 1, 1), (*maps, problem), shape)
     if not any(each is not None for each in out[1:]):
         return [first]
-    sums = (chunks, partial, inputs.phi, inputs.gamma, out.phi, out.gamma, out.alpha, out.bias, I32(clusters))
-    grid = (spec.width // _OWN + 1, 1, 1)
-    return [first, Launch(_SUMS, grid, sums, Shape(_ADDING_THREADS, 0, 1, early=True))]
+    arguments = (sums, inputs.phi, inputs.gamma, out.phi, out.gamma, out.alpha, out.bias, I32(clusters))
+    return [first, Launch(_SUMS, (spec.width // _OWN + 1, 1, 1), arguments, Shape(_ADDERS, 0, 1, early=True))]
