@@ -1,11 +1,13 @@
 """``mhc_pre`` and its gradients; ``mhc_head`` has the same kernels.
 
-The forward has two variants, and ``variants.toml`` chooses one of them:
+Each direction has two variants, and ``variants.toml`` chooses one of them; ``mhc_head`` has the plain backward:
 
 ``plain``
     Threads with sums of fp32 numbers: right everywhere, and the default.
-``resident``
+``resident``, of the forward
     NVIDIA's sm_90, x in bf16 and four streams: tensor cores, and one read of x.
+``one_read``, of the backward
+    The same for hidden 4096.
 """
 
 from __future__ import annotations

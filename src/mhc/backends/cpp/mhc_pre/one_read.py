@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from mhc.backends import Artifact, Kernel, KeptCode, combined, stage
+from mhc.backends import Artifact, KeptCode, Kernel, combined, stage
 from mhc.backends.cpp.compilers import artifact
 from mhc.backends.cpp.devices import I32, Call, Launch, addresses_of, are_aligned, issue
 from mhc.backends.cpp.hopper import Shape, clusters_of, refusal, streams_map
@@ -97,9 +97,7 @@ class OneRead(KeptCode):
         kinds = (False, True) if self.adds_to_first else (False,)
         return combined([artifact(_source(adding), target, (_NAME,), _THREADS) for adding in kinds])
 
-    def _made(
-        self, inputs: MhcPreBackwardInputs, out: MhcPreGrads, sums: torch.Tensor
-    ) -> tuple[Source, list[Launch]]:
+    def _made(self, inputs: MhcPreBackwardInputs, out: MhcPreGrads, sums: torch.Tensor) -> tuple[Source, list[Launch]]:
         refuse(self.supports(inputs.spec, "sm_90"))
         added = inputs.added if isinstance(inputs, MhcPreAddingInputs) and out.x is not None else None
         with stage("lower"):
