@@ -26,7 +26,7 @@ from mhc.backends.tvm.vectors import STACK_BYTES, Row, fetch, registers, wide
 _CHUNK_BYTES = 1536
 
 # Tokens that meet a chunk of phi before the next chunk: what they share of phi comes from the second-level cache then.
-_BLOCK = 18
+_BLOCK = 12
 
 
 @dataclass(frozen=True)
