@@ -80,13 +80,13 @@ def test_what_it_does_not_run_has_a_reason(wanted: MhcPreSpec, target: str, reas
 @pytest.mark.parametrize(
     ("wanted", "threads"),
     [
-        (spec(256), 640),
         (spec(2560), 640),
-        (spec(4096), 512),
-        (spec(5120), 512),
         (spec(7168), 512),
-        (head_spec(2560), 640),
         (head_spec(7168), 640),
+        pytest.param(spec(256), 640, marks=pytest.mark.nightly),
+        pytest.param(spec(4096), 512, marks=pytest.mark.nightly),
+        pytest.param(spec(5120), 512, marks=pytest.mark.nightly),
+        pytest.param(head_spec(2560), 640, marks=pytest.mark.nightly),
     ],
 )
 def test_nvcc_compiles_it_without_spills_and_agrees_on_its_shared_memory(
@@ -309,7 +309,12 @@ def test_columns_are_chosen_where_they_run_and_the_plain_one_elsewhere(direction
 
 @pytest.mark.parametrize(
     ("direction", "hidden", "threads"),
-    [("forward", 200, 128), ("backward", 200, 32), ("backward", 2560, 160), ("backward", 7168, 224)],
+    [
+        ("forward", 200, 128),
+        ("backward", 7168, 224),
+        pytest.param("backward", 200, 32, marks=pytest.mark.nightly),
+        pytest.param("backward", 2560, 160, marks=pytest.mark.nightly),
+    ],
 )
 def test_nvcc_compiles_columns_without_spills(nvcc: str, direction: str, hidden: int, threads: int) -> None:
     kernel: Any = load("cpp", "mhc_post", direction)

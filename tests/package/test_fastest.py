@@ -53,8 +53,16 @@ def test_cpp_is_chosen_for_the_backward_of_one_width(hidden, variant):
     assert [kernel.choose(spec, "sm_90", tokens) for tokens in (1, 8192)] == [variant] * 2
 
 
-@pytest.mark.parametrize("op", ["mhc_pre", "mhc_head"])
-@pytest.mark.parametrize(("hidden", "most"), [(4096, 64), (7168, 256)])
+@pytest.mark.parametrize(
+    ("op", "hidden", "most"),
+    [
+        ("mhc_pre", 2560, 64),
+        ("mhc_pre", 4096, 128),
+        ("mhc_pre", 7168, 256),
+        ("mhc_head", 4096, 64),
+        ("mhc_head", 7168, 256),
+    ],
+)
 def test_a_read_of_few_tokens_is_triton_s(op, hidden, most):
     kernel: Any = backends.load("fastest", op)
     spec = SPECS[op](4, hidden, torch.bfloat16)
