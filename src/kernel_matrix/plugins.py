@@ -87,7 +87,7 @@ def source_of(module: str) -> Path:
     top, *rest = module.split(".")
     spec = importlib.util.find_spec(top)
     if spec is None or not spec.submodule_search_locations:
-        raise UserError(f"{module}: a distribution beside the harness declares it, and does not have it.")
+        raise UserError(f"{module}: an installed distribution declares it, and does not have it.")
     return Path(spec.submodule_search_locations[0]).joinpath(*rest).with_suffix(".py")
 
 

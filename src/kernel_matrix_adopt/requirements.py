@@ -41,9 +41,7 @@ def lines(repository: Repository) -> list[str]:
         if text not in origins.get(origin, ()) and (origin.startswith("pyproject") or name not in taken):
             origins.setdefault(origin, []).append(text)
         taken.add(name)
-    output = [
-        "# What the environment of the tests needs. `kernel-matrix lock` makes the lock beside this file from it."
-    ]
+    output = ["# What the environment of the tests needs. `kernel-matrix lock` makes the lock in this folder from it."]
     for origin, texts in origins.items():
         output += [f"# {origin}", *texts]
     if unknown := unknown_imports(repository):

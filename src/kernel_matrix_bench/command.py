@@ -1,4 +1,4 @@
-"""Time the kernels and their rivals on this machine's devices, and write the results beside those of the matrix."""
+"""Time the kernels and their rivals on this machine's devices, and add the results to the results of the matrix."""
 
 from __future__ import annotations
 

@@ -61,9 +61,10 @@ def _setup_lines(started: list[Row], setup: Mapping[str, float]) -> Iterator[str
     known = [row for row in started if row.platform in setup]
     if known:
         minutes = sum(setup[row.platform] for row in known) / 60
-        yield f"machine minutes beside cases (checkout, image, environments): {minutes:.0f} for {len(known)} rows"
+        for_rows = f"{minutes:.0f} for {len(known)} rows"
+        yield f"machine minutes for other work than cases (checkout, image, environments): {for_rows}"
     if unknown := len(started) - len(known):
-        yield f"machine minutes beside cases are not known of {unknown} rows: no report has one of their platform"
+        yield f"machine minutes for other work are not known of {unknown} rows: no report has one of their platform"
 
 
 def _words(cost: Cost) -> str:

@@ -55,7 +55,7 @@ class Probe(BaseModel):
     link: str = ""
     platforms: list[Name] = Field(default_factory=list, description="Platforms that it is a lesson of.")
     requires: list[str] = Field(min_length=1, description="What an environment must have for it to make sense.")
-    needs: list[NeedName] = Field(default_factory=list, description="What the machine must have beside it.")
+    needs: list[NeedName] = Field(default_factory=list, description="What the machine must also have.")
     seconds: float = Field(default=180, gt=0, description="The time limit.")
     expect: list[Window] = Field(min_length=1, description="The first window that holds for the versions counts.")
 

@@ -73,10 +73,10 @@ def fault(path: Path, facts: Mapping[str, str]) -> str:
         states = tuple((file, file.stat().st_mtime_ns, file.stat().st_size) for file in files)
         inventory = _unchanged(folder, states)
         if path.parent.name != names.JOURNALS or path.name not in inventory.files:
-            return "nobody has signed it: the inventory beside it does not list it"
+            return "nobody has signed it: the inventory in its folder does not list it"
         return _differs(facts, inventory)
     except OSError as error:
-        return f"nobody has signed it: {Path(error.filename).name} cannot be read beside it"
+        return f"nobody has signed it: {Path(error.filename).name} in its folder cannot be read"
     except UserError as error:
         return str(error).removesuffix(".")
 

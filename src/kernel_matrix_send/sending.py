@@ -46,7 +46,7 @@ def selected_here(project: Project, selected: Selected, machine: Machine, *, all
     ]
     if not (jobs := [job for job in jobs if job.cases]):
         raise UserError(
-            "this machine has no device, beside its CPU, that a platform of matrix.yaml runs on: "
+            "this machine has no device, apart from its CPU, that a platform of matrix.yaml runs on: "
             "`kernel-matrix doctor` says what is missing. Results of a CPU are sent with --platform."
         )
     return replace(selected, jobs=tuple(jobs))

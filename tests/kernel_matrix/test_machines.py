@@ -306,7 +306,7 @@ def test_the_page_says_how_long_rows_waited_and_the_next_plan_knows_what_they_to
     site = str(workflow.root / "doubles" / "build" / "site")
     planned = workflow.kernel_matrix("ci", "plan", "--event", "main", "--rows", "--history", site)
     assert f"in the last report rows waited: {waited}" in planned.stdout
-    assert "machine minutes beside cases (checkout, image, environments): " in planned.stdout
+    assert "machine minutes for other work than cases (checkout, image, environments): " in planned.stdout
 
 
 def test_a_lane_that_is_silent_for_too_long_has_a_grey_badge(workflow, reported):

@@ -271,6 +271,16 @@ def test_comments_and_docstrings_of_a_python_file_make_nothing_stale(repository,
     assert since(repository, doubles) == Concerned(everything="src/shared.py" if concerns else "")
 
 
+def test_a_python_file_that_is_no_utf_8_is_compared_byte_by_byte(repository, doubles):
+    path = repository / "src/shared.py"
+    path.write_bytes(b"# coding: latin-1\nNAME = '\xe9'\n")
+    sh(repository, "git", "add", "-A")
+    sh(repository, "git", "commit", "-qm", "two")
+    assert since(repository, doubles) == Concerned()
+    path.write_bytes(b"# coding: latin-1\nNAME = '\xe8'\n")  # another character, which UTF-8 cannot tell from the first
+    assert since(repository, doubles) == Concerned(everything="src/shared.py")
+
+
 def test_a_docstring_beside_what_no_job_reads_of_the_matrix_makes_nothing_stale(repository, doubles):
     path = repository / "src/shared.py"  # its name comes after matrix.yaml
     path.write_text(CODE)

@@ -42,3 +42,7 @@ def test_modules_of_others_keep_the_threads_of_tvm(answer):
 
 def test_without_openmp_a_kernel_runs_on_the_threads_of_tvm(answer):
     assert answer["without"] is True
+
+
+def test_macros_find_their_parser_by_frames_alone_and_make_the_same_script(answer):
+    assert answer["macros"] == [True, True]

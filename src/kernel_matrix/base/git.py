@@ -88,8 +88,8 @@ def former_text(root: Path, reference: str, name: str) -> str | None:
     return git("show", f"{base}:./{name}")
 
 
-def texts_at(root: Path, revision: str, names: Iterable[str]) -> dict[str, str]:
-    """Return the texts of files of the folder ``root`` in a commit of the checkout, by name, without those it lacks.
+def contents_at(root: Path, revision: str, names: Iterable[str]) -> dict[str, bytes]:
+    """Return the bytes of files of the folder ``root`` in a commit of the checkout, by name, without those it lacks.
 
     One process reads all: to start one takes longer than to read a file, where this process is large.
     """
@@ -97,12 +97,12 @@ def texts_at(root: Path, revision: str, names: Iterable[str]) -> dict[str, str]:
     lines = "".join(f"{revision}:./{name}\n" for name in asked).encode()
     command = ["git", "-C", str(root), "cat-file", "--batch"]
     answer = BytesIO(subprocess.run(command, input=lines, capture_output=True, check=False).stdout)
-    texts: dict[str, str] = {}
+    contents: dict[str, bytes] = {}
     for name in asked:
         size = answer.readline().split()[-1:]
         if size and size[0].isdigit():
-            texts[name] = answer.read(int(size[0]) + 1)[:-1].decode(errors="replace")
-    return texts
+            contents[name] = answer.read(int(size[0]) + 1)[:-1]
+    return contents
 
 
 def _base(git: Callable[..., str], reference: str) -> str:

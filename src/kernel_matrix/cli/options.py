@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # it takes long to import
 def add_matrix_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of a command that reads matrix.yaml."""
     parser.add_argument("--matrix", type=Path, default=Path(MATRIX_FILE), help="the configuration")
-    parser.add_argument("--build", type=Path, default=None, help="where everything is written (build beside it)")
+    parser.add_argument("--build", type=Path, default=None, help="where everything is written (build in its folder)")
     parser.add_argument("--tier", choices=("quick", "full"), default=None, help="quick (the default) or all cases")
 
 

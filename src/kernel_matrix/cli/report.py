@@ -32,7 +32,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--against", type=Path, help="the site of an earlier run: the summary says what differs from it"
     )
     parser.add_argument(
-        "--junit", action="store_true", help="write all results as one JUnit file beside the page too (takes long)"
+        "--junit", action="store_true", help="also write all results as one JUnit file into the site (takes long)"
     )
     parser.add_argument("--annotate", action="store_true", help="print GitHub's annotations of what is red")
 

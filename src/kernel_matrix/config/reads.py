@@ -78,7 +78,7 @@ class Checkout:
             parts: dict[str, list[str]] = {name: [] for name in _PARTS if not (outside and name == "image")}
             for name, path, readers in self._files:
                 if _reads(readers, platform, toolchain, outside):
-                    parts[readers.part].append(f"{name} {_digest_of(path)}")
+                    parts[readers.part].append(f"{name} {digest_of(path)}")
             parts["matrix"] = [json.dumps(read_by_job(self._content, platform, toolchain), sort_keys=True)]
             self._facts[key] = {f"{_FACT}{name}": _digest("\n".join(lines).encode()) for name, lines in parts.items()}
         return self._facts[key]
@@ -90,7 +90,7 @@ class Checkout:
         """
         outside = is_outside({"executor": executor})
         return {
-            name: (_digest_of(path), path.stat().st_ctime_ns)
+            name: (digest_of(path), path.stat().st_ctime_ns)
             for name, path, readers in self._files
             if _reads(readers, platform, toolchain, outside) and path == self.root / name
         }
@@ -159,7 +159,7 @@ def _walked(root: Path, top: Path) -> Iterator[str]:
         yield from (str(Path(folder, name).relative_to(root)) for name in files)
 
 
-def _digest_of(path: Path) -> str:
+def digest_of(path: Path) -> str:
     """Return the hash of a file's code: comments, docstrings and layout of a Python file change no result."""
     status = path.stat()
     return _digest_at(path, (status.st_ctime_ns, status.st_ino, status.st_size))  # nobody can set back the first
@@ -168,9 +168,14 @@ def _digest_of(path: Path) -> str:
 @cache
 def _digest_at(path: Path, state: tuple[int, ...]) -> str:  # noqa: ARG001  it says which content the hash is of
     content = path.read_bytes()
-    if path.suffix == ".py":
-        with suppress(SyntaxError, ValueError, RecursionError):
-            content = code_of(content.decode()).encode()
+    return digest_of_code(content) if path.suffix == ".py" else _digest(content)
+
+
+@cache
+def digest_of_code(content: bytes) -> str:
+    """Return the hash of a Python file's code; of all its bytes where they are no UTF-8, or no Python."""
+    with suppress(SyntaxError, ValueError, RecursionError):
+        content = code_of(content.decode()).encode()
     return _digest(content)
 
 

@@ -52,7 +52,7 @@ class Accuracy:
     limit: Number
     share: Annotated[Number, Field(description="The error divided by the limit.")]
     noise_ratio: Annotated[
-        Number | None, Field(description="The output's rel_fro over that of the baseline, in this case.")
+        Number | None, Field(description="The output's rel_fro over the baseline's rel_fro, in this case.")
     ] = None
 
 
@@ -322,7 +322,7 @@ class Document(Outline):
     notes: tuple[str, ...] = Field(description="What could not be known of these results.")
     run_notes: RunNotes
     toolchains: Toolchains
-    checks: tuple[Check, ...] = Field(default=(), description="What was looked for beside the cases.")
+    checks: tuple[Check, ...] = Field(default=(), description="What was looked for by other checks than the cases.")
     agreement: AgreementReport = Field(default=AgreementReport(), description="Who agrees with whom, from samples.")
     cells: tuple[Cell, ...]
     jobs: tuple[dict[str, str], ...] = Field(description="What the jobs of the results have in common.")

@@ -14,12 +14,18 @@ from hashlib import sha256
 from pathlib import Path
 
 from kernel_matrix.base import git
-from kernel_matrix.base.syntax import code_of
 from kernel_matrix.base.versions import satisfies
 from kernel_matrix.config.concern import Concerned, read_by_results
 from kernel_matrix.config.load import MATRIX_FILE
 from kernel_matrix.config.model import Matrix
-from kernel_matrix.config.reads import Checkout, differences, is_outside, says_what_it_read
+from kernel_matrix.config.reads import (
+    Checkout,
+    differences,
+    digest_of,
+    digest_of_code,
+    is_outside,
+    says_what_it_read,
+)
 from kernel_matrix.store.record import Record, versions_of
 
 CLOCKS_DIFFER = timedelta(minutes=10)  # two machines' clocks agree to a few minutes
@@ -136,11 +142,11 @@ def present(
     commits: dict[bool, set[str]] = {False: set(), True: set()}  # by whether their jobs ran outside of containers
     for record in records if is_checkout else ():
         commits[is_outside(record.job)].add(record.job.get("commit", "").partition("+")[0])
-    paths, code = cache(partial(_changed_since, root, results)), cache(_code)
+    paths = cache(partial(_changed_since, root, results))
     changed, outside = (
         _Since(
             sorted(commits[is_outside] - {""}),
-            partial(_concerned_since, matrix, root, paths, code, name, is_outside=is_outside),
+            partial(_concerned_since, matrix, root, paths, name, is_outside=is_outside),
         )
         for is_outside in (False, True)
     )
@@ -219,7 +225,6 @@ def _concerned_since(
     matrix: Matrix,
     root: Path,
     changed: Callable[[str], Sequence[str] | None],
-    code: Callable[[str], bytes],
     name: str,
     revision: str,
     *,
@@ -232,17 +237,17 @@ def _concerned_since(
     def concerned(files: Sequence[str]) -> Concerned:
         return read_by_results(matrix, files, in_container=not is_outside)
 
-    others = _with_other_code(concerned, code, root, revision, [path for path in paths if path != name])
+    others = _with_other_code(concerned, root, revision, [path for path in paths if path != name])
     if name not in paths:
         return concerned(others)
-    former = git.texts_at(root, revision, [name]).get(name)
-    of_matrix = differences(former, (root / name).read_text(encoding="utf-8"), name) if former is not None else None
+    former = git.contents_at(root, revision, [name]).get(name)
+    text = (root / name).read_text(encoding="utf-8")
+    of_matrix = None if former is None else differences(former.decode(errors="replace"), text, name)
     return (Concerned(everything=name) if of_matrix is None else of_matrix) | concerned(others)
 
 
 def _with_other_code(
     concerned: Callable[[Sequence[str]], Concerned],
-    code: Callable[[str], bytes],
     root: Path,
     revision: str,
     paths: Sequence[str],
@@ -253,20 +258,12 @@ def _with_other_code(
     """
     of_paths = {path: found for path in paths if (found := concerned([path])) != Concerned()}
     python = [path for path in of_paths if path.endswith(".py") and (root / path).is_file()]
-    former = git.texts_at(root, revision, python)
+    former = git.contents_at(root, revision, python)
     different: list[str] = []
     for path, of_path in of_paths.items():
-        if path in former and b"" != code(former[path]) == code((root / path).read_text("utf-8", "replace")):
+        if path in former and digest_of_code(former[path]) == digest_of(root / path):
             continue
         different.append(path)
         if of_path.everything:
             break
     return different
-
-
-def _code(text: str) -> bytes:
-    """Return the digest of a Python text without its comments, docstrings and layout; empty if it is no Python."""
-    try:
-        return sha256(code_of(text).encode()).digest()
-    except (SyntaxError, ValueError, RecursionError):
-        return b""

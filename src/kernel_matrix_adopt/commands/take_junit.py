@@ -1,4 +1,4 @@
-"""Take the results of another tool (JUnit XML) as those of a toolchain: each of its tests is a case."""
+"""Read JUnit XML that another tool has written, and keep each of its tests as a case of one toolchain."""
 
 from __future__ import annotations
 

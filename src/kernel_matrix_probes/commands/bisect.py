@@ -23,7 +23,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bad", help="a later version in the new state")
     parser.add_argument("--commits", metavar="GOOD..BAD", help="find the commit instead, by --case in work trees")
     parser.add_argument("--executor", choices=(AUTO, *EXECUTORS), default=AUTO, help="where the commits are run")
-    parser.add_argument("--pin", action="append", default=[], metavar="NAME=VERSION", help="beside it (repeatable)")
+    parser.add_argument(
+        "--pin", action="append", default=[], metavar="NAME=VERSION", help="other packages (repeatable)"
+    )
 
 
 def main(options: argparse.Namespace) -> int:

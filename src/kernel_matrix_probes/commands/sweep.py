@@ -33,7 +33,7 @@ from kernel_matrix_probes.versions import chosen, published
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options: which package, which versions, with which other packages, and what to ask of each."""
     add_subject_options(parser, needs_package=False)
-    parser.add_argument("--versions", help="0.1.8.., 0.1.8..0.1.15 or 0.1.8,0.1.12; by default those of matrix.yaml")
+    parser.add_argument("--versions", help="0.1.8.., 0.1.8..0.1.15 or 0.1.8,0.1.12; by default matrix.yaml has them")
     parser.add_argument("--toolchain", action="append", default=[], help="of these toolchains of matrix.yaml alone")
     parser.add_argument("--results", action="append", type=Path, metavar="FOLDER", default=[],
                         help="take in results of a machine as a version that was tried (repeatable)")  # fmt: skip

@@ -20,7 +20,7 @@ class BenchOp(Section):
         default=None, description="What a case says. By default the axes of the operator of this name under 'ops'."
     )
     directions: list[Name] | None = Field(
-        default=None, description="By default those of the operator of this name under 'ops'."
+        default=None, description="By default the directions of the operator of this name under 'ops'."
     )
     values: _Axes = Field(default_factory=dict, description="Values of axes that no shape changes.")
 
@@ -52,7 +52,7 @@ class Bench(Section):
         default_factory=dict, description="Other groups, each list by the name that 'bench --shapes' takes."
     )
     ops: dict[Name, BenchOp] = Field(
-        min_length=1, description="Operators of this file, and what the package's adapter times beside them."
+        min_length=1, description="Operators of this file, and what else the package's adapter times."
     )
     rivals: list[Name] = Field(
         min_length=1, description="What every kernel is compared with, as the adapter names it; the baseline first."

@@ -45,7 +45,7 @@ class Package(Section):
     probes: str | None = Field(default=None, description="The folder of the probes of its toolchains.")
     sweeps: str | None = Field(default=None, description="The folder of kept results of sweeps (JSON).")
     checks: str | None = Field(
-        default=None, description="The folder of kept results of checks beside the cases, such as sanitizers (JSON)."
+        default=None, description="The folder of kept results of checks that are no cases, such as sanitizers (JSON)."
     )
     rules: str | list[str] | None = Field(
         default=None,

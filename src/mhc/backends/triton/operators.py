@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mhc.backends.triton import expand, mhc_post, mhc_post_pre, mhc_pre, sinkhorn
+from triton import knobs
+
+from mhc.backends.triton import expand, interpreter, mhc_post, mhc_post_pre, mhc_pre, sinkhorn
 from mhc.backends.triton.kernel import device_target
 from mhc.backends.variants import with_variants
 from mhc.ops.mhc_head import MhcHeadSpec
 from mhc.ops.mhc_post import MhcPostSpec
 from mhc.ops.mhc_post_pre import MhcPostPreSpec
 from mhc.ops.mhc_pre import MhcPreSpec
+
+if knobs.runtime.interpret:
+    interpreter.prepare_language_once()
 
 KERNELS = with_variants(
     {

@@ -517,7 +517,7 @@ export interface Accuracy {
    */
   share: number | string;
   /**
-   * The output's rel_fro over that of the baseline, in this case.
+   * The output's rel_fro over the baseline's rel_fro, in this case.
    */
   noise_ratio: number | string | null;
 }

@@ -44,7 +44,7 @@ export function receive(): void {
 export function overview(): Overview {
   if (!arrived.has("overview")) {
     throw new DataError(
-      "data/overview.js is not beside this page, or is cut short. Copy the whole folder of the site, or make the report again.",
+      "data/overview.js is not in this page's folder, or is cut short. Copy the whole folder of the site, or make the report again.",
     );
   }
   return checked(arrived.get("overview"));

@@ -153,7 +153,7 @@ function resources(context: Context, place: number, cell: Cell): HTMLElement {
     if (other >= 0 && other !== place && model.evidence(other) > model.overview.evidence.indexOf("planned"))
       others.push(other);
   }
-  const title = `Registers, spills, shared memory and code size, beside ${others.length} other cells of ${cell.op} ${cell.direction}`;
+  const title = `Registers, spills, shared memory and code size of this cell and of ${others.length} others of ${cell.op} ${cell.direction}`;
   return onDemand(title, () => sideBySide(context, cell, others), "resources");
 }
 

@@ -17,7 +17,7 @@ interface Line {
 
 export function checksView(context: Context): View {
   if (!context.model.overview.has.includes("checks")) {
-    return { element: h("p", null, "These data have no checks beside the cases, such as sanitizers.") };
+    return { element: h("p", null, "These data have no other checks than the cases, such as sanitizers.") };
   }
   return {
     element: later(
@@ -43,7 +43,7 @@ function shown(context: Context, data: ChecksData): HTMLElement {
   return h(
     "div",
     { "data-test": "checks" },
-    h("h2", null, "Checks beside the cases"),
+    h("h2", null, "Other checks than the cases"),
     h(
       "p",
       { class: "dim" },

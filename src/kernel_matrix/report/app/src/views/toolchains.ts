@@ -157,7 +157,7 @@ function sweepPart(sweep: SweepView): HTMLElement {
   return h(
     "section",
     { id: `window-${sweep.title}` },
-    h("h3", null, sweep.grid ? `${sweep.package} beside ${sweep.grid.beside}` : `Versions of ${sweep.package}`),
+    h("h3", null, sweep.grid ? `${sweep.package} with ${sweep.grid.beside}` : `Versions of ${sweep.package}`),
     h(
       "p",
       { class: "dim" },
@@ -200,7 +200,7 @@ function pairs(sweep: SweepView): HTMLElement {
     "div",
     null,
     table<[string, { [beside: string]: Pair }]>(
-      `${sweep.package} beside ${grid.beside}`,
+      `${sweep.package} with ${grid.beside}`,
       [
         { title: sweep.package, header: true, cell: ([version]) => version },
         ...grid.columns.map((beside) => ({
