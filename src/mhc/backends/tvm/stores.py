@@ -3,7 +3,7 @@
 An ordinary store first reads the line that it writes. A result that no cache can keep gains nothing by that. TVM has no
 word for another store; LLVM has, so a script brings functions of LLVM along, which it inlines.
 
-Such a store has to fill its line soon: a line that is written in parts, with much between them, costs more than it saves.
+Such a store has to fill its line soon: a line in two parts, with much between them, costs more than it saves.
 """
 
 # No postponed annotations here: TVM reads a script's annotations as its parameters.
