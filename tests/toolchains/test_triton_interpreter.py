@@ -1,4 +1,4 @@
-"""Triton's interpreter prepares its language once a launch: ``triton_interpreter.py`` tries it."""
+"""Triton's interpreter prepares its language once for a launch: ``triton_interpreter.py`` tries it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ def test_a_language_that_is_prepared_once_gives_the_same_bits_and_is_given_back(
     answer = json.loads(run(python_of("cpu-llvm", "triton-3.6"), program, TRITON_INTERPRET="1"))
     of_triton, *of_package = answer.pop("prepared")
     assert answer == {"replaced": True, "same bits": True, "left alike": True, "given back": True}
-    # Triton does it for each function that the kernel calls. The package: for a launch, and once for a module.
+    # Triton prepares it for each function that the kernel calls.
     assert of_triton > 10 * max(of_package)
     assert min(of_package) > 0
