@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from conftest import ROOT, harness, records_in
+from interpreters import kept_interpreter
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.load import load
@@ -34,6 +35,8 @@ def launched(build, targets, *words):
     kept.mkdir(parents=True, exist_ok=True)
     (build / "cache").symlink_to(kept)
     with pytest.MonkeyPatch.context() as patch:
+        for name, value in kept_interpreter(ptx="sm_90" in targets).items():
+            patch.setenv(name, value)
         patch.setenv("PYTHONPATH", str(ROOT / "src"))  # the session of nox adds another NumPy than the program's
         words = ("--emulate", ",".join(targets), "--", str(python), str(PROGRAM), *words)
         run = harness("launches", "--build", str(build), *words)

@@ -25,37 +25,41 @@ def python_of(matrix):
     return prepared
 
 
-def test_the_kernel_package_s_own_tests_pass_in_its_environment(python_of):
+def passed(python: str, *words: str, **variables: str) -> str:
+    """Run tests of the package, and return what is printed once they have passed."""
     plugins = ("-p", "kernel_matrix.job.plugin", "-p", "no:cacheprovider")
-    done = program(python_of("reference"), "-m", "pytest", "-q", "-rs", *plugins, "tests/package")
+    done = program(python, "-m", "pytest", "-q", *plugins, *words, **variables)
     assert done.returncode == 0, done.stdout
-    assert re.search(r"\d+ passed, \d+ skipped", done.stdout), done.stdout
+    return done.stdout
+
+
+def test_the_kernel_package_s_own_tests_pass_in_its_environment(python_of):
+    output = passed(python_of("reference"), "-rs", "-m", "not nightly", "tests/package")
+    assert re.search(r"\d+ passed, \d+ skipped", output), output
     # The next tests run what skips here.
-    skips = re.findall(r"^SKIPPED .*$", done.stdout, re.MULTILINE)
+    skips = re.findall(r"^SKIPPED .*$", output, re.MULTILINE)
     assert skips
     reasons = ("could not import 'triton'", "could not import 'jax'", "Triton's interpreter is off")
     assert all(line.split(": ", 1)[1].startswith(reasons) for line in skips), skips
 
 
+@pytest.mark.nightly
+def test_the_longest_of_the_package_s_own_tests_pass_too(python_of):
+    assert re.search(r"\d+ passed", passed(python_of("reference"), "-m", "nightly", "tests/package"))
+
+
 def test_what_the_package_tests_of_triton_passes_in_its_environment(python_of):
     """These skip where there is no Triton, so here nothing may skip."""
-    plugins = ("-p", "kernel_matrix.job.plugin", "-p", "no:cacheprovider")
     files = ("tests/package/test_launch.py", "tests/package/test_variants.py")
-    done = program(python_of("triton-3.6"), "-m", "pytest", "-q", *plugins, *files)
-    assert done.returncode == 0, done.stdout
-    assert re.search(r"\d+ passed in", done.stdout), done.stdout
+    assert re.search(r"\d+ passed in", passed(python_of("triton-3.6"), *files))
     interpreted = ("tests/package/test_handed_on.py", "tests/package/test_fastest.py")
-    done = program(python_of("triton-3.6"), "-m", "pytest", "-q", *plugins, *interpreted, TRITON_INTERPRET="1")
-    assert done.returncode == 0, done.stdout
-    assert re.search(r"\d+ passed in", done.stdout), done.stdout
+    assert re.search(r"\d+ passed in", passed(python_of("triton-3.6"), *interpreted, TRITON_INTERPRET="1"))
 
 
 def test_what_the_package_tests_of_pallas_passes_in_its_environment(python_of):
     """These skip where there is no JAX, so here nothing may skip."""
-    plugins = ("-p", "kernel_matrix.job.plugin", "-p", "no:cacheprovider")
-    done = program(python_of("pallas-0.10", "tpu"), "-m", "pytest", "-q", *plugins, "tests/package/test_pallas.py")
-    assert done.returncode == 0, done.stdout
-    assert re.search(r"\d+ passed in", done.stdout), done.stdout
+    output = passed(python_of("pallas-0.10", "tpu"), "tests/package/test_pallas.py")
+    assert re.search(r"\d+ passed in", output), output
 
 
 @pytest.mark.nightly

@@ -14,13 +14,12 @@ pytestmark = pytest.mark.environments
 KINDS = {
     "cuda/sm_90/triton-3.6": "cubin",
     "rocm/gfx1030/triton-3.6": "hsaco",  # the emulator does not have gfx1030
-    "cuda/sm_90/tilelang-0.1.8": "cubin",
-    "cuda/sm_90/tilelang-0.1.15": "cubin",
+    "cuda/sm_90/tilelang-0.1.8": "cubin",  # and 0.1.15: test_code_of_runs.py, the matrix
     "cuda/sm_90/tvm-0.27": "cubin",
     "rocm/gfx1030/tvm-0.27": "elf",
 }
 CANNOT = "rocm/gfx942/tilelang-0.1.8"
-CASE = "mhc_pre.forward/tokens7-streams4-hidden200-bf16-gamma-fp32-scale1-seed0"
+CASE = "mhc_post.forward/tokens7-streams4-hidden200-bf16-scale1-seed0"  # the quickest to compile of those that all have
 
 
 @pytest.fixture(scope="module")

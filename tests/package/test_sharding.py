@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import pytest
 import torch
@@ -154,6 +155,10 @@ def process(rank, rendezvous):
 
 
 @pytest.mark.filterwarnings("ignore")  # of torch.distributed, which are not ours
-def test_two_processes_give_what_one_gives(tmp_path):
+def test_two_processes_give_what_one_gives(tmp_path, monkeypatch):
+    """Another process imports all of this once, and both come from it."""
     assert len(CHECKS) == 7
-    mp.spawn(process, (str(tmp_path / "rendezvous"),), nprocs=PROCESSES)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    mp.get_context("forkserver").set_forkserver_preload([__name__])
+    rendezvous = str(tmp_path / "rendezvous")
+    mp.start_processes(process, (rendezvous,), nprocs=PROCESSES, start_method="forkserver")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -301,6 +302,17 @@ def test_what_triton_chooses_for_the_read(target, hidden, streams, variant):
     assert "35 mixes" in overlapped.supports(MhcPreSpec(5, 64, torch.bfloat16, True), "sm_90")
     assert "40000 elements" in overlapped.supports(MhcPreSpec(4, 10000, torch.bfloat16, True), "sm_90")
     assert "bf16" in overlapped.supports(MhcPreSpec(4, 200, torch.float32, True), "sm_90")
+
+
+def test_few_tokens_bring_at_most_four_mebibytes_of_x_nearer_before_their_turn():
+    pytest.importorskip("triton")
+    gpu = importlib.import_module("mhc.backends.triton.ahead").gpu_target("sm_90")
+    kernels = backends.load("triton", "mhc_pre").variants
+    specs = [MhcPreSpec(4, hidden, torch.bfloat16, True) for hidden in (1280, 4096, 7168)]
+    few, overlapped = ([kernels[name].configure(spec, gpu).project for spec in specs] for name in ("few", "overlapped"))
+    tokens = [tiles.constants["AHEAD"] * tiles.constants["BLOCK_TOKENS"] for tiles in few]
+    assert tokens == [384, 128, 64]
+    assert [tiles.constants["AHEAD"] for tiles in overlapped] == [0, 0, 0]
 
 
 @pytest.mark.filterwarnings("ignore:Conversion of an array with ndim > 0:DeprecationWarning")

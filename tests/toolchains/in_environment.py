@@ -14,8 +14,6 @@ from kernel_matrix.run.environments.local import LocalInterpreter
 from kernel_matrix.run.executors import Request
 
 ROOT = Path(__file__).parents[2]
-# The compiled interpreter of an emulator is kept with the matrix's interpreter.
-KEPT_INTERPRETER = {"GFX_EMULATOR_CACHE": str(ROOT / "build" / "cache" / "mhc" / "gfx_emulator")}
 
 
 def python_of(platform: str, toolchain: str) -> Path:

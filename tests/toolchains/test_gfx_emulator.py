@@ -8,7 +8,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from in_environment import KEPT_INTERPRETER, ROOT, python_of, results_of
+from in_environment import ROOT, python_of, results_of
+from interpreters import kept_interpreter
 
 from gfx_emulator import decoding, library
 from gfx_emulator.errors import EmulatorError
@@ -32,7 +33,7 @@ def python() -> Path:
 @pytest.fixture(scope="module")
 def variables(tmp_path_factory) -> dict[str, str]:
     """Return where compiled code is kept."""
-    return {**KEPT_INTERPRETER, "TRITON_CACHE_DIR": str(tmp_path_factory.mktemp("triton"))}
+    return {**kept_interpreter(), "TRITON_CACHE_DIR": str(tmp_path_factory.mktemp("triton"))}
 
 
 @pytest.fixture(scope="module")

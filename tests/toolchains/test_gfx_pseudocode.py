@@ -9,7 +9,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from in_environment import KEPT_INTERPRETER, python_of, run
+from in_environment import python_of, run
+from interpreters import kept_interpreter
 
 pytestmark = pytest.mark.environments
 
@@ -29,7 +30,7 @@ NOT_COVERED = re.compile(r"v_(accvgpr_\w+|permlane\w+|readfirstlane_b32|readlane
 def results_of(family: str) -> dict[str, str]:
     """Return what each opcode of a family did otherwise than its pseudocode; ``same`` where nothing."""
     python = python_of("rocm", "triton-3.6")
-    lines = [json.loads(line) for line in run(python, PROGRAM, family, **KEPT_INTERPRETER).splitlines()]
+    lines = [json.loads(line) for line in run(python, PROGRAM, family, **kept_interpreter()).splitlines()]
     return {form: result for _, form, result in lines}
 
 

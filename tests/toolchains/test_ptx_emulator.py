@@ -7,7 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
-from in_environment import KEPT_INTERPRETER, ROOT, python_of, results_of, run
+from in_environment import ROOT, python_of, results_of, run
+from interpreters import kept_interpreter
 
 pytestmark = pytest.mark.environments
 
@@ -25,7 +26,7 @@ def python() -> Path:
 @pytest.fixture(scope="module")
 def variables(tmp_path_factory) -> dict[str, str]:
     """Return where compiled code is kept."""
-    return {**KEPT_INTERPRETER, "TRITON_CACHE_DIR": str(tmp_path_factory.mktemp("triton"))}
+    return {**kept_interpreter(ptx=True), "TRITON_CACHE_DIR": str(tmp_path_factory.mktemp("triton"))}
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from in_environment import KEPT_INTERPRETER
+from interpreters import kept_interpreter
 
 from ptx_emulator import EmulatorError, Memory, Program, UnknownInstructionError
 from ptx_emulator.launch import library
@@ -29,7 +29,7 @@ _REGISTERS = {16: "%h", 32: "%r", 64: "%d"}
 def cache():
     """Keep the compiled interpreter with the matrix's interpreter."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in KEPT_INTERPRETER.items():
+        for name, value in kept_interpreter(ptx=True).items():
             patch.setenv(name, value)
         library()
         yield

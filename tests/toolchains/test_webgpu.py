@@ -125,6 +125,7 @@ def test_every_operator_s_gpu_form_runs_in_webgpu_or_says_why_not(tmp_path, matr
             assert COMMAND in record.message
 
 
+@pytest.mark.nightly
 def test_a_case_without_a_driver_is_unavailable_with_the_command(tmp_path, matrix):
     case = next(
         case.id for case in plan(matrix, "quick").cases if case.cell.id.startswith("webgpu/lavapipe/tvm-0.27/exp")

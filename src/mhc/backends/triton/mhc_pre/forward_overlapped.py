@@ -82,14 +82,17 @@ def weights_tile(
 
 
 @triton.jit
-def prefetch(phi, first, WIDTH: tl.constexpr, MIXES: tl.constexpr, PADDED: tl.constexpr, COLUMNS: tl.constexpr):
-    """Bring ``COLUMNS`` columns of phi to the L2 cache, which is right while another launch still writes them."""
-    LINE: tl.constexpr = 32  # elements of a line of the cache
-    mix = tl.minimum(tl.arange(0, PADDED), MIXES - 1)[:, None]
-    k = tl.minimum(first + LINE * tl.arange(0, COLUMNS // LINE), WIDTH - 1)[None, :]
-    address = (phi + mix * WIDTH + k).to(tl.int64)
-    code: tl.constexpr = "prefetch.global.L2 [$1]; mov.b32 $0, 0;"
-    tl.inline_asm_elementwise(code, "=r,l", [address], dtype=tl.int32, is_pure=False, pack=1)
+def prefetch(rows, some, first, WIDTH: tl.constexpr, COLUMNS: tl.constexpr):
+    """Bring ``COLUMNS`` columns of some rows to the L2 cache, which is right while another launch still writes them.
+
+    ``rows`` are pointers to the beginnings of rows of ``WIDTH`` elements.
+    """
+    LINE: tl.constexpr = 1024 // rows.dtype.element_ty.primitive_bitwidth  # elements of a line of the cache
+    k = first + LINE * tl.arange(0, COLUMNS // LINE)
+    address = (rows[:, None] + k[None, :]).to(tl.int64)
+    asked = (some[:, None] & (k < WIDTH)[None, :]).to(tl.int32)
+    code: tl.constexpr = "{ .reg .pred p; setp.ne.s32 p, $2, 0; @p prefetch.global.L2 [$1]; mov.b32 $0, 0; }"
+    tl.inline_asm_elementwise(code, "=r,l,r", [address, asked], dtype=tl.int32, is_pure=False, pack=1)
 
 
 @triton.jit(do_not_specialize=["tokens", "groups"])
@@ -114,17 +117,24 @@ def project_strip_kernel(
     BLOCK_TOKENS: tl.constexpr,
     BLOCK_WIDTH: tl.constexpr,
     STAGES: tl.constexpr,
+    AHEAD: tl.constexpr,
 ):
     """One program takes each ``groups``-th block of tokens through one strip, of ``STEPS`` tiles of the width.
 
     ``sums`` is [tokens, STRIPS, PADDED]. ``weights`` are None where a program makes them of phi and gamma, and
-    ``counters`` where the next launch waits for the end of this one.
+    ``counters`` where the next launch waits for the end of this one. Phi, and x of the first ``AHEAD`` groups, come
+    nearer while the launch before this one ends.
     """
     strip = tl.program_id(0) % STRIPS
+    group = tl.program_id(0) // STRIPS
     first = strip * (STEPS * BLOCK_WIDTH)
     if BESIDE:
         if weights is None:
-            prefetch(phi, first, WIDTH, MIXES, PADDED, STEPS * BLOCK_WIDTH)
+            mix = tl.arange(0, PADDED)
+            prefetch(phi + mix * WIDTH, mix < MIXES, first, WIDTH, STEPS * BLOCK_WIDTH)
+            row = group * BLOCK_TOKENS + tl.arange(0, BLOCK_TOKENS)
+            near = (row < tokens) & (group < AHEAD)
+            prefetch(x + row.to(tl.int64) * WIDTH, near, first, WIDTH, STEPS * BLOCK_WIDTH)
         # The weights, and the zeros in the counters, have to be there for the next launch too.
         gdc_wait()
         gdc_launch_dependents()
@@ -134,7 +144,6 @@ def project_strip_kernel(
     for step in tl.static_range(STEPS):
         k = first + step * BLOCK_WIDTH + tl.arange(0, BLOCK_WIDTH)
         tiles = tiles + (weights_tile(weights, phi, gamma, columns, k, WIDTH, LINE, MIXES, PADDED, FORM),)
-    group = tl.program_id(0) // STRIPS
     for block in tl.range(group, tl.cdiv(tokens, BLOCK_TOKENS), groups, num_stages=STAGES):
         rows = (block + tl.zeros([], dtype=tl.int64)) * BLOCK_TOKENS + tl.arange(0, BLOCK_TOKENS)
         real = rows < tokens
@@ -189,7 +198,7 @@ def read_kernel(
     token = tl.program_id(0)
     row = token.to(tl.int64)
     d = tl.arange(0, BLOCK_HIDDEN)
-    # x is asked for before the wait, which it does not depend on; nothing reads it later.
+    # x, alpha and bias are asked for before the wait, which they do not depend on; nothing reads x later.
     values = ()
     for stream in tl.static_range(STREAMS):
         values = values + (
@@ -200,6 +209,9 @@ def read_kernel(
         v = by_bits(values[stream])
         square += v * v
     reciprocal = reciprocal_rms(tl.sum(square, axis=0), WIDTH, NORM_EPS)
+    mixes = tl.arange(0, PADDED)
+    gate = gates(alpha, mixes, STREAMS, MIXES)
+    shift = tl.load(bias + mixes, mask=mixes < MIXES, other=0.0)
 
     if counters is not None:
         counter = counters + (token // COUNTED) * COUNTER
@@ -208,7 +220,6 @@ def read_kernel(
     elif BESIDE:
         gdc_launch_dependents()  # what comes next waits for the end of this launch by itself
         gdc_wait()
-    mixes = tl.arange(0, PADDED)
     strips = tl.arange(0, BLOCK_STRIPS)
     some = (strips < STRIPS)[:, None] & (mixes < MIXES)[None, :]
     place = sums + row * (STRIPS * SPLIT * PADDED) + strips[:, None] * (SPLIT * PADDED) + mixes[None, :]
@@ -216,8 +227,7 @@ def read_kernel(
     for part in tl.static_range(1, SPLIT):
         total += tl.load(place + part * PADDED, mask=some, other=0.0)
     projection = tl.sum(total, axis=0) * reciprocal
-    logit = gates(alpha, mixes, STREAMS, MIXES) * projection
-    logit += tl.load(bias + mixes, mask=mixes < MIXES, other=0.0)
+    logit = gate * projection + shift
     weight = sigmoid(logit)
     tl.store(r + row, reciprocal)
     tl.store(m + row * MIXES + mixes, projection, mask=mixes < MIXES)

@@ -22,6 +22,7 @@ from mhc.ops.mhc_pre import MhcPreInputs, MhcPreOutputs, MhcPreSpec
 
 _PROGRAMS = 132  # of the projection: one for each multiprocessor of an H200
 _MOST_WIDTH = 32768  # columns of x that a program of four warps has in registers
+_AHEAD_BYTES = 4 << 20  # of x, brought to the L2 cache while the launch before ends; at hidden 7168 more was slower
 _MOST_INTERPRETED = 16  # tokens: each is a program of its own
 
 
@@ -74,6 +75,7 @@ def _config(spec: Spec, target: GPUTarget | None) -> _Tiles:
         "BLOCK_TOKENS": tokens,
         "BLOCK_WIDTH": tile,
         "STAGES": 3,
+        "AHEAD": 0,
     }
     read = {
         "STREAMS": spec.streams,
@@ -96,7 +98,8 @@ def _few_config(spec: Spec, target: GPUTarget | None) -> _Tiles:
     tiles = _config(spec, target)
     project = dict(tiles.project.constants)
     split = project["STEPS"]
-    project |= {"STEPS": 1, "STRIPS": split * project["STRIPS"], "STAGES": 1}
+    ahead = max(1, _AHEAD_BYTES // (2 * spec.width * project["BLOCK_TOKENS"]))
+    project |= {"STEPS": 1, "STRIPS": split * project["STRIPS"], "STAGES": 1, "AHEAD": ahead}
     read = tiles.read.constants | {"SPLIT": split}
     return tiles._replace(project=Config(project, tiles.project.options), read=Config(read, tiles.read.options))
 
