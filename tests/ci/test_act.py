@@ -133,6 +133,7 @@ def environment(folder: Path, root: Path) -> dict[str, str]:
     return {
         **variables_of(folder / "bin", STANDINS / "bin"),
         "HOME": str(folder / "home"),
+        "PIP_NO_COMPILE": "0",  # no bytecode of what the action installs and does not import; pip takes 0 for yes here
         "ACT_REPOSITORY": str(root),
         "ACT_STORE": str(folder / "store"),
         "ACT_LOG": str(folder / "log.jsonl"),

@@ -167,8 +167,9 @@ def test_one_job_never_replaces_the_page_of_another_in_silence():
     assert upload["if-no-files-found"] == "error"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_harness_is_installed_from_the_action_s_own_checkout(tmp_path):
+    """By day ``test_act.py`` plays the action: its steps run the program that this step installs."""
     made = Runner(tmp_path, {})
     made.work.mkdir()
     shutil.rmtree(made.program.parents[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tomllib
@@ -42,6 +43,23 @@ h_in, h_post, h_res = mhc.mhc_pre(x, *parameters, backend="reference")
 (h_in.sum() + h_post.sum() + h_res.square().sum()).backward()
 assert all(tensor.grad is not None and tensor.grad.abs().max() > 0 for tensor in (x, *parameters))
 print(mhc.__file__)
+"""
+
+
+# Several commands, one after the other, in one process: what each ends with and prints.
+COMMANDS = """
+import contextlib, io, json, sys
+from kernel_matrix import cli
+told = []
+for words in json.loads(sys.argv[1]):
+    output, errors = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
+        try:
+            status = cli.main(words)
+        except SystemExit as end:
+            status = end.code or 0
+    told.append([status, output.getvalue(), errors.getvalue()])
+print(json.dumps(told))
 """
 
 
@@ -86,6 +104,13 @@ def sources(folder: Path, pattern: str) -> set[str]:
 def execute(python: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run isolated: neither the folder nor PYTHONPATH helps to find a module."""
     return subprocess.run([python, "-I", *arguments], cwd=python.parent, capture_output=True, text=True, check=False)
+
+
+def said(python: Path) -> dict[str, tuple[int, str, str]]:
+    """Return what the command of each distribution ends with and prints; a process for each would take ten seconds."""
+    done = execute(python, "-c", COMMANDS, json.dumps([*BESIDE.values()]))
+    assert done.returncode == 0, done.stderr
+    return {name: tuple(told) for name, told in zip(BESIDE, json.loads(done.stdout), strict=True)}
 
 
 def test_the_harness_s_wheel_holds_the_harness_and_no_kernel(wheels):
@@ -145,19 +170,19 @@ def test_the_harness_works_where_it_alone_is_installed(wheels, empty):
     assert schema.returncode == 0, schema.stderr
     assert schema.stdout.strip() == (ROOT / "matrix.schema.json").read_text().strip()
     assert "No module named 'mhc'" in execute(empty, "-c", "import mhc").stderr
-    for name, words in BESIDE.items():
-        refused = execute(empty, str(program), *words)
-        assert (refused.returncode, refused.stdout) == (2, "")
-        assert refused.stderr.count("\n") == 1
-        assert f"pip install 'kernel-matrix[{name}]' installs it." in refused.stderr
+    refused, told = execute(empty, str(program), *BESIDE["launches"]), said(empty)
+    assert (refused.returncode, refused.stdout, refused.stderr) == told["launches"]
+    for name, (status, output, errors) in told.items():
+        assert (status, output) == (2, "")
+        assert errors.count("\n") == 1
+        assert f"pip install 'kernel-matrix[{name}]' installs it." in errors
     doctor = execute(empty, str(program), "doctor", "--matrix", str(ROOT / "matrix.yaml"))
     assert "Docker: its library is not installed; the executor venv does without" in doctor.stdout
     venv.uv("pip", "install", "--python", str(empty), "--no-deps", *(str(wheels[name]) for name in BESIDE))
     venv.uv("pip", "install", "--python", str(empty), "-c", str(LOCKS / "harness.txt"), "docker")
-    for words in BESIDE.values():
-        usage = execute(empty, str(program), *words)
-        assert usage.returncode == 0, usage.stderr
-        assert f"usage: kernel-matrix {' '.join(words[:-1])}" in usage.stdout
+    for name, (status, output, errors) in said(empty).items():
+        assert status == 0, errors
+        assert f"usage: kernel-matrix {' '.join(BESIDE[name][:-1])}" in output
     targets = execute(empty, "-c", "from kernel_matrix_launches.targets import known; print(*known())")
     assert "sm_90" in targets.stdout, targets.stderr
 

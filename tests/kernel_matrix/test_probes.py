@@ -223,6 +223,24 @@ def test_probes_that_begin_with_the_same_import_share_it_and_end_as_programs_of_
     assert records["shared"]["leaves"].detail.strip() == "in words"
 
 
+def test_the_first_error_of_tvm_comes_before_the_probes_and_once_for_all(tmp_path):
+    """Only the first error is slow: TVM reads symbols for its traceback, and a child of the process has them."""
+    (tmp_path / "tvm_ffi.py").write_text(
+        "import os\nmet = []\ndef get_global_func(name):\n    met.append(os.getpid())\n    raise TypeError(name)\n"
+    )
+    for name in ("one", "other"):
+        make(
+            tmp_path,
+            name,
+            "import tvm_ffi\nimport os\nprint('by the parent', [p == os.getppid() for p in tvm_ffi.met])",
+        )
+    probes = load_probes(tmp_path)
+    records = run_probes(
+        probes, "tool", LocalInterpreter(Path(sys.executable)), HERE, {"PYTHONPATH": str(tmp_path)}, workers=1
+    )
+    assert [(record.outcome, record.detail.strip()) for record in records] == [("pass", "by the parent [True]")] * 2
+
+
 def without_numbers(text: str) -> str:
     return re.sub(r"\d+", "0", text)
 

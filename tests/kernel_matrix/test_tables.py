@@ -486,8 +486,9 @@ def test_tables_that_no_job_writes_are_refused_each_for_its_own_fault_and_the_re
 def test_a_file_that_ends_or_holds_up_its_reader_is_lost_alone(folder, monkeypatch, harm):
     for job in ("here.a", "here.other", "here.z"):
         write_results(folder, [replace(GOOD, job={**JOB, "job": job})])
-    line = f"    if 'here.other' in path: import os, time; {harm}\n"
-    code = apart._CODE.replace("    try:\n", f"{line}    try:\n", 1)
+    line = f"        if 'here.other' in path: import os, time; {harm}\n"
+    code = apart._CODE.replace("        fault =", f"{line}        fault =", 1)
+    assert line in code
     monkeypatch.setattr(apart, "_CODE", code)
     monkeypatch.setattr(apart, "SECONDS", 3)
     monkeypatch.setattr(apart, "_READER", apart._Reader())
@@ -500,10 +501,20 @@ def test_a_file_that_ends_or_holds_up_its_reader_is_lost_alone(folder, monkeypat
     assert "ends the process that opens it, or holds it up" in sentence
 
 
+def test_a_journal_with_a_control_character_is_refused_and_its_neighbour_is_read(folder):
+    record = replace(GOOD, case=f"{CELL}/tokens3", message="\x1b[2J")
+    journal.write(folder, names.name_of("here.good", identity(JOB, [record])), JOB, [record])
+    collected = collect([folder], bounds=SMALL)
+    assert {record.case for record in collected.records} == {GOOD.case, BAD.case}
+    [sentence] = collected.broken
+    assert "journals/here.good-" in sentence
+    assert "a text has a control character" in sentence
+
+
 def test_tables_that_were_checked_ahead_are_not_opened_again(folder, monkeypatch):
     with checked_ahead([folder], SMALL):
         pass
-    monkeypatch.setattr(checks, "_check_columns", None)
+    monkeypatch.setattr(checks, "_check_footers", None)
     monkeypatch.setattr(checks, "connect", None)
     assert not checks.check(names.find(folder), SMALL)
 
@@ -511,7 +522,7 @@ def test_tables_that_were_checked_ahead_are_not_opened_again(folder, monkeypatch
 def test_what_another_thread_looks_at_is_waited_for_and_not_looked_at_again(folder, monkeypatch):
     [files] = names.find(folder)
     state = checks._state_of(files, SMALL)
-    monkeypatch.setattr(checks, "_check_columns", None)
+    monkeypatch.setattr(checks, "_check_footers", None)
     monkeypatch.setattr(checks, "connect", None)
     with ThreadPoolExecutor(1) as pool:
         with checks._alone({state}):

@@ -14,11 +14,18 @@ from mhc.backends import NotSupportedError, load
 from mhc.backends.cpp import devices, hopper, sinkhorn
 from mhc.backends.cpp.arguments import Arguments
 from mhc.backends.cpp.mhc_post import columns
-from mhc.backends.cpp.mhc_pre import resident
+from mhc.backends.cpp.mhc_pre import one_read, resident
 from mhc.ops import mhc_post
 from mhc.ops.mhc_head import MhcHeadSpec
 from mhc.ops.mhc_post import MhcPostBackwardInputs, MhcPostInputs, MhcPostSpec
-from mhc.ops.mhc_pre import MhcPreInputs, MhcPreSpec, empty_outputs
+from mhc.ops.mhc_pre import (
+    MhcPreAddingInputs,
+    MhcPreBackwardInputs,
+    MhcPreInputs,
+    MhcPreSpec,
+    empty_grads,
+    empty_outputs,
+)
 from mhc.ops.sinkhorn import SinkhornInputs, SinkhornOutputs
 from mhc.toolchain.compilers import find_nvcc
 
@@ -396,3 +403,95 @@ def test_rows_that_are_not_aligned_get_the_plain_kernel_and_others_an_error(monk
     odd = written(2, 510)
     with pytest.raises(NotSupportedError, match="hidden is 510"):
         columns.forward(plain).run(odd, mhc_post.empty_outputs(odd))
+
+
+def test_one_read_is_chosen_at_its_width_and_the_plain_backward_elsewhere() -> None:
+    kernel: Any = load("cpp", "mhc_pre", "backward")
+    assert kernel.choose(spec(4096), "sm_90") == "one_read"
+    others = [(spec(2560), "sm_90"), (spec(4096, torch.float16), "sm_90"), (spec(4096, streams=3), "sm_90")]
+    others += [(spec(4096), "sm_100"), (spec(4096), None)]
+    assert {kernel.choose(*other) for other in others} == {"plain"}
+    reasons = [kernel.variants["one_read"].supports(*other) for other in others]
+    assert [reason.split()[0] for reason in reasons] == ["hidden", "x", "there", "it", "it"]
+    assert "for mhc_pre" in kernel.variants["one_read"].supports(head_spec(4096), "sm_90")
+    with pytest.raises(NotSupportedError, match="hidden is 2560"):
+        kernel.variants["one_read"].compile(spec(2560), "sm_90")
+
+
+@pytest.mark.parametrize("adds", [False, True])
+def test_nvcc_compiles_one_read_without_spills(nvcc: str, adds: bool) -> None:
+    made = one_read.OneRead(SimpleNamespace(adds_to_first=adds)).compile(spec(4096), "sm_90")  # type: ignore[arg-type]
+    kept = made.resources["spill_bytes"], made.resources["stack_bytes"]
+    assert (made.kind, kept, made.resources["threads"]) == ("cubin", (0, 0), 512)
+    assert made.resources["registers"] <= 128  # 512 threads of a block have no more
+
+
+def read_back_inputs(tokens: int, gamma: bool = False) -> MhcPreBackwardInputs:
+    forward = inputs_of(tokens, 4096)._replace(gamma=torch.zeros(4, 4096) if gamma else None)
+    out = empty_outputs(forward)
+    return MhcPreBackwardInputs(*forward[:5], out.m, out.r, out.h_in, out.h_post, out.h_res)
+
+
+@pytest.mark.parametrize(("tokens", "clusters"), [(1, 1), (33, 3), (1000, 7)])
+def test_one_read_is_launched_in_clusters_and_their_sums_behind_it(driver: Driver, tokens: int, clusters: int) -> None:
+    inputs = read_back_inputs(tokens, gamma=True)
+    out, sums = empty_grads(inputs), one_read._sums_of(inputs)
+    first, last = one_read._launches(inputs, out, None, sums)
+    assert (first.grid, last.grid) == ((16 * clusters, 1, 1), (257, 1, 1))
+    assert first.shape == hopper.Shape(512, 232448, 16, early=True)
+    assert sums.numel() == clusters * (24 * 4 * 4096 + 16 * 24 * 2 * 2)
+    problem = first.arguments[-1]
+    assert (problem.tokens, problem.stores_x, problem.gamma) == (tokens, 1, inputs.gamma.data_ptr())  # type: ignore[union-attr]
+    assert problem.chunks == last.arguments[0].data_ptr() == sums.data_ptr()
+    mapped = [call[1] for call in driver.calls if call[0] == "cuTensorMapEncodeTiled"]
+    assert [call[3].value for call in mapped] == [each.data_ptr() for each in (inputs.x, inputs.grad_h_in, out.x)]  # type: ignore[union-attr]
+    assert [list(call[4]) for call in mapped] == [[4096, streams, tokens] for streams in (4, 1, 4)]
+    assert {(*call[6], call[9]) for call in mapped} == {(64, 1, 16, 3)}  # a box, and pieces that are swapped
+
+
+def test_one_read_gets_no_address_for_a_gradient_that_is_not_asked_for(driver: Driver) -> None:
+    inputs = read_back_inputs(3)
+    alone = inputs._replace(needs=(True, False, False, False, False))
+    [launch] = one_read._launches(alone, empty_grads(alone), None, one_read._sums_of(alone))
+    assert launch.arguments[-1].stores_x == 1
+    others = inputs._replace(needs=(False, True, False, True, False))
+    out = empty_grads(others)
+    first, last = one_read._launches(others, out, None, one_read._sums_of(others))
+    assert first.arguments[-1].stores_x == 0
+    assert last.arguments[3:7] == (out.phi, None, None, out.bias)
+
+
+def test_one_read_adds_where_the_other_kernel_does(monkeypatch: pytest.MonkeyPatch, driver: Driver) -> None:
+    taken: list[Any] = []
+    monkeypatch.setattr(one_read, "issue", lambda made, device, addresses, target: taken.append((made(), addresses)))
+    other: Any = SimpleNamespace(run=lambda *arguments: taken.append("other"), adds_to_first=True)
+    kernel = one_read.OneRead(other)
+    assert kernel.adds_to_first
+    inputs = read_back_inputs(3)
+    added = torch.zeros_like(inputs.x)
+    for overwritten in (False, True):
+        adding = MhcPreAddingInputs.of(inputs, added, overwritten=overwritten)
+        kernel.run(adding, empty_grads(adding))
+    for (source, launches), addresses in taken:
+        assert dict(source.constants)["ADDING"] == 1
+        assert launches[0].arguments[3].address == added.data_ptr()
+        assert addresses.count(added.data_ptr()) == 1
+    shifted = torch.zeros(3 * 4096 + 1, dtype=torch.bfloat16)[1:].view(3, 4096)
+    kernel.run(inputs._replace(grad_h_in=shifted), empty_grads(inputs))
+    assert taken[2] == "other"
+
+
+def test_one_read_is_recorded_with_new_memory_for_its_sums(monkeypatch: pytest.MonkeyPatch, driver: Driver) -> None:
+    monkeypatch.setattr(one_read, "issue", lambda made, device, addresses, target: record(made()[1], addresses))
+    launched: list[list[int]] = []
+
+    def record(launches: list[devices.Launch], addresses: list[int]) -> Any:
+        assert all(Arguments(launch.arguments, addresses).known for launch in launches)
+        return SimpleNamespace(launch=lambda given: bool(launched.append(given)) or True)
+
+    inputs = read_back_inputs(33)
+    again: Any = one_read.OneRead(SimpleNamespace()).run(inputs, empty_grads(inputs))  # type: ignore[arg-type]
+    assert again.launch([16, 32])
+    assert launched[0][:2] == [16, 32]
+    assert len(launched[0]) == 3
+    assert again.elements == one_read._sums_of(inputs).numel()

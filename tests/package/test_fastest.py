@@ -27,6 +27,7 @@ SPECS: dict[str, Any] = {
     "mhc_post": MhcPostSpec,
 }
 CHOSEN = [("mhc_pre", "forward"), ("mhc_head", "forward"), ("mhc_post", "forward"), ("mhc_post", "backward")]
+BACKWARD = ("mhc_pre", "backward")  # C++ runs at one width
 ELSEWHERE = {
     "another GPU": (4, 1280, torch.bfloat16, "sm_100"),
     "an AMD GPU": (4, 1280, torch.bfloat16, "gfx942"),
@@ -45,6 +46,13 @@ def test_cpp_is_chosen_where_it_was_measured_to_be_faster(op, direction, hidden)
     assert kernel.choose(SPECS[op](4, hidden, torch.bfloat16), "sm_90") == "cpp"
 
 
+@pytest.mark.parametrize(("hidden", "variant"), [(1280, "triton"), (2560, "triton"), (4096, "cpp"), (7168, "triton")])
+def test_cpp_is_chosen_for_the_backward_of_one_width(hidden, variant):
+    kernel: Any = backends.load("fastest", *BACKWARD)
+    spec = SPECS["mhc_pre"](4, hidden, torch.bfloat16)
+    assert [kernel.choose(spec, "sm_90", tokens) for tokens in (1, 8192)] == [variant] * 2
+
+
 @pytest.mark.parametrize(
     ("op", "hidden", "most"),
     [
@@ -61,7 +69,7 @@ def test_a_read_of_few_tokens_is_triton_s(op, hidden, most):
     assert [kernel.choose(spec, "sm_90", tokens) for tokens in (1, most, most + 1)] == ["triton", "triton", "cpp"]
 
 
-@pytest.mark.parametrize(("op", "direction"), CHOSEN)
+@pytest.mark.parametrize(("op", "direction"), [*CHOSEN, BACKWARD])
 @pytest.mark.parametrize(("streams", "hidden", "dtype", "target"), ELSEWHERE.values(), ids=ELSEWHERE)
 def test_triton_is_chosen_elsewhere(op, direction, streams, hidden, dtype, target):
     kernel: Any = backends.load("fastest", op, direction)
@@ -81,7 +89,7 @@ def test_everything_else_is_triton_s_but_for_the_fusion():
     own, triton = backends.operators_of("fastest"), backends.operators_of("triton")
     fusion = {("mhc_post_pre", "forward"), ("mhc_post_pre", "backward")}
     assert own.keys() == triton.keys() - fusion
-    assert {key for key in own if own[key] is not triton[key]} == {*CHOSEN, ("sinkhorn", "forward")}
+    assert {key for key in own if own[key] is not triton[key]} == {*CHOSEN, BACKWARD, ("sinkhorn", "forward")}
     assert not can_post_pre("fastest", torch.device("cuda"))
 
 

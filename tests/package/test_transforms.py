@@ -150,8 +150,19 @@ def test_forward_mode_elsewhere_does_not_concern_an_operator():
         assert mhc.expand(x, 2).shape == (TOKENS, 2, HIDDEN)
 
 
-@pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.name)
-def test_the_gradient_is_well_registered(operator):
+CHECKS = ("test_schema", "test_autograd_registration", "test_faketensor")
+TRACED = (*CHECKS, "test_aot_dispatch_dynamic")  # with sizes that are not known: seconds for each operator
+
+
+@pytest.mark.parametrize(
+    ("operator", "checks"),
+    [
+        *((operator, TRACED if operator.name == "mhc_pre" else CHECKS) for operator in OPERATORS),
+        *(pytest.param(operator, TRACED, marks=pytest.mark.nightly) for operator in OPERATORS),
+    ],
+    ids=[f"{operator.name}{traced}" for traced in ("", ", traced") for operator in OPERATORS],
+)
+def test_the_gradient_is_well_registered(operator, checks):
     """Schema, fake tensors, autograd registration and tracing of the gradient itself, by PyTorch's own check."""
     values = arguments(operator.name)
     count = TENSORS[operator.name]
@@ -161,7 +172,8 @@ def test_the_gradient_is_well_registered(operator):
     saved = [output.detach() for output in operator.kept(outputs)]
     given = [*values[:count], *saved, *grads, *values[count:]] if operator.keeps_inputs else grads
     needs = [[True] * count] if operator.needs else []
-    torch.library.opcheck(getattr(torch.ops.mhc, f"{operator.name}_backward").default, (*given, *needs, "reference"))
+    gradient = getattr(torch.ops.mhc, f"{operator.name}_backward").default
+    torch.library.opcheck(gradient, (*given, *needs, "reference"), test_utils=checks)
 
 
 def test_compiled_with_dynamic_tokens_it_is_never_compiled_again():

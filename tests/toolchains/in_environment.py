@@ -32,7 +32,7 @@ def run(python: Path, *words: str | Path, **variables: str) -> str:
     return done.stdout
 
 
-def results_of(python: Path, program: Path, **variables: str) -> dict[tuple[str, str], dict]:
+def results_of(python: Path, program: Path, *words: str, **variables: str) -> dict[tuple[str, str], dict]:
     """Run a program that writes a line for each of its kernels on each target, and return the result of each."""
-    lines = [json.loads(line) for line in run(python, program, **variables).splitlines()]
+    lines = [json.loads(line) for line in run(python, program, *words, **variables).splitlines()]
     return {(name, target): result for name, target, result in lines}

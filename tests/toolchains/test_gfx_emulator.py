@@ -18,8 +18,12 @@ pytestmark = pytest.mark.environments
 
 PROGRAMS = Path(__file__).with_name("gfx_programs.py")
 SOURCE = ROOT / "src" / "gfx_emulator"
-TARGETS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
-OLDER = "gfx908"
+# One target of each family of encodings by day; the others at night.
+TARGETS = (
+    *("gfx942", "gfx1100", "gfx1201"),
+    *(pytest.param(target, marks=pytest.mark.nightly) for target in ("gfx90a", "gfx950")),
+)
+OLDER, *NEIGHBOURS = (pytest.param(target, marks=pytest.mark.nightly) for target in ("gfx908", "gfx1150", "gfx1200"))
 OF_BOTH = ("gfx942", "gfx1100")
 WITH_SMALL_NUMBERS = ("gfx942", "gfx950", "gfx1201")
 
@@ -37,9 +41,11 @@ def variables(tmp_path_factory) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def results(python, variables) -> dict[tuple[str, str], dict]:
-    """Run all programs, and return the result of each."""
-    return results_of(python, PROGRAMS, **variables)
+def results(request, python, variables) -> dict[tuple[str, str], dict]:
+    """Run all programs, by day most of them on few targets, and return the result of each."""
+    selected = (item for item in request.session.items if item.path == request.path)
+    words = () if any(item.get_closest_marker("nightly") for item in selected) else ("by-day",)
+    return results_of(python, PROGRAMS, *words, **variables)
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -58,7 +64,7 @@ def test_lanes_and_waves_that_write_the_same_place_with_the_same_last_value_do_n
     assert results["repeated", target]["error"] < 1e-6
 
 
-@pytest.mark.parametrize("target", [*TARGETS, OLDER, "gfx1150", "gfx1200"])
+@pytest.mark.parametrize("target", [*TARGETS, OLDER, *NEIGHBOURS])
 def test_a_softmax_with_reductions_over_four_waves_is_right(results, target):
     assert results["softmaxes", target]["error"] < 2e-7
 

@@ -39,6 +39,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Make the dashboard; 2 if a file could not be read."""
+    annotate = plugins.needed("annotations", "adopt") if options.annotate else None
     ahead = [] if options.cases else options.results  # which files some cases touch is known when they are planned
     with checked_ahead(ahead, STREAMED), many_objects_that_stay():
         project = load_project(options)
@@ -63,12 +64,12 @@ def main(options: argparse.Namespace) -> int:
                 earlier=earlier,
                 against=options.against,
                 left_out=row_plan.left_out if row_plan else 0,
-                with_annotations=options.annotate,
                 with_junit=options.junit,
             )
+            notes = annotate(project, judged) if annotate else []
     if row_plan and statuses:
         plugins.needed("times", "ci")(project.site, row_plan, statuses)
     print_dashboard(dashboard)
-    if options.annotate:
-        print("\n".join(dashboard.annotations))
+    if annotate:
+        print("\n".join(notes))
     return dashboard.exit_status

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,6 @@ from kernel_matrix.audit import sampled as sampling
 from kernel_matrix.matrix.toolchains import checks_of, toolchain_view
 from kernel_matrix.pipeline import Project
 from kernel_matrix.report import difference
-from kernel_matrix.report.annotations import annotate, ended_annotations
 from kernel_matrix.report.difference import Difference
 from kernel_matrix.report.document import Document, RunNotes
 from kernel_matrix.report.runs import measurements, read_site
@@ -25,8 +24,6 @@ from kernel_matrix.results.history import History
 if TYPE_CHECKING:  # DuckDB takes long to import
     from kernel_matrix.results.judged import Judged
 
-_MOST_RED = 20_000  # cases that annotations are made of
-
 
 @dataclass(frozen=True)
 class Dashboard:
@@ -35,7 +32,7 @@ class Dashboard:
     ``lines`` are those about it for a terminal. ``problems`` has a sentence for each file that could not be used, or
     not all of it, and for each of the ``differences``: the figures that, as the audit finds, do not follow from the
     results. ``exit_status`` is 2 if a result file was not taken; 1 if a case is red, a probe has changed, or a figure
-    is wrong; else 0. ``annotations`` are lines for GitHub, if they were asked for.
+    is wrong; else 0.
     """
 
     index: Path
@@ -44,7 +41,6 @@ class Dashboard:
     problems: tuple[str, ...]
     differences: tuple[str, ...]
     exit_status: int
-    annotations: tuple[str, ...] = ()
 
 
 def write_dashboard(
@@ -56,7 +52,6 @@ def write_dashboard(
     against: Path | None = None,
     left_out: int = 0,
     notes: RunNotes | None = None,
-    with_annotations: bool = False,
     with_junit: bool = False,
 ) -> Dashboard:
     """Write the dashboard of results that were judged, and audit it unless ``notes`` say that the run goes on.
@@ -85,8 +80,7 @@ def write_dashboard(
     site.write(document, sources, project.site, earlier=earlier, difference=changes, seconds=seconds)
     site.write_junit(project.site, judged.records() if with_junit else None)
     differences = () if notes and notes.running else _audited(project, judged, sample)
-    made = _dashboard(project, judged, asked or judged, document, tuple(differences), earlier)
-    return replace(made, annotations=_annotations(project, judged)) if with_annotations else made
+    return _dashboard(project, judged, asked or judged, document, tuple(differences), earlier)
 
 
 def _dashboard(
@@ -133,8 +127,3 @@ def _changes(document: Document, against: Path, earlier: History) -> Difference:
     """Return what differs from the report in the folder ``against``."""
     past = history.with_run(earlier.measurements, measurements(document))
     return difference.difference(read_site(against).outline, document, past)
-
-
-def _annotations(project: Project, judged: Judged) -> tuple[str, ...]:
-    ended = ended_annotations(project.file, judged.ended)
-    return (*ended, *annotate(project.matrix, judged.red(_MOST_RED)))

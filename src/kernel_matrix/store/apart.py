@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import atexit
 import json
+import os
 import select
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from threading import Lock
 
-from kernel_matrix.store.validation import RefusedError
+import kernel_matrix
+from kernel_matrix.store.validation import Bounds
 
 SECONDS = 60  # for one file: opening takes a millisecond
 _BYTES = 4 * 2**30  # of addresses
@@ -22,17 +26,16 @@ _CODE = f"""
 import json, resource, sys
 resource.setrlimit(resource.RLIMIT_AS, ({_BYTES}, {_BYTES}))
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-from pyarrow.parquet import ParquetFile
+sys.path.append({str(Path(kernel_matrix.__file__).parents[1])!r})
+from pathlib import Path
+from kernel_matrix.store.columns import fault_of
+from kernel_matrix.store.validation import Bounds
+print("ready", flush=True)
 for line in sys.stdin:
-    path, reads_all = json.loads(line)
-    try:
-        file = ParquetFile(path)
-        file.schema_arrow, file.metadata
-        if reads_all:
-            file.read()
-    except Exception:
-        pass  # the other process finds the same, and says it
-    print("survived", flush=True)
+    bounds, files = json.loads(line)
+    for table, path in files:
+        fault = fault_of(table, Path(path), Bounds(**bounds), reads_all=table == "samples")  # DuckDB reads the others
+        print(json.dumps(fault), flush=True)
 """
 
 
@@ -40,30 +43,27 @@ class _Reader:
     """The process that opens the files. It is started with the first file, and again after one that has ended it."""
 
     def __init__(self) -> None:
-        self._process: subprocess.Popen[str] | None = None
-        self._lock = Lock()  # one file at a time
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = Lock()  # one question at a time
         atexit.register(self.end)
 
-    def opens(self, path: Path, *, reads_all: bool) -> bool:
-        """Return whether the process is still there when it has opened a file."""
+    def faults(self, files: Sequence[tuple[str, Path]], bounds: Bounds) -> list[str]:
+        """Return the faults of files, up to the one that has ended the process or held it up."""
+        question = json.dumps([asdict(bounds), [(table, str(path)) for table, path in files]]) + "\n"
         with self._lock:
             process = self._process = self._process or self._started()
-            asks, answers = process.stdin, process.stdout
-            assert asks is not None
-            assert answers is not None
-            try:
-                print(json.dumps([str(path), reads_all]), file=asks, flush=True)
-                survived = bool(select.select([answers], [], [], SECONDS)[0]) and bool(answers.readline())
-            except BrokenPipeError:
-                survived = False
-        if not survived:
+            found = [*_answers(process, question.encode(), len(files))]
+        if len(found) < len(files):
             self.end()
-        return survived
+        return found
 
-    def _started(self) -> subprocess.Popen[str]:
+    def _started(self) -> subprocess.Popen[bytes]:
         words = [sys.executable, "-I", "-c", _CODE]
         pipe = subprocess.PIPE
-        return subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
+        process = subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
+        assert process.stdout is not None
+        process.stdout.readline()  # the time of a file begins when all is imported
+        return process
 
     def end(self) -> None:
         """End the process."""
@@ -74,14 +74,35 @@ class _Reader:
             process.communicate()
 
 
+def _answers(process: subprocess.Popen[bytes], question: bytes, number: int) -> Iterator[str]:
+    """Ask a process, and yield its answers, a line each: fewer than their number if it ends or is too slow."""
+    asks, answers = process.stdin, process.stdout
+    assert asks is not None
+    assert answers is not None
+    rest = b""
+    try:
+        asks.write(question)
+        asks.flush()
+        while number and select.select([answers], [], [], SECONDS)[0] and (read := os.read(answers.fileno(), 2**16)):
+            *lines, rest = (rest + read).split(b"\n")
+            number -= len(lines)
+            yield from map(json.loads, lines)
+    except BrokenPipeError:
+        return
+
+
 _READER = _Reader()
 
 
-def check(path: Path, *, reads_all: bool) -> None:
-    """Open a file in the other process; ``reads_all`` also reads its rows.
+def faults(files: Sequence[tuple[str, Path]], bounds: Bounds) -> list[str]:
+    """Return what is wrong with the footer of each file, given with its table; empty for a good one.
 
-    Raises:
-        RefusedError: the process has ended, or has not answered in time.
+    The rows of samples are read too. A file is at fault if the other process ends with it, or does not answer in time.
     """
-    if not _READER.opens(path, reads_all=reads_all):
-        raise RefusedError(f"{path.parent.name}/{path.name} ends the process that opens it, or holds it up")
+    found: list[str] = []
+    while len(found) < len(files):
+        found += _READER.faults(files[len(found) :], bounds)
+        if len(found) < len(files):
+            path = files[len(found)][1]
+            found.append(f"{path.parent.name}/{path.name} ends the process that opens it, or holds it up")
+    return found

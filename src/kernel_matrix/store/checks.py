@@ -14,18 +14,26 @@ from dataclasses import dataclass
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from kernel_matrix.store import apart
 from kernel_matrix.store.database import connect, literals
 from kernel_matrix.store.names import TABLES, JobFiles
-from kernel_matrix.store.record import BENCH, NOT_OUTPUTS, PROBE, Outcome
-from kernel_matrix.store.schema import FACTS_OF_CASE, FACTS_OF_JOB, FIGURES, SCHEMAS, VERSION, VERSION_KEY
+from kernel_matrix.store.record import BENCH, CONTROL, NOT_OUTPUTS, PROBE, Outcome
+from kernel_matrix.store.schema import FACTS_OF_CASE, FACTS_OF_JOB, FIGURES, SCHEMAS, VERSION
 from kernel_matrix.store.validation import FINITE, FIRST, Bounds, RefusedError, Together, check_name
 
 _AT_ONCE = 250  # runs: each question takes as long to plan as to answer for 20 runs
 _OF_CASES = ("outputs", "samples")  # the tables whose rows are of cases of the run
+# The columns whose texts no other condition holds to the run, to the case or to a list of words.
+_FREE = {
+    "jobs": (),
+    "cases": ('"case"', "action", "stage", "message", "detail"),
+    "outputs": ("output",),
+    "samples": ("output",),
+}
 _KEYS = {"jobs": "run", "cases": '"case"', **dict.fromkeys(_OF_CASES, '"case", output')}  # of a row in its run
+
+WITH_CONTROL = "a text has a control character, which no job writes"
 
 Known = tuple[Bounds, tuple[tuple[str, int, int], ...]]
 _GOOD: set[Known] = set()  # those that were found to be good
@@ -66,9 +74,17 @@ def _refused(
     states: Mapping[JobFiles, Known], bounds: Bounds, together: Together, *, rows: bool
 ) -> dict[JobFiles, str]:
     refused: dict[JobFiles, str] = {}
-    for files, state in states.items():
+    sizes: dict[JobFiles, int] = {}
+    for files in states:
         try:
-            together.add(_check_files(files, bounds, is_known=state in _GOOD), bounds)
+            sizes[files] = _size_of(files, bounds)
+        except RefusedError as error:
+            refused[files] = str(error)
+    if new := [files for files in sizes if states[files] not in _GOOD]:
+        refused |= _check_footers(new, bounds)
+    for files in (files for files in sizes if files not in refused):
+        try:
+            together.add(sizes[files], bounds)
         except RefusedError as error:
             refused[files] = str(error)
     if not rows:
@@ -79,10 +95,8 @@ def _refused(
     return refused | faults
 
 
-def _check_files(files: JobFiles, bounds: Bounds, *, is_known: bool) -> int:
-    """Check names, sizes and columns: what can be known without reading a row. Return the bytes of all files.
-
-    The columns of files that are known are not looked at again.
+def _size_of(files: JobFiles, bounds: Bounds) -> int:
+    """Check the names of a run's files, and return the bytes of all.
 
     Raises:
         RefusedError: a file cannot be used.
@@ -90,42 +104,18 @@ def _check_files(files: JobFiles, bounds: Bounds, *, is_known: bool) -> int:
     if not files.run:
         raise RefusedError("a table's name is JOB-IDENTITY.parquet, of letters, digits and . _ + -")
     total = 0
-    for table in TABLES:
-        path = files.path(table)
+    for table, path in zip(TABLES, files.paths, strict=True):
         if not path.exists() and not path.is_symlink():
             raise RefusedError(f"{table}/{path.name} is absent: the four tables of a run belong together")
         total += check_name(path, files.folder, bounds)
-        try:
-            if not is_known:
-                apart.check(path, reads_all=table == "samples")  # DuckDB reads the others
-                _check_columns(table, pq.ParquetFile(path), bounds)
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            text = " ".join(str(error).split())[:150]
-            raise RefusedError(f"{table}/{path.name} is no whole Parquet file ({text})") from None
     return total
 
 
-def _check_columns(table: str, file: pq.ParquetFile, bounds: Bounds) -> None:
-    version = (file.metadata.metadata or {}).get(VERSION_KEY, b"")
-    if version != str(VERSION).encode():
-        text = version[:20].decode(errors="replace")
-        raise RefusedError(f"{table} has the schema version {text!r}, and {VERSION} is the one that can be read")
-    owed, given = SCHEMAS[table], file.schema_arrow
-    if given.names != owed.names:
-        differing = sorted(set(given.names) ^ set(owed.names))[:3]
-        raise RefusedError(f"{table} has other columns than its version says ({', '.join(differing) or 'the order'})")
-    for column in owed:
-        if given.field(column.name).type != column.type:
-            raise RefusedError(f"{table}.{column.name} is {given.field(column.name).type}, and not {column.type}")
-    most = {"jobs": 1, "cases": bounds.cases}.get(table, bounds.outputs)
-    if file.metadata.num_rows > most:
-        raise RefusedError(f"{table} has {file.metadata.num_rows} rows, and {most} is the most")
-    groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
-    values = most * (bounds.properties if table == "jobs" else 100)
-    if sum(group.total_byte_size for group in groups) > bounds.unpacked or any(
-        group.column(column).num_values > values for group in groups for column in range(group.num_columns)
-    ):
-        raise RefusedError(f"{table} holds more than honest results do")
+def _check_footers(runs: Sequence[JobFiles], bounds: Bounds) -> dict[JobFiles, str]:
+    """Return the first fault of the footers of runs, by run."""
+    faults = iter(apart.faults([(table, files.path(table)) for files in runs for table in TABLES], bounds))
+    by_run = {files: [next(faults) for _ in TABLES] for files in runs}
+    return {files: fault for files, of_run in by_run.items() if (fault := next(filter(None, of_run), ""))}
 
 
 def _check_rows(runs: Sequence[JobFiles], bounds: Bounds) -> dict[JobFiles, str]:
@@ -213,19 +203,18 @@ def conditions(table: str, bounds: Bounds) -> list[Condition]:
     """Return the conditions of a table, in the order in which they are looked at."""
     of_table = {"jobs": _of_jobs, "cases": _of_cases, "outputs": _of_outputs, "samples": _of_samples}[table]
     run = Condition(f"run <> {_RUN_OF_FILE}", "'it is of another run than its name says'")
-    return [*_of_types(table, bounds), run, *of_table()]
+    joined = (_joined(part) for column in SCHEMAS[table] for part in _texts(column))
+    controls = " OR ".join(f"regexp_matches({text}, '{CONTROL}')" for text in (*_FREE[table], *joined))
+    return [*_of_types(table, bounds), run, *of_table(), Condition(controls, f"'{WITH_CONTROL}'")]
 
 
 def lengths(table: str) -> list[str]:
-    """Return columns that conditions need and the table lacks: the bytes of the texts of lists and maps.
+    """Return columns that conditions need and the table lacks: the texts of each list and map as one text.
 
     To join texts takes less than to ask for each.
     """
-    return [
-        f"coalesce(strlen(array_to_string({part}, '')), 0) AS {_length(part)}"
-        for column in SCHEMAS[table]
-        for part in _texts(column)
-    ]
+    joined = (part for column in SCHEMAS[table] for part in _texts(column))
+    return [f"coalesce(array_to_string({part}, ''), '') AS {_joined(part)}" for part in joined]
 
 
 def size_of_row(table: str) -> str:
@@ -250,8 +239,12 @@ def _texts(column: pa.Field) -> list[str]:
     return [f'{part}("{column.name}")' for part in parts]
 
 
+def _joined(part: str) -> str:
+    return '"texts of {}"'.format(part.replace('"', ""))
+
+
 def _length(part: str) -> str:
-    return '"bytes of {}"'.format(part.replace('"', ""))
+    return f"strlen({_joined(part)})"
 
 
 def _of_types(table: str, bounds: Bounds) -> Iterator[Condition]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from kernel_matrix import plugins
 from kernel_matrix.store import checks, junit, names, records, validation
-from kernel_matrix.store.database import Connection, database, rows
+from kernel_matrix.store.database import Connection, database, enter, rows
 from kernel_matrix.store.junit import BrokenResultError
 from kernel_matrix.store.names import NOT_WHOLE, JobFiles, printable
 from kernel_matrix.store.record import CONTROL, TOLD_BY, TOLD_INVENTORY, Record
@@ -178,8 +178,9 @@ def _with_controls() -> str:
         "outputs": ["[output]", "map_keys(others)"],
     }
     return " UNION ".join(
-        f"SELECT source FROM {table} WHERE "
+        f"SELECT source FROM {table} WHERE source IN (FROM read) AND ("
         + " OR ".join(f"regexp_matches(array_to_string({part}, ''), '{CONTROL}')" for part in parts)
+        + ")"
         for table, parts in texts.items()
     )
 
@@ -230,11 +231,12 @@ class _Loading:
         records.add_sources(self.connection, {number: files.path("jobs") for number, files in good.items()})
 
     def refuse_controls(self) -> None:
-        """Refuse files with a character that no job writes, and that a terminal may take for a command."""
-        paths = {number: path for path, number in self.known.items()}
-        for (number,) in rows(self.connection, _WITH_CONTROLS):
-            if number in paths:
-                self.refused[paths[number]] = "a text has a control character, which no job writes"
+        """Refuse journals and XML with a character that no job writes, and that a terminal may take for a command."""
+        paths = {number: path for path, number in self.known.items() if not names.is_table(path)}
+        if paths:  # tables were checked before they were read
+            enter(self.connection, "read", pa.schema({"source": pa.int32()}), {"source": [*paths]})
+            found = rows(self.connection, _WITH_CONTROLS)
+            self.refused |= {paths[number]: checks.WITH_CONTROL for (number,) in found}
 
     def refuse_unsigned(self) -> None:
         """Refuse files of persons outside the project that are not as these have signed them."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from kernel_matrix.store.checks import source_of
 from kernel_matrix.store.database import CASES_OF_A_FILE, JOBS_OF_A_FILE, Connection, enter, one, rows
 from kernel_matrix.store.names import JobFiles
 from kernel_matrix.store.record import BENCH, HEAD, PROBE, Record
@@ -65,43 +66,34 @@ def insert_batches(connection: Connection, jobs: pa.Table, cases: pa.Table, outp
 
 
 def insert_runs(connection: Connection, runs: Mapping[int, JobFiles]) -> None:
-    """Insert the tables of runs, by the number of their source. They must have been checked."""
+    """Insert the tables of runs, whose numbers follow one another. They must have been checked."""
     numbers = list(runs)
     for place in range(0, len(numbers), _RUNS_AT_ONCE):
-        _insert_runs(connection, {number: runs[number] for number in numbers[place : place + _RUNS_AT_ONCE]})
+        part = numbers[place : place + _RUNS_AT_ONCE]
+        _insert_runs(connection, part[0], [runs[number] for number in part])
 
 
-def _insert_runs(connection: Connection, runs: Mapping[int, JobFiles]) -> None:
-    schema = pa.schema({"source": pa.int64(), **dict.fromkeys(("jobs", "cases", "outputs"), pa.string())})
-    paths = {table: [str(files.path(table)) for files in runs.values()] for table in ("jobs", "cases", "outputs")}
-    enter(connection, "new_runs", schema, {"source": list(runs), **paths})
-    record = f"source * {CASES_OF_A_FILE} + file_row_number"
+def _insert_runs(connection: Connection, first: int, runs: Sequence[JobFiles]) -> None:
+    source = f"({first} + o.file_index)"
+    record = f"{source} * {CASES_OF_A_FILE} + o.file_row_number"
     figures = ", ".join(f"o.{name}" for name in FIGURES)
-    for table, question in (
-        ("jobs", f"INSERT INTO jobs SELECT source, source * {JOBS_OF_A_FILE}, run, facts FROM {_ROWS}"),
-        (
-            "cases",
-            f"""
-            INSERT INTO cases
-            SELECT source, source * {JOBS_OF_A_FILE}, {record}, "case", outcome, action, stage, message, detail,
-                   seconds, attempts, facts, figures, {_TAKEN_OUT}
-            FROM {_ROWS}
-            """,
-        ),
-        (  # a run has a case once: the checks of its tables see to that
-            "outputs",
-            f"""
-            INSERT INTO outputs
-            SELECT n.source, c.record, o.file_row_number, o.output, {figures}, o.others
-            FROM {_ROWS} JOIN cases c ON c.source = n.source AND c."case" = o."case" AND c.source >= {min(runs)}
-            """,
-        ),
+    jobs, cases, outputs = (f"{source_of(table, runs)} o" for table in ("jobs", "cases", "outputs"))
+    for question in (
+        f"INSERT INTO jobs SELECT {source}, {source} * {JOBS_OF_A_FILE}, run, facts FROM {jobs}",
+        f"""
+        INSERT INTO cases
+        SELECT {source}, {source} * {JOBS_OF_A_FILE}, {record}, "case", outcome, action, stage, message, detail,
+               seconds, attempts, facts, figures, {_TAKEN_OUT}
+        FROM {cases}
+        """,
+        # A run has a case once: the checks of its tables see to that.
+        f"""
+        INSERT INTO outputs
+        SELECT {source}, c.record, o.file_row_number, o.output, {figures}, o.others
+        FROM {outputs} JOIN cases c ON c.source = {source} AND c."case" = o."case" AND c.source >= {first}
+        """,
     ):
-        connection.execute(question.replace("TABLE", table), [paths[table]]).fetchall()
-
-
-_ROWS = """read_parquet(?, filename=true, file_row_number=true, hive_partitioning=false) o
-    JOIN new_runs n ON n.TABLE = o.filename"""
+        connection.execute(question).fetchall()
 
 
 def add_records(connection: Connection, name: str, records: Sequence[Record]) -> None:

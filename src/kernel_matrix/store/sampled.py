@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kernel_matrix.store import journal, samples
+from kernel_matrix.store.checks import source_of
 from kernel_matrix.store.database import Connection, rows
 from kernel_matrix.store.names import JobFiles
 from kernel_matrix.store.record import Record, Sample, identity
@@ -69,8 +70,8 @@ class Samples:
         checked = self._choose_checked({number: cases.get(number, 0) for number in runs})
         jobs = Jobs(connection, "")
         refused: dict[JobFiles, str] = {}
-        sizes = {number: pq.ParquetFile(files.path("samples")).metadata.num_rows for number, files in runs.items()}
-        wanted = [number for number in runs if number in checked or sizes[number]]
+        sampled = _with_samples(connection, runs)
+        wanted = [number for number in runs if number in checked or number in sampled]
         for first in range(0, len(wanted), _AT_ONCE):
             asked = [n for n in wanted[first : first + _AT_ONCE] if n in checked or not self._is_full()]
             for number, records in _by_source(connection, asked, jobs).items():
@@ -141,6 +142,13 @@ class Samples:
             if record.samples:
                 self._by_case.setdefault((record.run, record.case), record.samples)
                 self._bytes += sum(len(sample.bits) for sample in record.samples.values())
+
+
+def _with_samples(connection: Connection, runs: Mapping[int, JobFiles]) -> set[int]:
+    """Return the runs that have samples."""
+    question = f"SELECT DISTINCT file_index FROM {source_of('samples', [*runs.values()])}"
+    numbers = [*runs]
+    return {numbers[place] for (place,) in rows(connection, question)} if runs else set()
 
 
 def _by_source(connection: Connection, sources: Sequence[int], jobs: Jobs) -> dict[int, list[Record]]:

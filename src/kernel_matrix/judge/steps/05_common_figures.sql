@@ -72,16 +72,33 @@ WITH passing AS (
     WHERE a.outcome = 'pass' AND a.action IN ('run', 'emulate')
       AND owed NOT IN (SELECT owed FROM plan_owed WHERE asserted)
 ),
-said AS (
-    SELECT record, key, is_stale, '' AS action, 'inputs.sha256' AS name, has_inputs AS has FROM passing
-    UNION ALL SELECT record, key, is_stale, '', 'process', has_process FROM passing
-    UNION ALL SELECT record, key, is_stale, action, 'repeats', has_repeats FROM passing
-    UNION ALL SELECT record, key, is_stale, '', split_part(output, '@', 1) || '.growth', growth IS NOT NULL
+of_cases AS (
+    SELECT key, is_stale, action, count(*) AS n, count(*) FILTER (has_inputs) AS with_inputs,
+           count(*) FILTER (has_process) AS with_process, count(*) FILTER (has_repeats) AS with_repeats
+    FROM passing GROUP BY ALL
+),
+grown AS (  -- the outputs of the cases whose growth some result measures: they are few
+    SELECT record, key, is_stale, split_part(output, '@', 1) || '.growth' AS name, growth
     FROM passing JOIN outputs USING (record)
+    WHERE key IN (SELECT key FROM passing JOIN outputs USING (record) WHERE growth IS NOT NULL)
+),
+counted AS (
+    SELECT key, is_stale, '' AS action, 'inputs.sha256' AS name, sum(n) AS n, sum(with_inputs) AS has
+    FROM of_cases GROUP BY key, is_stale
+    UNION ALL SELECT key, is_stale, '', 'process', sum(n), sum(with_process) FROM of_cases GROUP BY key, is_stale
+    UNION ALL SELECT key, is_stale, action, 'repeats', n, with_repeats FROM of_cases
+    UNION ALL SELECT key, is_stale, '', name, count(*), count(growth) FROM grown GROUP BY key, is_stale, name
 ),
 usual AS (
-    SELECT key, is_stale, action, name FROM said GROUP BY ALL
-    HAVING bool_or(has) AND NOT bool_and(has) AND 2 * count(*) FILTER (has) >= count(*) - 1
+    SELECT key, is_stale, action, name FROM counted WHERE has > 0 AND has < n AND 2 * has >= n - 1
 )
 SELECT record, list_sort(list(DISTINCT name)) AS names
-FROM said JOIN usual USING (key, is_stale, action, name) WHERE NOT has GROUP BY record;
+FROM (
+    SELECT record, name
+    FROM passing p JOIN usual u ON u.key = p.key AND u.is_stale = p.is_stale AND u.action IN ('', p.action)
+    WHERE CASE name WHEN 'inputs.sha256' THEN NOT has_inputs WHEN 'process' THEN NOT has_process
+                    WHEN 'repeats' THEN NOT has_repeats END
+    UNION ALL
+    SELECT record, name FROM grown JOIN usual USING (key, is_stale, name) WHERE growth IS NULL
+)
+GROUP BY record;

@@ -15,65 +15,87 @@ asserted AS (  -- the results of a suite's own tests, and whether they compared 
     FROM deciding WHERE owed IN (SELECT owed FROM plan_owed WHERE asserted)
 ),
 known AS (
-    SELECT d.planned, d.ordinal, d.owed, d.outcome, d.action, d.elements, d.kind,
+    SELECT d.planned, d.ordinal, d.record, d.job, d.cell, d.owed, d.outcome, d.action, d.elements, d.kind,
            d.action IN ('run', 'emulate') AS ran,
            coalesce(d.kind, '') <> '' AND coalesce(d.bytes, 0) <> 0 AS has_artifact,
            a.ordinal IS NOT NULL AS asserts, a.ordinal IS NOT NULL AND NOT a.has_numbers AS only_asserts,
            coalesce(d.injected, 0) <> 0 AS has_canaries, t.ordinal IS NOT NULL AS has_outputs, t.says_how,
            t.elements AS of_outputs, len(w.names) * coalesce(t.variants, 1) - coalesce(t.owed_outputs, 0) AS absent,
-           t.first_fault, t.first_odd, m.fault AS misplaced, j.fault AS of_job, s.fault AS of_samples, l.names AS lacks
+           t.first_fault, t.first_odd
     FROM deciding d
     LEFT JOIN asserted a USING (ordinal)
     LEFT JOIN totals t USING (ordinal)
     LEFT JOIN plan_owed w ON w.owed = d.owed
-    LEFT JOIN misplaced m ON m.job = d.job AND m.cell = d.cell AND m.action = d.action
-    LEFT JOIN faulty_jobs j ON j.job = d.job
-    LEFT JOIN wrong_samples s ON s.record = d.record
-    LEFT JOIN lacking l ON l.record = d.record
     WHERE d.outcome IN ('pass', 'fail')
+),
+doubted AS (
+    SELECT k.*, CASE
+        WHEN k.action = 'compile' THEN CASE WHEN NOT has_artifact THEN 'no_artifact' END
+        WHEN k.outcome = 'fail' THEN CASE WHEN NOT ran THEN 'failed_and_nothing_ran' END
+        WHEN NOT ran THEN 'compared_nothing'
+        WHEN only_asserts THEN CASE WHEN m.fault IS NOT NULL THEN 'place' WHEN j.fault IS NOT NULL THEN 'job' END
+        WHEN coalesce(k.elements, 0) = 0 THEN 'compared_nothing'
+        WHEN has_outputs AND NOT says_how THEN 'earlier_version'
+        WHEN absent > 0 OR NOT has_outputs THEN 'owes_outputs'
+        WHEN first_fault IS NOT NULL THEN 'output'
+        WHEN asserts AND NOT has_canaries THEN 'no_canary'
+        WHEN k.elements <> of_outputs THEN 'other_elements'
+        WHEN m.fault IS NOT NULL THEN 'place'
+        WHEN first_odd IS NOT NULL THEN 'odd'
+        WHEN l.names IS NOT NULL THEN 'lacks'
+        WHEN s.fault IS NOT NULL THEN 'samples'
+        WHEN j.fault IS NOT NULL THEN 'job' END AS doubt
+    FROM known k
+    LEFT JOIN misplaced m ON m.job = k.job AND m.cell = k.cell AND m.action = k.action
+    LEFT JOIN faulty_jobs j ON j.job = k.job
+    LEFT JOIN wrong_samples s ON s.record = k.record
+    LEFT JOIN lacking l ON l.record = k.record
 ),
 absent_outputs AS (  -- of the results that lack some: every output that is owed by every variant, less those that came
     SELECT ordinal, list(name || variant ORDER BY variant, place) AS names
     FROM (
         SELECT ordinal, variant, unnest(names) AS name, generate_subscripts(names, 1) AS place
         FROM (
-            SELECT ordinal, owed, '' AS variant FROM known WHERE absent > 0
+            SELECT ordinal, owed, '' AS variant FROM doubted WHERE doubt = 'owes_outputs'
             UNION
-            SELECT ordinal, owed, variant FROM checked_outputs JOIN known USING (ordinal) WHERE absent > 0
+            SELECT ordinal, owed, variant FROM checked_outputs JOIN doubted USING (ordinal) WHERE doubt = 'owes_outputs'
         ) JOIN plan_owed USING (owed)
     ) ANTI JOIN checked_outputs USING (ordinal, name, variant)
     GROUP BY ordinal
+),
+reasons AS (  -- few results are doubted, and only of these the arguments are asked for
+    SELECT d.planned, CASE d.doubt
+        WHEN 'owes_outputs' THEN because('owes_outputs', coalesce(n.names, []))
+        WHEN 'other_elements' THEN because('other_elements', [d.elements::VARCHAR, of_outputs::VARCHAR])
+        WHEN 'output' THEN f.fault
+        WHEN 'odd' THEN o.odd
+        WHEN 'place' THEN m.fault
+        WHEN 'lacks' THEN because('lacks', l.names)
+        WHEN 'samples' THEN s.fault
+        WHEN 'job' THEN j.fault
+        ELSE because(d.doubt, []) END AS reason
+    FROM doubted d
+    LEFT JOIN absent_outputs n USING (ordinal)
+    LEFT JOIN (SELECT ordinal, place, fault FROM checked_outputs WHERE fault IS NOT NULL) f
+        ON f.ordinal = d.ordinal AND f.place = d.first_fault
+    LEFT JOIN (SELECT ordinal, place, odd FROM checked_outputs WHERE odd IS NOT NULL) o
+        ON o.ordinal = d.ordinal AND o.place = d.first_odd
+    LEFT JOIN misplaced m ON m.job = d.job AND m.cell = d.cell AND m.action = d.action
+    LEFT JOIN faulty_jobs j ON j.job = d.job
+    LEFT JOIN wrong_samples s ON s.record = d.record
+    LEFT JOIN lacking l ON l.record = d.record
+    WHERE d.doubt IS NOT NULL
 )
-SELECT k.planned,
+SELECT d.planned,
     CASE
-        WHEN k.action = 'compile' AND NOT has_artifact THEN 'planned'
-        WHEN k.action = 'compile' THEN CASE WHEN ends_with(k.kind, '-source') THEN 'lowered' ELSE 'compiled' END
+        WHEN d.action = 'compile' AND NOT has_artifact THEN 'planned'
+        WHEN d.action = 'compile' THEN CASE WHEN ends_with(d.kind, '-source') THEN 'lowered' ELSE 'compiled' END
         WHEN NOT ran THEN 'planned'
         WHEN only_asserts THEN 'held'
-        WHEN k.action = 'emulate' THEN 'emulated'
+        WHEN d.action = 'emulate' THEN 'emulated'
         ELSE 'ran' END AS reached,
-    CASE
-        WHEN k.action = 'compile' THEN CASE WHEN NOT has_artifact THEN because('no_artifact', []) END
-        WHEN k.outcome = 'fail' THEN CASE WHEN NOT ran THEN because('failed_and_nothing_ran', []) END
-        WHEN NOT ran THEN because('compared_nothing', [])
-        WHEN only_asserts THEN coalesce(misplaced, of_job)
-        WHEN coalesce(k.elements, 0) = 0 THEN because('compared_nothing', [])
-        WHEN has_outputs AND NOT says_how THEN because('earlier_version', [])
-        WHEN absent > 0 OR NOT has_outputs THEN because('owes_outputs', coalesce(n.names, []))
-        WHEN first_fault IS NOT NULL THEN f.fault
-        WHEN asserts AND NOT has_canaries THEN because('no_canary', [])
-        WHEN k.elements <> of_outputs THEN because('other_elements', [k.elements::VARCHAR, of_outputs::VARCHAR])
-        WHEN misplaced IS NOT NULL THEN misplaced
-        WHEN first_odd IS NOT NULL THEN o.odd
-        WHEN lacks IS NOT NULL THEN because('lacks', lacks)
-        WHEN of_samples IS NOT NULL THEN of_samples
-        ELSE of_job END AS doubt
-FROM known k
-LEFT JOIN absent_outputs n USING (ordinal)
-LEFT JOIN (SELECT ordinal, place, fault FROM checked_outputs WHERE fault IS NOT NULL) f
-    ON f.ordinal = k.ordinal AND f.place = k.first_fault
-LEFT JOIN (SELECT ordinal, place, odd FROM checked_outputs WHERE odd IS NOT NULL) o
-    ON o.ordinal = k.ordinal AND o.place = k.first_odd;
+    r.reason AS doubt
+FROM doubted d LEFT JOIN reasons r USING (planned);
 
 -- What is to be said of the code of cases: nothing, where matrix.yaml has no limit of what code needs.
 CREATE OR REPLACE TEMP TABLE resources (

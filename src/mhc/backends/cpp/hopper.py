@@ -15,6 +15,7 @@ _CLUSTER, _EARLY = 4, 6  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, _PROGRAMMATIC_
 # CU_FUNC_ATTRIBUTE_*: bytes of dynamic shared memory, the share of it that is preferred, clusters of more than 8
 _SHARED_BYTES, _SHARED_PERCENT, _LARGE_CLUSTERS = 8, 9, 14
 _BF16, _PROMOTION = 9, 2  # CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, CU_TENSOR_MAP_L2_PROMOTION_L2_128B
+_NO_SWIZZLE, _SWIZZLE = 0, 3  # CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_SWIZZLE_128B
 _ALIGNMENT = 64  # bytes of a tensor map
 
 # A part of the GPU (a GPC) has up to this many multiprocessors, and holds one cluster of 16 blocks.
@@ -107,25 +108,29 @@ def clusters_of(device: torch.device) -> int:
     return max(1, torch.cuda.get_device_properties(device).multi_processor_count // _MULTIPROCESSORS_OF_A_PART)
 
 
-def streams_map(x: torch.Tensor, tokens: int, columns: int) -> TensorMap:
+def streams_map(x: torch.Tensor, tokens: int, columns: int, *, swizzled: bool = False) -> TensorMap:
     """Return the map of ``x`` [tokens, n, hidden] in bf16, in boxes of so many tokens and columns of one stream.
+
+    ``swizzled`` is for rows of 128 bytes, whose pieces of 16 bytes the copy engine then swaps.
 
     Raises:
         RuntimeError: the driver refuses it, as where ``x`` does not begin at a multiple of 16 bytes.
     """
-    return _map((x.shape[:-2].numel(), *x.shape[-2:], tokens, columns), x.data_ptr())
+    swizzle = _SWIZZLE if swizzled else _NO_SWIZZLE
+    return _map((x.shape[:-2].numel(), *x.shape[-2:], tokens, columns, swizzle), x.data_ptr())
 
 
 @functools.lru_cache(maxsize=1024)  # encoding takes the host a few microseconds
 def _map(kind: tuple[int, ...], address: int) -> TensorMap:
-    tokens, streams, hidden, box_tokens, box_columns = kind
+    tokens, streams, hidden, box_tokens, box_columns, swizzle = kind
     memory = ctypes.create_string_buffer(ctypes.sizeof(TensorMap) + _ALIGNMENT)
     place = ctypes.addressof(memory) + -ctypes.addressof(memory) % _ALIGNMENT
     sizes = (ctypes.c_uint64 * 3)(hidden, streams, tokens)
     strides = (ctypes.c_uint64 * 2)(2 * hidden, 2 * streams * hidden)
     box, every = (ctypes.c_uint32 * 3)(box_columns, 1, box_tokens), (ctypes.c_uint32 * 3)(1, 1, 1)
     where = ctypes.c_void_p(place), _BF16, 3, ctypes.c_void_p(address)
-    status = ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled(*where, sizes, strides, box, every, 0, 0, _PROMOTION, 0)
+    how = (sizes, strides, box, every, 0, swizzle, _PROMOTION, 0)
+    status = ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled(*where, *how)
     if status:
         raise RuntimeError(f"cpp: the driver cannot make a tensor map of x: {status}")
     made = TensorMap.from_buffer_copy(ctypes.string_at(place, ctypes.sizeof(TensorMap)))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from mhc.backends import Kernel
 from mhc.backends.cpp import mhc_head, mhc_post, mhc_pre, sinkhorn
+from mhc.backends.cpp.mhc_pre.one_read import OneRead
 from mhc.backends.triton.kernel import device_target
 from mhc.backends.triton.operators import KERNELS as TRITON
 from mhc.backends.variants import Variant, with_variants
@@ -17,6 +18,7 @@ from mhc.ops.sinkhorn import SinkhornSpec
 # The kernels in C++ that were faster than Triton's somewhere. Where an operator has variants, `plain` never was.
 _CPP: dict[tuple[str, str], Variant] = {
     ("mhc_pre", "forward"): mhc_pre.FORWARD["resident"],
+    ("mhc_pre", "backward"): OneRead(TRITON["mhc_pre", "backward"]),
     ("mhc_head", "forward"): mhc_head.FORWARD["resident"],
     ("sinkhorn", "forward"): sinkhorn.FORWARD,
     ("mhc_post", "forward"): mhc_post.FORWARD["columns"],

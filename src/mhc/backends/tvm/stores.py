@@ -2,6 +2,8 @@
 
 An ordinary store first reads the line that it writes. A result that no cache can keep gains nothing by that. TVM has no
 word for another store; LLVM has, so a script brings functions of LLVM along, which it inlines.
+
+Such a store has to fill its line soon: a line in two parts, with much between them, costs more than it saves.
 """
 
 # No postponed annotations here: TVM reads a script's annotations as its parameters.
@@ -18,6 +20,8 @@ from mhc.backends.tvm.vectors import Row, name_of, narrow, registers
 
 # Bytes of a result that goes past the caches: about the size of a last-level cache, which what was read has filled too.
 _LARGE = 32 << 20
+
+_LINE_BYTES = 64  # of a cache
 
 _CODE = """
 define i32 @mhc_store(ptr %to, ptr %from, i1 %past) {{
@@ -48,8 +52,10 @@ end:
 """
 
 
-def stores(row: Row, dtype: torch.dtype, target: Target) -> SimpleNamespace:
+def stores(row: Row, dtype: torch.dtype, target: Target, *, in_order: bool = False) -> SimpleNamespace:
     """Return what a script needs for a result of ``dtype`` that it writes a vector of ``row`` at a time.
+
+    ``in_order`` is whether it writes the vectors of a row one after another, with nothing else between them.
 
     ``code`` is LLVM's, for ``pragma_import_llvm``. ``past(elements)`` is whether a result of so many elements goes past
     the caches. The macro ``put(result, token, column, vectors, i, past)`` stores row ``i`` of an fp32 buffer, and
@@ -59,7 +65,7 @@ def stores(row: Row, dtype: torch.dtype, target: Target) -> SimpleNamespace:
     size = row.lanes * 4
     # The vectors of a short row are no whole registers.
     whole = row.lanes == registers(target)[0] and llvm.llvm_cpu_has_features("avx", target)
-    possible = dtype == torch.float32 and whole
+    possible = dtype == torch.float32 and whole and (in_order or size == _LINE_BYTES)
     element = name_of(dtype)
 
     @T.macro

@@ -137,12 +137,54 @@ __device__ __forceinline__ void load_matrices(unsigned (&to)[4], unsigned addres
                : "memory");
 }
 
+// Two of them: the first 16 lanes give the addresses.
+__device__ __forceinline__ void load_matrices(unsigned (&to)[2], unsigned address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+               : "=r"(to[0]), "=r"(to[1])
+               : "r"(address)
+               : "memory");
+}
+
+// The same, each matrix transposed: a lane gets two of a column that lie below each other.
+__device__ __forceinline__ void load_transposed(unsigned (&to)[2], unsigned address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
+               : "=r"(to[0]), "=r"(to[1])
+               : "r"(address)
+               : "memory");
+}
+
+__device__ __forceinline__ void load_transposed(unsigned (&to)[4], unsigned address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(address)
+               : "memory");
+}
+
+// The opposite of `load_matrices`.
+__device__ __forceinline__ void store_matrices(unsigned address, const unsigned (&from)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(from[0]),
+               "r"(from[1]), "r"(from[2]), "r"(from[3])
+               : "memory");
+}
+
 // sums[16 x 8] += a[16 x 16] b[16 x 8] in bf16, by tensor cores, with sums in fp32.
 __device__ __forceinline__ void multiply(float (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
       "{%0, %1, %2, %3};"
       : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+// sums[16 x 8] += a[16 x 24] b[24 x 8] in fp16; `last` is the last third of a.
+__device__ __forceinline__ void multiply_fp16(float (&sums)[4], const unsigned (&a)[4], const unsigned (&last)[2],
+                                              const unsigned (&b)[3]) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+      : "r"(last[0]), "r"(last[1]), "r"(b[2]));
 }
 
 // sums[16 x 8] += a[16 x 8] b[8 x 8] in TF32, of which the last 13 bits do not count. The column that a pair of bf16 had
@@ -160,6 +202,30 @@ __device__ __forceinline__ unsigned pair_of(float low, float high) {
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
   return pair;
 }
+
+// Two numbers in fp16, the first one in the lower half.
+__device__ __forceinline__ unsigned pair_of_fp16(float low, float high) {
+  unsigned pair;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+
+// Copy shared memory to the box of a tensor map. What threads wrote there comes before `fence_copies`.
+__device__ __forceinline__ void store_box(const TensorMap* map, int column, int row, int layer, unsigned from) {
+  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(map),
+               "r"(column), "r"(row), "r"(layer), "r"(from)
+               : "memory");
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+// Wait until all boxes that this thread has stored are read from shared memory.
+__device__ __forceinline__ void wait_until_read() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+
+// Wait until they are in memory.
+__device__ __forceinline__ void wait_until_stored() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
+
+// The largest value of a warp's lanes.
+__device__ __forceinline__ int largest_of_warp(int value) { return __reduce_max_sync(0xffffffffu, value); }
 
 // Bring what is not in shared memory yet nearer: to the L2 cache. What somebody writes later is written there too, so this
 // may come before `wait_for_launch_before`.

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from mhc.backends.cpp import mhc_pre
 
-FORWARD, BACKWARD = mhc_pre.FORWARD, mhc_pre.BACKWARD
+FORWARD, BACKWARD = mhc_pre.FORWARD, mhc_pre.BACKWARD["plain"]

@@ -1,17 +1,20 @@
 """``mhc_pre`` and its gradients; ``mhc_head`` has the same kernels.
 
-The forward has two variants, and ``variants.toml`` chooses one of them:
+Each direction has two variants, and ``variants.toml`` chooses one of them; ``mhc_head`` has the plain backward:
 
 ``plain``
     Threads with sums of fp32 numbers: right everywhere, and the default.
-``resident``
+``resident``, of the forward
     NVIDIA's sm_90, x in bf16 and four streams: tensor cores, and one read of x.
+``one_read``, of the backward
+    The same for hidden 4096.
 """
 
 from __future__ import annotations
 
 from mhc.backends.cpp.kernel import Kernel
 from mhc.backends.cpp.mhc_pre.launches import backward, forward
+from mhc.backends.cpp.mhc_pre.one_read import OneRead
 from mhc.backends.cpp.mhc_pre.resident import Resident
 
 GRADIENTS = (
@@ -23,4 +26,5 @@ GRADIENTS = (
 )
 _PLAIN = Kernel("mhc_pre", ("mhc_pre_forward",), forward)
 FORWARD = {"plain": _PLAIN, "resident": Resident(_PLAIN)}
-BACKWARD = Kernel("mhc_pre", GRADIENTS, backward)
+_PLAIN_BACKWARD = Kernel("mhc_pre", GRADIENTS, backward)
+BACKWARD = {"plain": _PLAIN_BACKWARD, "one_read": OneRead(_PLAIN_BACKWARD)}

@@ -16,7 +16,7 @@ def forward(spec: ExpandSpec, target: Target) -> tvm.tirx.PrimFunc:
     """Copy each vector of ``x`` to every stream."""
     streams, hidden = spec.streams, spec.hidden
     row = Row.of(hidden, registers(target)[0])
-    large = stores(row, spec.dtype, target)
+    large = stores(row, spec.dtype, target, in_order=True)
     tensors = tensors_of(spec, name_of(spec.dtype))
     tokens = tensors.tokens
 

@@ -40,6 +40,8 @@ def backward(spec: Spec, target: Target) -> tvm.tirx.PrimFunc:
     # Tokens that meet a vector of phi, or of its gradient, at once: half of the registers are theirs, or fewer where
     # their buffers would be too large for registers.
     group = min(held // 2, (STACK_BYTES - 1) // (4 * row.lanes))
+    # Each sum for grad_phi waits for its last addition: the sums of so many rows go at the same time.
+    at_once = next(rows for rows in (4, 3, 2, 1) if mixes % rows == 0)
     pieces = -(-row.vectors // max(1, _OWNED_BYTES // (4 * mixes * row.lanes)))
     owned = -(-row.vectors // pieces)
     spanned = _SPAN // group
@@ -143,7 +145,7 @@ def backward(spec: Spec, target: Target) -> tvm.tirx.PrimFunc:
             dv = T.alloc_buffer((group, row.lanes), f32)
             dx = T.alloc_buffer((1, row.lanes), f32)
             one = T.alloc_buffer((row.lanes,), f32)
-            acc = T.alloc_buffer((row.lanes,), f32)
+            acc = T.alloc_buffer((at_once, row.lanes), f32)
             stream: T.let = item // pieces
             first: T.let = item % pieces * owned
             vectors: T.let = T.min(owned, row.vectors - first)
@@ -214,14 +216,17 @@ def backward(spec: Spec, target: Target) -> tvm.tirx.PrimFunc:
                                 if spec.gamma:
                                     for j in T.vectorized(row.lanes):
                                         v[t, j] = v[t, j] * gamma[stream * hidden + column + j]
-                            for o in range(mixes):
-                                for j in T.vectorized(row.lanes):
-                                    acc[j] = to_phi[o, k * row.lanes + j]
-                                for t in T.unroll(group):
+                            for q in range(mixes // at_once):
+                                for p in T.unroll(at_once):
                                     for j in T.vectorized(row.lanes):
-                                        acc[j] = acc[j] + grad_q[t0 + t, o] * v[t, j]
-                                for j in T.vectorized(row.lanes):
-                                    to_phi[o, k * row.lanes + j] = acc[j]
+                                        acc[p, j] = to_phi[q * at_once + p, k * row.lanes + j]
+                                for t in T.unroll(group):
+                                    for p in T.unroll(at_once):
+                                        for j in T.vectorized(row.lanes):
+                                            acc[p, j] = acc[p, j] + grad_q[t0 + t, q * at_once + p] * v[t, j]
+                                for p in T.unroll(at_once):
+                                    for j in T.vectorized(row.lanes):
+                                        to_phi[q * at_once + p, k * row.lanes + j] = acc[p, j]
 
                 if needs_phi != 0:
                     for o, k in T.grid(mixes, vectors):

@@ -6,15 +6,26 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kernel_matrix.config.document import Document
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.rule_state import RuleState
+from kernel_matrix.pipeline import Project
 from kernel_matrix.results.repeat import Commands
 from kernel_matrix.results.states import Verdict
 
+if TYPE_CHECKING:  # DuckDB takes long to import
+    from kernel_matrix.results.judged import Judged
+
+_MOST_RED = 20_000  # cases that annotations are made of
 _MOST = 10  # GitHub shows no more errors of one step
 _MOST_CHARACTERS = 2_000
+
+
+def of_report(project: Project, judged: Judged) -> list[str]:
+    """Return the annotations of the entries that have ended, and of what is red."""
+    return [*ended_annotations(project.file, judged.ended), *annotate(project.matrix, judged.red(_MOST_RED))]
 
 
 def annotate(matrix: Matrix, red: Iterable[Verdict]) -> list[str]:
