@@ -102,6 +102,7 @@ def test_a_job_whose_results_say_what_it_says_is_good(tiers, made, connection, o
     assert reasons(tiers[0], [records], connection) == {("pass", "")}
 
 
+@pytest.mark.slow
 def test_the_canaries_of_a_refused_result_count(tiers, made, connection):
     """Another job has the same case with other inputs, so both are refused. The second carrier has what is owed."""
     first, *rest = made
@@ -156,6 +157,7 @@ def verdicts_at(time, tiers, connection, records):
     return with_stale(tiers[0], [begun(records)], connection, Present(time))
 
 
+@pytest.mark.slow
 def test_a_stale_job_owes_no_canaries_of_the_plan_of_today(tiers, made, connection):
     assert verdicts_at(THE_YEAR_BEFORE, tiers, connection, OF_ANOTHER_PLAN(made)) == {("pass", "", IN_FUTURE)}
 

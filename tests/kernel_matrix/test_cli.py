@@ -262,6 +262,7 @@ def test_a_truncated_result_is_named_and_the_rest_is_reported(here: Doubles):
     assert {row["state"] for row in page.rows.values()} == {"pass", "missing"}
 
 
+@pytest.mark.slow
 def test_a_machine_without_the_hardware_says_that_nothing_ran(doubles: Doubles):
     doubles.edit("device: cpu", "device: amd")
     done = harness("run", *options(doubles, "--toolchain", "good"))

@@ -443,6 +443,7 @@ def test_a_compiler_of_the_cpu_is_expected_in_images_whose_jobs_launch_kernels(
     assert image()["g++"].status == status
 
 
+@pytest.mark.slow
 def test_an_image_of_older_locks_or_without_an_environment_is_to_be_built_anew(image, matrix, tmp_path, monkeypatch):
     with (tmp_path / "ci/locks/tvm-0.27.txt").open("a") as lock:
         lock.write("packaging==1.0\n")

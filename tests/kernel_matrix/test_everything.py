@@ -81,37 +81,50 @@ def test_a_job_of_which_nothing_has_changed_is_not_run_again_and_the_page_says_s
     assert page == ""
 
 
+def is_kept(doubles: Doubles, machine: Machine = HERE) -> bool:
+    """Return whether a run would keep the results of the toolchain ``good``."""
+    project = pipeline.load(doubles.root / "matrix.yaml")
+    [job] = pipeline.select(project, Selection(toolchains=("good",))).jobs
+    settings = Settings(project.root, project.build, "current")
+    return bool(Keeper(project, machine).since(job.id, everything._made_from(project, settings, job)))
+
+
+# What changes, and its new content; no content takes the file away.
 CHANGES = {
-    "the results": lambda root: next((root / "build" / "results" / "cases").iterdir()).write_text("none"),
-    "no results": lambda root: next((root / "build" / "results" / "jobs").iterdir()).unlink(),
-    "no samples": lambda root: next((root / "build" / "results" / "samples").iterdir()).unlink(),
-    "a source file": lambda root: (root / "src" / "doubles" / "new.py").write_text("x = 1\n"),
-    "the lock": lambda root: (root / "lock.txt").write_text("numpy==1\n"),
+    "the results": (lambda root: next((root / "build" / "results" / "cases").iterdir()), "none"),
+    "no results": (lambda root: next((root / "build" / "results" / "jobs").iterdir()), None),
+    "no samples": (lambda root: next((root / "build" / "results" / "samples").iterdir()), None),
+    "a source file": (lambda root: root / "src" / "doubles" / "__init__.py", "x = 1\n"),
+    "the lock": (lambda root: root / "lock.txt", "numpy==1\n"),
 }
 
 
 @pytest.mark.slow
-def test_a_job_of_which_something_has_changed_is_run_again(committed):
+def test_a_job_of_which_something_has_changed_is_run_again(committed, monkeypatch):
+    """Ask after each change, which is undone then, whether the results would be kept; and run after the last one."""
     run(committed, "good")
-    ran = {}
-    for name, change in CHANGES.items():
-        change(committed.root)
-        ran[name], _ = run(committed, "good")
-    assert ran == {name: ["here.good"] for name in CHANGES}
-
-
-@pytest.mark.slow
-def test_a_job_is_run_again_on_another_machine_and_with_other_variables(committed, monkeypatch):
-    run(committed, "good")
-    assert run(committed, "good", machine=Machine((CPU, CPU)))[0] == ["here.good"]
-    monkeypatch.setenv("PATH", f"/nowhere:{os.environ['PATH']}")
-    assert run(committed, "good", machine=Machine((CPU, CPU)))[0] == ["here.good"]
+    for name, (file_of, text) in CHANGES.items():
+        assert is_kept(committed)
+        path = file_of(committed.root)
+        before = path.read_bytes()
+        path.unlink()
+        if text is not None:
+            path.write_text(text)
+        assert not is_kept(committed), name
+        path.write_bytes(before)
+    assert is_kept(committed)
+    assert not is_kept(committed, Machine((CPU, CPU)))
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", f"/nowhere:{os.environ['PATH']}")
+        assert not is_kept(committed)
+    (committed.root / "src" / "doubles" / "new.py").write_text("x = 1\n")
+    assert run(committed, "good")[0] == ["here.good"]
 
 
 @pytest.mark.slow
 def test_outside_a_checkout_nothing_is_kept(doubles):
     run(doubles, "good")
-    assert run(doubles, "good")[0] == ["here.good"]
+    assert not is_kept(doubles)
 
 
 @pytest.mark.slow

@@ -147,6 +147,7 @@ def test_what_cannot_be_searched_is_said_in_one_sentence_with_status_2(faulty):
     assert "fuzz.sizes.tokens.most" in done.stderr
 
 
+@pytest.mark.slow
 def test_neither_the_section_nor_the_fuzzer_makes_a_result_stale(matrix):
     assert (
         concerned(matrix, ["src/kernel_matrix_fuzz/run.py", "src/kernel_matrix_fuzz/inside/plugin.py"]).everything == ""

@@ -107,6 +107,7 @@ def run(engine, image: Image, command: str) -> str:
     return output
 
 
+@pytest.mark.slow
 def test_an_image_says_whose_it_is(matrix: Matrix):
     for name, platform in matrix.platforms.items():
         if platform.container:

@@ -212,6 +212,7 @@ esac
 """
 
 
+@pytest.mark.slow
 def test_history_comes_from_the_newest_run_of_main_that_has_one(gh, tmp_path, monkeypatch, capsys):
     folder, words = tmp_path / "history", tmp_path / "words"
     gh(f'echo "$@" >> {words}\n{EARLIER.replace("FOLDER", str(folder))}')

@@ -245,6 +245,7 @@ def without_numbers(text: str) -> str:
     return re.sub(r"\d+", "0", text)
 
 
+@pytest.mark.slow
 def test_probes_of_a_package_that_does_not_import_are_run_apart_and_say_so(tmp_path):
     for name in ("one", "other"):
         make(tmp_path, name, f"import nowhere_at_all\nprint({name!r})")
@@ -354,6 +355,7 @@ def test_a_probe_that_was_asked_of_the_same_versions_elsewhere_is_not_missing(tm
     }
 
 
+@pytest.mark.slow
 def test_an_environment_that_cannot_be_made_is_said_with_its_cause(doubles: Doubles):
     (doubles.root / "lock.txt").write_text("numpy==0.0.999\n")
     [probed] = probe_toolchains(load(doubles.root / "matrix.yaml"), (), ["good"], HERE, "venv")

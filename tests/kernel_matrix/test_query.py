@@ -93,6 +93,7 @@ def test_a_transition_says_what_else_had_changed(past):
         "commit_before": "c20", "versions": {"numpy": ("2.3.0", "2.4.0")}, "reason": "too far"}  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_run_of_fewer_cases_or_on_another_device_is_no_transition(past):
     failing = replace(GOOD, outcome="fail", job=job(23, device="another"))
     write_results(past, [failing])
@@ -117,6 +118,7 @@ def test_runs_without_a_start_are_no_part_of_the_past(tmp_path):
     assert rows("SELECT ratio, started FROM times", tmp_path) == [(2.0, None)]
 
 
+@pytest.mark.slow
 def test_from_compiled_to_ran_is_a_transition(tmp_path):
     for day, action in ((20, "compile"), (21, "run")):
         write_results(tmp_path, [replace(GOOD, action=action, job=job(day))])
@@ -138,6 +140,7 @@ def test_a_run_that_comes_twice_counts_once_and_the_order_of_copying_does_not_ma
     assert ask("SELECT count(*) FROM jobs", [merged / "a", merged / "b", past]).rows == ((3,),)
 
 
+@pytest.mark.slow
 def test_the_past_has_the_figures_of_each_run(past):
     runs = history.read(past).measurements[CELL]
     assert [(one.device, one.commit) for one in runs] == [("x", "c20"), ("x", "c21"), ("x", "c22")]
@@ -194,6 +197,7 @@ def test_the_history_of_a_report_may_be_a_folder_of_tables(past):
     assert [one.started[8:10] for one in known.measurements[CELL]] == ["20", "21", "22"]
 
 
+@pytest.mark.slow
 def test_a_broken_run_of_the_history_is_named_and_the_others_count(past):
     first, *_ = names.find(past)
     first.path("outputs").write_bytes(b"PAR1")
@@ -210,6 +214,7 @@ def test_a_history_of_which_no_table_can_be_used_is_a_problem_and_no_end(past):
     assert (known.measurements, known.tables) == ({}, None)
 
 
+@pytest.mark.slow
 def test_a_site_with_tables_beside_it_has_both_histories(past):
     measurement = history.Measurement(started="2026-10-01T00:00:00Z", noise={"fp32/out": 0.5})
     lanes = {"here/any/good": history.LaneHistory(message="2 of 3 cells", silent_since=history.now())}

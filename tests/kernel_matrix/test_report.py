@@ -264,6 +264,7 @@ def test_the_baseline_has_the_name_that_the_package_gives_it(matrix, planned, pa
     assert timed["toolchains"] == {case.cell.toolchain: {"run": 1e-3, "baseline": 2e-3, "ratio": 2, "rounds": 5}}
 
 
+@pytest.mark.slow
 def test_only_the_versions_that_people_look_for_are_shown(matrix, planned, passing, tmp_path):
     case = next(c for c in planned.cases if c.cell.id == TRITON)
     record = replace(passing(case), job={"python": "3.12.3", "version.Some_Compiler": "1", "version.left-pad": "2"})

@@ -180,12 +180,14 @@ def test_a_process_that_computes_with_little_memory_is_a_fault(box, used):
     assert "a GPU is in use by 4242, /usr/bin/game" in box.out.read_text()
 
 
+@pytest.mark.slow
 def test_a_gpu_that_does_not_tell_its_memory_is_no_fault(box):
     box.gpu(used="[N/A]")
     done = box.run("hygiene", "before")
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_memory_of_an_amd_gpu_is_read_from_the_driver(box):
     path = box.root / "sys" / "class" / "drm" / "card1" / "device" / "mem_info_vram_used"
     path.parent.mkdir(parents=True)
@@ -194,6 +196,7 @@ def test_memory_of_an_amd_gpu_is_read_from_the_driver(box):
     assert "AMD GPU card1 has 5000 MiB in use" in box.out.read_text()
 
 
+@pytest.mark.slow
 def test_a_full_disk_and_a_driver_that_is_gone_take_the_machine_out(box):
     assert box.run("hygiene", "before", KERNEL_MATRIX_FREE_GIB="1e9").returncode == 1
     assert "GiB are free below" in box.out.read_text()
@@ -205,6 +208,7 @@ def test_a_full_disk_and_a_driver_that_is_gone_take_the_machine_out(box):
     assert "the driver nvidia 580.1 no longer answers" in box.out.read_text()
 
 
+@pytest.mark.slow
 def test_a_new_driver_is_said_and_is_no_fault(box):
     box.gpu(used=3)
     box.run("hygiene", "before")
@@ -236,6 +240,7 @@ def test_the_hook_after_a_job_leaves_the_job_s_own_verdict(box):
     assert "takes no further job" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_runner_is_registered_for_one_job_with_the_labels_of_its_hardware(box):
     box.gpu(used=3)
     box.fake("gh", "echo configuration-of-one-job")

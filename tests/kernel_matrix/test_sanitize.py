@@ -75,6 +75,7 @@ def watched(doubles: Doubles, monkeypatch: pytest.MonkeyPatch, minutes: float | 
     return watch(project, jobs, "memcheck", detect(), settings, Lines(), minutes)
 
 
+@pytest.mark.slow
 def test_a_finding_goes_to_its_case_with_kernel_and_line_and_the_next_case_runs(here: Doubles, monkeypatch):
     found = watched(here, monkeypatch)
     [cell], [finding] = found.cells, found.findings
@@ -102,6 +103,7 @@ def test_a_finding_that_the_package_explains_is_shown_and_not_red(here: Doubles,
     assert "explained: The read is of padding." in text
 
 
+@pytest.mark.slow
 def test_what_the_end_of_the_time_cuts_off_was_not_tried(here: Doubles, monkeypatch):
     found = watched(here, monkeypatch, minutes=1e-4)
     assert [(cell.tried, cell.untried) for cell in found.cells] == [(0, 3)]

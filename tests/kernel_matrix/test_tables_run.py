@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import CPU, Doubles, Silent, harness
+from conftest import CPU, Doubles, Silent, copy_doubles, harness
 from test_audit import one_op, whole  # noqa: F401  fixtures
 from test_compare import TRITON, case_of
 from test_samples import record as with_sample
@@ -56,16 +56,31 @@ def options(doubles: Doubles, *words: str) -> list[str]:
     return ["--matrix", str(doubles.root / "matrix.yaml"), "--build", str(doubles.root / "build"), *words]
 
 
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory, bytecode: Path) -> Doubles:
+    """Return the doubles with the results of a run, which a test copies before it changes anything."""
+    doubles = copy_doubles(tmp_path_factory.mktemp("ended") / "doubles", bytecode)
+    run(doubles)
+    return doubles
+
+
+@pytest.fixture
+def ran(ended: Doubles, tmp_path: Path) -> Doubles:
+    """Return a copy of the doubles with the results of a run."""
+    shutil.copytree(ended.root, tmp_path / "ran", symlinks=True)
+    return Doubles(tmp_path / "ran")
+
+
 @pytest.mark.slow
-def test_a_run_leaves_tables_alone_and_a_second_run_replaces_them(doubles):
-    folder, _ = run(doubles)
+def test_a_run_leaves_tables_alone_and_a_second_run_replaces_them(ran):
+    folder = ran.root / "build" / "results"
     [first] = names.find(folder)
     records = collect([folder]).records
     assert len(records) == 3
     assert any(record.samples for record in records)
     assert {record.run for record in records} == {first.run}
     assert {path for path in folder.rglob("*") if path.is_file()} == {*first.paths}
-    run(doubles)
+    run(ran)
     [second] = names.find(folder)
     assert second.name != first.name
 
@@ -75,8 +90,8 @@ class StoppedError(Exception):
 
 
 @pytest.mark.slow
-def test_before_a_run_the_tables_of_its_jobs_are_deleted_unless_it_resumes(doubles, monkeypatch):
-    folder, _ = run(doubles)
+def test_before_a_run_the_tables_of_its_jobs_are_deleted_unless_it_resumes(ran, monkeypatch):
+    folder = ran.root / "build" / "results"
     [files] = names.find(folder)
     copies = [(path, path.read_bytes()) for path in files.paths]
 
@@ -85,13 +100,13 @@ def test_before_a_run_the_tables_of_its_jobs_are_deleted_unless_it_resumes(doubl
 
     monkeypatch.setattr(schedule, "_Schedule", stop)
     with pytest.raises(StoppedError):
-        run(doubles, resume=True)
+        run(ran, resume=True)
     assert names.find(folder) == [files]
-    with locked(doubles.root / "build" / "jobs" / "here.good.lock"), pytest.raises(UserError):
-        run(doubles)
+    with locked(ran.root / "build" / "jobs" / "here.good.lock"), pytest.raises(UserError):
+        run(ran)
     assert names.find(folder) == [files], "another run is at it"
     with pytest.raises(StoppedError):
-        run(doubles)
+        run(ran)
     assert list(folder.rglob("*.*")) == []
     for path, content in copies:
         path.write_bytes(content)
@@ -120,11 +135,11 @@ def test_the_tables_of_a_job_are_there_when_its_result_is_and_its_lock_is_taken_
 
 
 @pytest.mark.slow
-def test_a_run_that_may_not_start_keeps_the_results_of_the_other(doubles):
-    folder, _ = run(doubles)
+def test_a_run_that_may_not_start_keeps_the_results_of_the_other(ran):
+    folder = ran.root / "build" / "results"
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    with locked(doubles.root / "build" / "jobs" / "here.good.lock"), pytest.raises(UserError, match="another run"):
-        run(doubles)
+    with locked(ran.root / "build" / "jobs" / "here.good.lock"), pytest.raises(UserError, match="another run"):
+        run(ran)
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
