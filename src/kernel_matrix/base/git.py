@@ -81,11 +81,9 @@ def former_text(root: Path, reference: str, name: str) -> str | None:
     Raises:
         UserError: git does not know the reference, or ``root`` is no checkout.
     """
-    git = partial(_asked, root, reference)
-    base = _base(git, reference)
-    if not git("ls-tree", "--name-only", base, "--", name).strip():
-        return None
-    return git("show", f"{base}:./{name}")
+    base = _base(partial(_asked, root, reference), reference)
+    former = contents_at(root, base, [name]).get(name)
+    return None if former is None else former.decode()
 
 
 def contents_at(root: Path, revision: str, names: Iterable[str]) -> dict[str, bytes]:

@@ -8,7 +8,7 @@ without making a copy of each, so that a small file that unpacks to a large one 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -203,9 +203,13 @@ def conditions(table: str, bounds: Bounds) -> list[Condition]:
     """Return the conditions of a table, in the order in which they are looked at."""
     of_table = {"jobs": _of_jobs, "cases": _of_cases, "outputs": _of_outputs, "samples": _of_samples}[table]
     run = Condition(f"run <> {_RUN_OF_FILE}", "'it is of another run than its name says'")
-    joined = (_joined(part) for column in SCHEMAS[table] for part in _texts(column))
-    controls = " OR ".join(f"regexp_matches({text}, '{CONTROL}')" for text in (*_FREE[table], *joined))
-    return [*_of_types(table, bounds), run, *of_table(), Condition(controls, f"'{WITH_CONTROL}'")]
+    return [*_of_types(table, bounds), run, *of_table(), Condition(controls(table, _joined), f"'{WITH_CONTROL}'")]
+
+
+def controls(table: str, joined: Callable[[str], str]) -> str:
+    """Return the condition that a row has a control character; ``joined`` names the texts of a list as one text."""
+    lists = map(joined, _lists(table))
+    return " OR ".join(f"regexp_matches({text}, '{CONTROL}')" for text in (*_FREE[table], *lists))
 
 
 def lengths(table: str) -> list[str]:
@@ -213,8 +217,7 @@ def lengths(table: str) -> list[str]:
 
     To join texts takes less than to ask for each.
     """
-    joined = (part for column in SCHEMAS[table] for part in _texts(column))
-    return [f"coalesce(array_to_string({part}, ''), '') AS {_joined(part)}" for part in joined]
+    return [f"coalesce(array_to_string({part}, ''), '') AS {_joined(part)}" for part in _lists(table)]
 
 
 def size_of_row(table: str) -> str:
@@ -225,8 +228,12 @@ def size_of_row(table: str) -> str:
             sizes.append(f'strlen("{column.name}")')
         elif pa.types.is_binary(column.type):
             sizes.append(f'octet_length("{column.name}")')
-        sizes += [_length(part) for part in _texts(column)]
-    return " + ".join(sizes)
+    return " + ".join([*sizes, *map(_length, _lists(table))])
+
+
+def _lists(table: str) -> list[str]:
+    """Return the lists of texts in all columns, as SQL."""
+    return [part for column in SCHEMAS[table] for part in _texts(column)]
 
 
 def _texts(column: pa.Field) -> list[str]:

@@ -1,4 +1,4 @@
-"""What the footer of a table's file says, before any of its rows is read: its version, its columns and its size."""
+"""The footer of a table's file, before any of its rows is read: its version, its columns and its size."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from kernel_matrix.store import checks, junit, names, records, validation
 from kernel_matrix.store.database import Connection, database, enter, rows
 from kernel_matrix.store.junit import BrokenResultError
 from kernel_matrix.store.names import NOT_WHOLE, JobFiles, printable
-from kernel_matrix.store.record import CONTROL, TOLD_BY, TOLD_INVENTORY, Record
+from kernel_matrix.store.record import TOLD_BY, TOLD_INVENTORY, Record
 from kernel_matrix.store.records import Jobs, records_of
 from kernel_matrix.store.rows import CASES, JOBS, OUTPUTS, Batch, of_records
 from kernel_matrix.store.sampled import Samples
@@ -169,23 +169,11 @@ def foreign(connection: Connection) -> dict[str, tuple[Record, ...]]:
     return {path: tuple(records) for path, records in by_file.items()}
 
 
-def _with_controls() -> str:
-    """Return the question for the numbers of files with a control character in a text."""
-    facts = ["map_keys(facts)", "map_values(facts)"]
-    texts = {
-        "jobs": facts,
-        "cases": ['["case", action, stage, message, detail]', "attempts", "map_keys(figures)", *facts],
-        "outputs": ["[output]", "map_keys(others)"],
-    }
-    return " UNION ".join(
-        f"SELECT source FROM {table} WHERE source IN (FROM read) AND ("
-        + " OR ".join(f"regexp_matches(array_to_string({part}, ''), '{CONTROL}')" for part in parts)
-        + ")"
-        for table, parts in texts.items()
-    )
-
-
-_WITH_CONTROLS = _with_controls()
+_WITH_CONTROLS = " UNION ".join(
+    f"SELECT source FROM {table} WHERE source IN (FROM read) AND ({condition})"
+    for table in _TABLES
+    for condition in [checks.controls(table, "array_to_string({}, '')".format)]
+)
 
 
 @dataclass
