@@ -646,13 +646,15 @@ def test_parquet_files_of_others_are_left_alone(folder):
 
 
 @pytest.mark.slow
-def test_the_kept_results_are_tables_and_whole():
+def test_the_kept_results_are_tables_and_whole_and_far_from_every_bound():
     kept = ROOT / "docs" / "results"
     assert {path.suffix for path in kept.rglob("*.*") if path.is_file()} == {".parquet"}
     collected = collect([kept])
     assert collected.broken == ()
     assert len(collected.records) > 5000
     assert len(collected.files) == len(names.find(kept))
+    longest = max(len(text) for record in collected.records for text in (record.detail, record.message))
+    assert longest * 2 < Bounds().text
 
 
 @pytest.mark.slow
