@@ -172,12 +172,12 @@ def test_the_past_has_the_measurements_of_the_report():
         if "fp32/h_in" in measurement.noise and cell == "cuda/sm_90/triton-3.6/mhc_pre.forward"
     }
     [(cell, measurement)] = made.items()
-    assert measurement.device.startswith("NVIDIA H100")
+    assert measurement.device.startswith("NVIDIA H200")
     from kernel_matrix.results.noise import MOST_ELEMENTS, ratio_of
     from kernel_matrix.store.load import collect
     from kernel_matrix.store.record import outputs_of
 
-    of_cell = [record for record in collect([KEPT / "nvidia-h100"]).records if record.case.startswith(f"{cell}/")
+    of_cell = [record for record in collect([KEPT / "nvidia-h200"]).records if record.case.startswith(f"{cell}/")
                and re.search("-fp32-", record.case.rpartition("/")[2].partition("gamma")[0])
                and record.outcome in ("pass", "fail")]  # fmt: skip
     figures = [outputs_of(record.metrics)["h_in"] for record in of_cell]
