@@ -604,8 +604,8 @@ def test_a_small_file_that_unpacks_to_a_large_one_takes_little_memory(folder):
     done = subprocess.run(
         [sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True, env=environment
     )
-    sentence, megabytes = done.stdout.splitlines()
-    assert "refused: cases: " in sentence
+    megabytes = done.stdout.splitlines()[-1]  # on a slow machine DuckDB draws its progress first
+    assert "refused: cases: " in done.stdout
     assert int(megabytes) < 3000
 
 
