@@ -145,6 +145,17 @@ __device__ __forceinline__ void copy(const TensorMap* x, const TensorMap* grad, 
   if (both) copy_box<false>(to + X_BYTES + box.span * BOX_BYTES, grad, box.column(steps), 0, steps.token(i), full);
 }
 
+// Copy the last box that has a place in turn i. The box of step i - 1 is stored from there: the later in a turn this is
+// asked for, the shorter one lane waits until that is read.
+__device__ __forceinline__ void copy_next(bool is_first_lane, const TensorMap* x, const TensorMap* grad, Shared& s,
+                                          const Steps& steps, const Box& box, int i) {
+  if (is_first_lane && i - 1 + STAGES < steps.count) {
+    wait_until_read();
+    copy(x, grad, s, steps, box, i - 1 + STAGES);
+  }
+  __syncwarp();
+}
+
 __device__ __forceinline__ void copy_added(const TensorMap* added, Shared& s, const Steps& steps, const Box& box, int i) {
   const unsigned adding = shared_address(&s.adding[box.warp]);
   arrive_and_expect(adding, BOX_BYTES);
@@ -453,7 +464,7 @@ extern "C" __global__ void __launch_bounds__(ALL, 1)
   wait_for_launch_before();
   if (lane == 0) {
 #pragma unroll 1
-    for (int i = 0; i < STAGES && i < steps.count; ++i) copy(&x, &grad, s, steps, box, i);
+    for (int i = 0; i < STAGES - 1 && i < steps.count; ++i) copy(&x, &grad, s, steps, box, i);
     if (ADDING && steps.count > 0) copy_added(&added, s, steps, box, 0);
   }
   Kept kept;
@@ -462,16 +473,13 @@ extern "C" __global__ void __launch_bounds__(ALL, 1)
   if (box.warp == 0 && steps.count > 0) coefficients(p, s, steps, Given(p, steps.token(0) + steps.rank), 0);
 #pragma unroll 1
   for (int i = 0; i < steps.count; ++i) {
-    // The box of the step before is stored meanwhile.
-    if (lane == 0 && i > 0 && i - 1 + STAGES < steps.count) {
-      wait_until_read();
-      copy(&x, &grad, s, steps, box, i - 1 + STAGES);
-    }
-    __syncwarp();
+    // With a gradient to add fewer steps fit, so a box is needed sooner after its copy.
+    if (ADDING) copy_next(lane == 0, &x, &grad, s, steps, box, i);
     if (i + 2 < steps.count) dots(s, steps, box, i + 2);
     if ((i + 1) % WARPS == box.warp && i + 1 < steps.count) {
       coefficients(p, s, steps, Given(p, steps.token(i + 1) + steps.rank), i + 1);
     }
+    if (!ADDING) copy_next(lane_index() == 0, &x, &grad, s, steps, box, i);
     products(p, &grad_x, &added, s, steps, box, kept, i);
   }
   put_sums(p, s, steps, box, kept);
