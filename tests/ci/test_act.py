@@ -208,12 +208,10 @@ def play_all(plays: Mapping[str, Callable[[], Played]]) -> dict[str, Played]:
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory) -> dict[str, Played]:
-    """Play the events that every change is to pass."""
+    """Play the events of which no other test runs the steps."""
     folder, somewhere = tmp_path_factory.mktemp("act"), "a" * 40
     plays = {
         "action": lambda: action(folder / "action"),
-        "push": lambda: push(folder / "push"),
-        "fork": lambda: pull_request(folder / "fork", "somebody", "$(touch x)", f"matrix: {TARGET}"),
         "short": lambda: by_hand(folder / "short", "0123456789ab", ACT_REVIEWERS="1"),
         "nobody": lambda: by_hand(folder / "nobody", somewhere, ACT_REVIEWERS="0"),
         "no environment": lambda: by_hand(folder / "none", somewhere),
@@ -223,18 +221,21 @@ def played(tmp_path_factory) -> dict[str, Played]:
 
 @pytest.fixture(scope="module")
 def played_at_night(tmp_path_factory) -> dict[str, Played]:
-    """Play the events whose jobs are other events' jobs, on other machines or in a worse case."""
+    """Play the events that run the matrix. ``test_machines.py`` runs the commands of their steps by day."""
     folder = tmp_path_factory.mktemp("act")
     return play_all(
         {
+            "push": lambda: push(folder / "push"),
+            "fork": lambda: pull_request(folder / "fork", "somebody", "$(touch x)", f"matrix: {TARGET}"),
             "branch": lambda: pull_request(folder / "branch", "owner"),
             "night": lambda: night(folder / "night"),
         }
     )
 
 
-def test_a_push_runs_every_row_on_its_machine_and_publishes(played):
-    run = played["push"]
+@pytest.mark.nightly
+def test_a_push_runs_every_row_on_its_machine_and_publishes(played_at_night):
+    run = played_at_night["push"]
     assert run.results == {"plan": "success", "here.good": "success", "report": "success", "pages": "success"}, run.said
     assert run.status == 0
     assert run.cell("here")["state"] == "pass"
@@ -243,8 +244,9 @@ def test_a_push_runs_every_row_on_its_machine_and_publishes(played):
         assert (run.kept("github-pages") / name).exists(), name
 
 
-def test_a_machine_that_does_not_come_holds_nothing_up_and_is_named(played):
-    run = played["push"]
+@pytest.mark.nightly
+def test_a_machine_that_does_not_come_holds_nothing_up_and_is_named(played_at_night):
+    run = played_at_night["push"]
     assert run.without_machine == {IN_ROOM}
     assert run.cell("room")["state"] == "unavailable"
     assert f"no machine with the labels self-hosted, linux, room, {TARGET} took it" in run.cell("room")["reason"]
@@ -270,8 +272,9 @@ def test_a_branch_of_the_repository_reaches_the_own_machines(played_at_night):
     assert not run.kept("github-pages").exists()
 
 
-def test_a_fork_s_code_reaches_no_own_machine(played):
-    run = played["fork"]
+@pytest.mark.nightly
+def test_a_fork_s_code_reaches_no_own_machine(played_at_night):
+    run = played_at_night["fork"]
     assert run.results == {"plan": "success", "here.good": "success", "report": "success"}, run.said
     assert not [entry for entry in run.entries if job_of_own(entry)], "no step of a job for own machines began"
     assert run.cell("here")["state"] == "pass"

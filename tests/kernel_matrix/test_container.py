@@ -282,6 +282,7 @@ def test_a_container_that_somebody_removes_is_the_machine_s_error(engine, contai
     assert middle(comparison).reason == "somebody else removed the job's container"
 
 
+@pytest.mark.nightly
 def test_an_engine_killed_in_the_middle_is_the_machine_s_error_and_its_container_is_swept_up(
     engine, own_engine, contained: Doubles
 ):

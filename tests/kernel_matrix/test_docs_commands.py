@@ -25,6 +25,9 @@ from kernel_matrix.run.environments import venv
 
 PAGES = ["README.md", *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))]
 _BLOCK = re.compile(r"((?:^<!--[^\n]*-->\n)*)^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# Long, and of commands that other pages or tests run by day.
+AT_NIGHT = ("docs/tutorials/depth-2.md", "docs/how-to/read-accuracy.md", "docs/how-to/expectation.md")
+NIGHTLY = [pytest.param(page, marks=pytest.mark.nightly) for page in AT_NIGHT]
 EXECUTED = 21  # blocks: a mark that is wrong, or a parser that finds nothing, would make this less
 
 
@@ -99,7 +102,7 @@ def execute(block: Block, folder: Path, programs: Path) -> subprocess.CompletedP
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", sorted({block.page for block in RUN}))
+@pytest.mark.parametrize("page", sorted({block.page for block in RUN} - set(AT_NIGHT)) + NIGHTLY)
 def test_every_command_of_a_page_ends_as_the_page_says(page, tmp_path, programs):
     for name, text in files_of(page, read(page)).items():
         path = tmp_path / name

@@ -58,6 +58,7 @@ def done(tmp_path_factory):
 
 
 @pytest.mark.environments
+@pytest.mark.nightly
 def test_kernels_for_nvidia_run_as_ptx_and_what_is_wrong_with_them_is_found(tmp_path):
     done = launched(tmp_path, ["sm_90"], "few")
     for kernel, elements in (("softmax", 700), ("product", 64 * 64)):

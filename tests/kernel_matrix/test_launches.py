@@ -189,6 +189,7 @@ def test_a_second_run_takes_what_was_compiled_from_the_cache(done, python, tmp_p
     assert sum(launch["taken"] for launch in again.recording("nvidia")["launches"]) == 7, "one launch of each kernel"
 
 
+@pytest.mark.nightly
 def test_with_the_interpreter_the_programs_own_assertions_are_real(python, tmp_path):
     holds = launches(python, tmp_path, "--targets", "sm_90", "--interpret", FEW="1")
     assert holds.status == 0, holds.output

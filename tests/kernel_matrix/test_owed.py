@@ -99,6 +99,16 @@ def test_canaries_are_in_cases_that_matrix_yaml_calls_apt(planned, matrix):
     assert all(case.owed.apt_for_canaries for case in chosen if (case.cell, case.axes["dtype"]) in apt)
 
 
+def test_a_run_of_the_full_tier_has_its_canaries_in_cases_of_the_quick_tier(planned, matrix):
+    quick = {case.id for case in plan(matrix, "quick").cases}
+    for job in planned.jobs:
+        assert [case.id for case in job.cases if case.is_quick != (case.id in quick)] == []
+        canaries = canary_cases(job.cases)
+        carriers = {group_of(case): case.id for case in job.cases if case.id in canaries}
+        of_both = {group_of(case) for case in job.cases if case.is_quick and not case.expectations}
+        assert [carriers[group] for group in of_both if carriers[group] not in quick] == []
+
+
 @pytest.mark.slow
 def test_a_job_carries_canaries_and_its_record_says_how_many_were_caught(doubles):
     comparison = doubles.run("good")

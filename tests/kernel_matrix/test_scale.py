@@ -33,7 +33,7 @@ def few_real_results(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_made_up_results_are_reported_from_both_forms(tmp_path):
     like = few_real_results(tmp_path / "like")
     options = ("--cases", "960", "--jobs", "4", "--parquet", "--like", str(like))

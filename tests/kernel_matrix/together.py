@@ -25,13 +25,13 @@ NEEDS = {
     "slow": {"reported", "sent", "swept", "wheels", "workflow"},
     "nightly": {"clickhouse"},
 }
-# The files that take more than half a minute, in the order of their time. ``test_package`` takes from Inductor's cache
-# what ``test_cpu_platform`` has compiled, so it comes when that is done.
+# The files that take more than half a minute, in the order of their time.
 LONGEST = (
-    *("test_cpu_platform", "test_images", "test_examples", "test_launch_toolchains", "test_tvm_gpu", "test_container"),
-    *("test_act", "test_docs_commands", "test_run", "test_kernel_mutants", "test_launches", "test_bench"),
-    *("test_suite", "test_access", "test_without_gpu", "test_mutated_page", "test_package", "test_page_files"),
-    *("test_judge", "test_tables", "test_diff", "test_query", "test_cheats", "test_tables_run", "test_present"),
+    *("test_package", "test_container", "test_cpu_platform", "test_docs_commands", "test_images", "test_suite"),
+    *("test_tables", "test_launches", "test_launch_toolchains", "test_tvm_gpu", "test_diff", "test_judge"),
+    *("test_act", "test_run", "test_kernel_mutants", "test_examples", "test_bench"),
+    *("test_access", "test_without_gpu", "test_mutated_page", "test_page_files"),
+    *("test_query", "test_cheats", "test_tables_run", "test_present"),
     *("test_machines", "test_probes", "test_harness_image", "test_scale", "test_suite_examples", "test_everything"),
     *("test_launch_emulated", "test_forged", "test_gfx_pseudocode", "test_gfx_emulator", "test_caches"),
     *("test_distributions", "test_serve", "test_report", "test_compare", "test_compare_cells", "test_views"),

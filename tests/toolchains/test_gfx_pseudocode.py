@@ -12,13 +12,11 @@ import pytest
 from in_environment import python_of, run
 from interpreters import kept_interpreter
 
-pytestmark = pytest.mark.environments
+pytestmark = [pytest.mark.environments, pytest.mark.nightly]  # by day test_gfx_emulator.py runs kernels of each family
 
 PROGRAM = Path(__file__).with_name("gfx_pseudocode.py")
-NIGHTLY = pytest.mark.nightly
 LEAST = {"cdna": 468, "rdna3": 486, "rdna4": 485}
-# About nine of ten handlers of RDNA are handlers of CDNA too, and test_gfx_emulator.py runs kernels of both.
-FAMILIES = ("cdna", pytest.param("rdna3", marks=NIGHTLY), pytest.param("rdna4", marks=NIGHTLY))
+FAMILIES = ("cdna", "rdna3", "rdna4")
 # The text of these is no description of a division that IEEE 754 asks for; test_gfx_emulator.py divides instead. By the
 # text a fraction of a tiny negative number is one; gfx_published.py has what LLVM says.
 NOT_AS_THE_TEXT = re.compile(r"v_(div_(fmas|fixup)|fract)_f32$")

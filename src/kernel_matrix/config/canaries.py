@@ -21,8 +21,8 @@ def canary_cases(cases: Iterable[Case]) -> set[str]:
     """Return the ids of the cases that carry canaries: one of every target, operator, direction and dtype.
 
     ``cases`` are those that the job is to run or to emulate. Of a group the case is taken whose name has the least
-    sha256. A case that is expected to fail, or that is not apt by matrix.yaml's ``canary``, is taken only if its
-    group has no other.
+    sha256. A case that is expected to fail, that the full tier alone has (a report of the quick tier does not count its
+    result), or that is not apt by matrix.yaml's ``canary``, is taken only if its group has no other.
     """
     groups: dict[Group, list[Case]] = defaultdict(list)
     for case in cases:
@@ -30,5 +30,6 @@ def canary_cases(cases: Iterable[Case]) -> set[str]:
     return {min(group, key=_order).id for group in groups.values()}
 
 
-def _order(case: Case) -> tuple[bool, bool, str]:
-    return bool(case.expectations), not case.owed.apt_for_canaries, sha256(case.name.encode()).hexdigest()
+def _order(case: Case) -> tuple[bool, bool, bool, str]:
+    is_not_apt = not case.owed.apt_for_canaries
+    return bool(case.expectations), not case.is_quick, is_not_apt, sha256(case.name.encode()).hexdigest()

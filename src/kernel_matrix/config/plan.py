@@ -66,6 +66,7 @@ class Case:
     expectations: tuple[Expectation, ...]
     owed: Owed
     timed: bool = False
+    is_quick: bool = True  # False if the full tier alone has it
 
     @property
     def id(self) -> str:
@@ -144,6 +145,8 @@ def _jobs(matrix: Matrix, tier: Tier) -> Iterator[Job]:
         (name, direction): with_owed(matrix, name, direction, expand(matrix.ops[name], tier, direction))
         for name, direction in directions
     }
+    # The full tier begins with the quick one.
+    small = {key: named[: len(expand(matrix.ops[key[0]], "quick", key[1]))] for key, named in untimed.items()}
     timed = {
         (name, direction): with_owed(
             matrix, name, direction, combinations(matrix.ops[name], matrix.ops[name].timed, direction)
@@ -154,6 +157,13 @@ def _jobs(matrix: Matrix, tier: Tier) -> Iterator[Job]:
         for toolchain, entry in platform.by_toolchain.items():
             cells = list(_cells_with_cases(matrix, tier, platform_name, toolchain, untimed))
             cases = tuple(case for cell, chosen in cells for case in _cases(matrix, cell, chosen))
+            if tier == "full":
+                quick = {
+                    f"{cell.id}/{name}"
+                    for cell, chosen in _cells_with_cases(matrix, "quick", platform_name, toolchain, small)
+                    for name, *_ in chosen
+                }
+                cases = tuple(case if case.id in quick else replace(case, is_quick=False) for case in cases)
             yield Job(platform_name, toolchain, cases)
             on_hardware = targets_with_machine(platform) if entry.runs and not entry.emulated else ()
             cases = tuple(

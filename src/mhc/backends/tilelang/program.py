@@ -55,7 +55,8 @@ class Program:
         if kind_of(target) != "c":
             return _gpu_form(self.gpu, spec)  # the same for all architectures
         # As many lanes as a vector of the target has, for the targets that are known to have 512 bits.
-        return self.cpu(spec, 16 if target in ("native", "x86-64-v4") else 8)
+        wide = target == "x86-64-v4" or (target == "native" and torch.backends.cpu.get_cpu_capability() == "AVX512")
+        return self.cpu(spec, 16 if wide else 8)
 
 
 def kind_of(target: str) -> str:

@@ -26,7 +26,9 @@ def add_width(spec: ReadSpec, lanes: int) -> tuple[int, Any]:
     The macro computes, by lane, the products with phi's rows, and the squares, of a tile of tokens.
     """
     width, mixes, weighted, dtype = spec.width, mixes_of(spec), spec.gamma, spec.dtype
-    rows = next(size for size in (4, 3, 5, 2, 1) if mixes % size == 0)
+    # With 8 lanes a CPU has 16 registers: the sums of four tokens with four rows of phi would take all of them.
+    sizes = (3, 4, 5, 2, 1) if lanes <= 8 else (4, 3, 5, 2, 1)
+    rows = next(size for size in sizes if mixes % size == 0)
     steps = width // (UNROLL * lanes)
     steps_of_piece = PIECE // (UNROLL * lanes)
     tail = steps * UNROLL * lanes  # where whole steps end
