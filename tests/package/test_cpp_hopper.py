@@ -405,29 +405,32 @@ def test_rows_that_are_not_aligned_get_the_plain_kernel_and_others_an_error(monk
         columns.forward(plain).run(odd, mhc_post.empty_outputs(odd))
 
 
-def test_one_read_is_chosen_at_its_width_and_the_plain_backward_elsewhere() -> None:
+def test_one_read_is_chosen_at_its_widths_and_the_plain_backward_elsewhere() -> None:
     kernel: Any = load("cpp", "mhc_pre", "backward")
-    assert kernel.choose(spec(4096), "sm_90") == "one_read"
-    others = [(spec(2560), "sm_90"), (spec(4096, torch.float16), "sm_90"), (spec(4096, streams=3), "sm_90")]
+    assert [kernel.choose(spec(hidden), "sm_90") for hidden in (2560, 4096)] == ["one_read"] * 2
+    others = [(spec(7168), "sm_90"), (spec(4096, torch.float16), "sm_90"), (spec(4096, streams=3), "sm_90")]
     others += [(spec(4096), "sm_100"), (spec(4096), None)]
     assert {kernel.choose(*other) for other in others} == {"plain"}
     reasons = [kernel.variants["one_read"].supports(*other) for other in others]
     assert [reason.split()[0] for reason in reasons] == ["hidden", "x", "there", "it", "it"]
     assert "for mhc_pre" in kernel.variants["one_read"].supports(head_spec(4096), "sm_90")
-    with pytest.raises(NotSupportedError, match="hidden is 2560"):
-        kernel.variants["one_read"].compile(spec(2560), "sm_90")
+    with pytest.raises(NotSupportedError, match="hidden is 7168"):
+        kernel.variants["one_read"].compile(spec(7168), "sm_90")
 
 
+@pytest.mark.parametrize(("hidden", "threads", "registers"), [(2560, 640, 96), (4096, 512, 128)])
 @pytest.mark.parametrize("adds", [False, True])
-def test_nvcc_compiles_one_read_without_spills(nvcc: str, adds: bool) -> None:
-    made = one_read.OneRead(SimpleNamespace(adds_to_first=adds)).compile(spec(4096), "sm_90")  # type: ignore[arg-type]
+def test_nvcc_compiles_one_read_without_spills(
+    nvcc: str, hidden: int, threads: int, registers: int, adds: bool
+) -> None:
+    made = one_read.OneRead(SimpleNamespace(adds_to_first=adds)).compile(spec(hidden), "sm_90")  # type: ignore[arg-type]
     kept = made.resources["spill_bytes"], made.resources["stack_bytes"]
-    assert (made.kind, kept, made.resources["threads"]) == ("cubin", (0, 0), 512)
-    assert made.resources["registers"] <= 128  # 512 threads of a block have no more
+    assert (made.kind, kept, made.resources["threads"]) == ("cubin", (0, 0), threads)
+    assert made.resources["registers"] <= registers  # so many threads of a block have no more
 
 
-def read_back_inputs(tokens: int, gamma: bool = False) -> MhcPreBackwardInputs:
-    forward = inputs_of(tokens, 4096)._replace(gamma=torch.zeros(4, 4096) if gamma else None)
+def read_back_inputs(tokens: int, gamma: bool = False, hidden: int = 4096) -> MhcPreBackwardInputs:
+    forward = inputs_of(tokens, hidden)._replace(gamma=torch.zeros(4, hidden) if gamma else None)
     out = empty_outputs(forward)
     return MhcPreBackwardInputs(*forward[:5], out.m, out.r, out.h_in, out.h_post, out.h_res)
 
@@ -447,6 +450,15 @@ def test_one_read_is_launched_in_clusters_and_their_sums_behind_it(driver: Drive
     assert [call[3].value for call in mapped] == [each.data_ptr() for each in (inputs.x, inputs.grad_h_in, out.x)]  # type: ignore[union-attr]
     assert [list(call[4]) for call in mapped] == [[4096, streams, tokens] for streams in (4, 1, 4)]
     assert {(*call[6], call[9]) for call in mapped} == {(64, 1, 16, 3)}  # a box, and pieces that are swapped
+
+
+def test_one_read_has_boxes_of_half_the_columns_at_hidden_2560(driver: Driver) -> None:
+    inputs = read_back_inputs(33, hidden=2560)
+    first, last = one_read._launches(inputs, empty_grads(inputs), None, one_read._sums_of(inputs))
+    assert (first.grid, last.grid) == ((48, 1, 1), (161, 1, 1))
+    assert first.shape == hopper.Shape(640, 232448, 16, early=True)
+    mapped = [call[1] for call in driver.calls if call[0] == "cuTensorMapEncodeTiled"]
+    assert {(*call[6], call[9]) for call in mapped} == {(32, 1, 16, 2)}
 
 
 def test_one_read_gets_no_address_for_a_gradient_that_is_not_asked_for(driver: Driver) -> None:

@@ -27,7 +27,7 @@ SPECS: dict[str, Any] = {
     "mhc_post": MhcPostSpec,
 }
 CHOSEN = [("mhc_pre", "forward"), ("mhc_head", "forward"), ("mhc_post", "forward"), ("mhc_post", "backward")]
-BACKWARD = ("mhc_pre", "backward")  # C++ runs at one width
+BACKWARD = ("mhc_pre", "backward")  # C++ runs at two widths
 ELSEWHERE = {
     "another GPU": (4, 1280, torch.bfloat16, "sm_100"),
     "an AMD GPU": (4, 1280, torch.bfloat16, "gfx942"),
@@ -46,11 +46,14 @@ def test_cpp_is_chosen_where_it_was_measured_to_be_faster(op, direction, hidden)
     assert kernel.choose(SPECS[op](4, hidden, torch.bfloat16), "sm_90") == "cpp"
 
 
-@pytest.mark.parametrize(("hidden", "variant"), [(1280, "triton"), (2560, "triton"), (4096, "cpp"), (7168, "triton")])
-def test_cpp_is_chosen_for_the_backward_of_one_width(hidden, variant):
+@pytest.mark.parametrize(
+    ("hidden", "variants"),
+    [(1280, ["triton"] * 4), (2560, ["triton"] * 2 + ["cpp"] * 2), (4096, ["cpp"] * 4), (7168, ["triton"] * 4)],
+)
+def test_cpp_is_chosen_for_the_backward_of_two_widths(hidden, variants):
     kernel: Any = backends.load("fastest", *BACKWARD)
     spec = SPECS["mhc_pre"](4, hidden, torch.bfloat16)
-    assert [kernel.choose(spec, "sm_90", tokens) for tokens in (1, 8192)] == [variant] * 2
+    assert [kernel.choose(spec, "sm_90", tokens) for tokens in (1, 2047, 2048, 8192)] == variants
 
 
 @pytest.mark.parametrize(

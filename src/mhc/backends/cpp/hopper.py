@@ -15,7 +15,7 @@ _CLUSTER, _EARLY = 4, 6  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, _PROGRAMMATIC_
 # CU_FUNC_ATTRIBUTE_*: bytes of dynamic shared memory, the share of it that is preferred, clusters of more than 8
 _SHARED_BYTES, _SHARED_PERCENT, _LARGE_CLUSTERS = 8, 9, 14
 _BF16, _PROMOTION = 9, 2  # CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, CU_TENSOR_MAP_L2_PROMOTION_L2_128B
-_NO_SWIZZLE, _SWIZZLE = 0, 3  # CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_SWIZZLE_128B
+_NO_SWIZZLE, _SWIZZLES = 0, {64: 2, 128: 3}  # CU_TENSOR_MAP_SWIZZLE_NONE, and _64B and _128B for such rows
 _ALIGNMENT = 64  # bytes of a tensor map
 
 # A part of the GPU (a GPC) has up to this many multiprocessors, and holds one cluster of 16 blocks.
@@ -111,12 +111,12 @@ def clusters_of(device: torch.device) -> int:
 def streams_map(x: torch.Tensor, tokens: int, columns: int, *, swizzled: bool = False) -> TensorMap:
     """Return the map of ``x`` [tokens, n, hidden] in bf16, in boxes of so many tokens and columns of one stream.
 
-    ``swizzled`` is for rows of 128 bytes, whose pieces of 16 bytes the copy engine then swaps.
+    ``swizzled`` is for rows of 64 or 128 bytes, whose pieces of 16 bytes the copy engine then swaps.
 
     Raises:
         RuntimeError: the driver refuses it, as where ``x`` does not begin at a multiple of 16 bytes.
     """
-    swizzle = _SWIZZLE if swizzled else _NO_SWIZZLE
+    swizzle = _SWIZZLES[2 * columns] if swizzled else _NO_SWIZZLE
     return _map((x.shape[:-2].numel(), *x.shape[-2:], tokens, columns, swizzle), x.data_ptr())
 
 

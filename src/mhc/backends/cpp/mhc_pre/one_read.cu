@@ -7,26 +7,26 @@
 //
 //   dots          warp k multiplies token k of x with the gradient of h_in, and sends the four sums to block k;
 //   coefficients  one warp of block k adds up what all blocks sent, makes the coefficients of token k, and sends them to
-//                 all blocks; the warps take turns;
+//                 all blocks; the warps take turns, or where there are more than tokens, the warps without a token do;
 //   products      each warp multiplies the coefficients with its x and its phi by tensor cores.
 //
 // In turn i a warp makes the dots of step i + 2, and the products of step i; one warp makes the coefficients of i + 1.
 //
-// The compiler is given STREAMS (4), HIDDEN, STAGES (steps in shared memory), ADDING (whether a gradient of x is to be
-// added), and SHARED_BYTES.
+// The compiler is given STREAMS (4), HIDDEN, WIDE, STAGES (steps in shared memory), ADDING (whether a gradient of x is to
+// be added), and SHARED_BYTES.
 #include "hopper.h"
 #include "numbers.h"
 #include "sums.h"
 
-constexpr int BLOCKS = 16, TOKENS = 16, WARPS = 16, ALL = WARPS * WARP;
+constexpr int BLOCKS = 16, TOKENS = 16, COLUMNS = HIDDEN / BLOCKS, SPANS = COLUMNS / WIDE, STEPS = WIDE / 16;
+constexpr int WARPS = STREAMS * SPANS, ALL = WARPS * WARP;
 constexpr int MIXES = STREAMS * (STREAMS + 2), TILES = MIXES / 8, WIDTH = STREAMS * HIDDEN;
-constexpr int COLUMNS = HIDDEN / BLOCKS, WIDE = 64, SPANS = COLUMNS / WIDE, STEPS = WIDE / 16;
-static_assert(MIXES == 24 && BLOCKS == TOKENS && WARPS == TOKENS && WARPS == STREAMS * SPANS, "each warp has its box");
-static_assert(WARP * 8 == COLUMNS, "a lane has eight columns of a dot product");
+static_assert(MIXES == 24 && BLOCKS == TOKENS && WARPS >= TOKENS, "each block and some warps have a token");
+static_assert(COLUMNS == SPANS * WIDE && COLUMNS <= 8 * WARP, "a lane has eight columns of a dot product");
 
-// A box has TOKENS rows of 128 bytes. The copy engine swaps the pieces of a row, of 16 bytes each: piece k of row n is
-// where piece k ^ n % 8 would be. So eight rows of a piece are in different banks.
-constexpr int ROW_BYTES = 2 * WIDE, BOX_BYTES = TOKENS * ROW_BYTES, X_BYTES = WARPS * BOX_BYTES;
+// A box has TOKENS rows. The copy engine swaps the pieces of a row, of 16 bytes each, so that eight rows of a piece are in
+// different banks: `place` says where they are.
+constexpr int ROW_BYTES = 2 * WIDE, ROW_PIECES = WIDE / 8, BOX_BYTES = TOKENS * ROW_BYTES, X_BYTES = WARPS * BOX_BYTES;
 constexpr int STAGE_BYTES = X_BYTES + SPANS * BOX_BYTES;  // the gradient of h_in is behind x
 
 // What a block makes of its token, as it sends it: the coefficients in three bf16 parts, the largest first, which add up
@@ -36,10 +36,15 @@ constexpr int PARTS = 3, HALVES_AT = 16 * TILES * PARTS, WEIGHTS_AT = HALVES_AT 
 constexpr int SLOPE_AT = WEIGHTS_AT + 4 * STREAMS, SCALE_AT = SLOPE_AT + 4, PIECES = SLOPE_AT / 16 + 1, LINE_BYTES = 240;
 constexpr int KNOWN_BYTES = 16 * PIECES * BLOCKS, SENT_BYTES = 4 * STREAMS * BLOCKS, TOPS_BYTES = 4 * MIXES * BLOCKS;
 
-// Steps whose dots and coefficients are kept. A warp sends dots of step i when it has made the products of step i - 3. So
-// the block that they go to has used those of i - 3. It also has coefficients of i - 3 from all blocks, so every warp of
-// its cluster, the one that is the last too, has made the products of i - 6, and needs no coefficients of that step.
-constexpr int SENT_SLOTS = 3, SLOTS = 6;
+static_assert(ROW_BYTES == 128 || ROW_BYTES == 64, "one_read.py lets pieces be swapped for these");
+
+// Steps whose dots and coefficients are kept. A warp sends dots of step i when it has made the products of step i - 3, so
+// the block that they go to has used those of i - 3. Coefficients of step i come from dots of all blocks, and a block has
+// those when all its warps have copied their boxes of step i: so all have made the products of step i - STAGES.
+constexpr int SENT_SLOTS = 3, SLOTS = STAGES;
+
+// Where few steps fit, a box is needed sooner after its copy.
+constexpr bool COPIES_FIRST = STAGES < 5;
 
 // Warps that make coefficients of neighbouring steps can do so at the same time. The one of step i - 4 is ready when the one
 // of step i begins, as dots of step i come after products of step i - 3.
@@ -117,7 +122,9 @@ __device__ __forceinline__ unsigned lane_index() {
 }
 
 // Where a piece of a token is in a box.
-__device__ __forceinline__ unsigned place(unsigned token, unsigned piece) { return token * ROW_BYTES + 16 * (piece ^ token % 8); }
+__device__ __forceinline__ unsigned place(unsigned token, unsigned piece) {
+  return token * ROW_BYTES + 16 * (piece ^ token * ROW_BYTES / 128 % ROW_PIECES);
+}
 
 __device__ __forceinline__ float low_of(unsigned pair) { return float_of(pair << 16); }
 __device__ __forceinline__ float high_of(unsigned pair) { return float_of(pair & 0xffff0000); }
@@ -162,14 +169,21 @@ __device__ __forceinline__ void copy_added(const TensorMap* added, Shared& s, co
   copy_box<false>(shared_address(s.added[ADDING ? box.warp : 0]), added, box.column(steps), box.stream, steps.token(i), adding);
 }
 
+// The first warps have a token each.
+__device__ __forceinline__ bool has_dots(const Box& box) { return WARPS == TOKENS || box.warp < TOKENS; }
+
+// Which warp makes the coefficients of a step: one without a token where there are some.
+__device__ __forceinline__ int maker(int i) { return WARPS == TOKENS ? i % WARPS : TOKENS + i % (WARPS - TOKENS); }
+
 // The warp's token times the gradient of h_in, of the block's columns: a lane has eight of them.
 __device__ __forceinline__ void dots(Shared& s, const Steps& steps, const Box& box, int i) {
   const int stage = i % STAGES, slot = i % SENT_SLOTS, token = box.warp;
   const unsigned lane = lane_index();
-  const unsigned own = place(token, lane % 8);
-  const unsigned char* from = s.stages[stage] + lane / 8 * STREAMS * BOX_BYTES + own;
+  const bool has_columns = COLUMNS == 8 * WARP || lane < COLUMNS / 8;
+  const unsigned span = has_columns ? lane / ROW_PIECES : 0, own = place(token, lane % ROW_PIECES);
+  const unsigned char* from = s.stages[stage] + span * STREAMS * BOX_BYTES + own;
   wait(shared_address(&s.full[stage]), i / STAGES % 2);
-  const uint4 four = *reinterpret_cast<const uint4*>(s.stages[stage] + X_BYTES + lane / 8 * BOX_BYTES + own);
+  const uint4 four = *reinterpret_cast<const uint4*>(s.stages[stage] + X_BYTES + span * BOX_BYTES + own);
   const unsigned grad[4] = {four.x, four.y, four.z, four.w};
   float sums[STREAMS];
 #pragma unroll
@@ -182,7 +196,7 @@ __device__ __forceinline__ void dots(Shared& s, const Steps& steps, const Box& b
       low += low_of(pairs[k]) * low_of(grad[k]);
       high += high_of(pairs[k]) * high_of(grad[k]);
     }
-    sums[n] = low + high;
+    sums[n] = has_columns ? low + high : 0.0f;
   }
   // Each lane keeps a half of its sums, twice: then it has one of them.
   const bool upper = lane & 16, odd = lane & 8;
@@ -469,17 +483,16 @@ extern "C" __global__ void __launch_bounds__(ALL, 1)
   }
   Kept kept;
   take_phi(p, s, steps, box, kept);
-  for (int i = 0; i < 2 && i < steps.count; ++i) dots(s, steps, box, i);
-  if (box.warp == 0 && steps.count > 0) coefficients(p, s, steps, Given(p, steps.token(0) + steps.rank), 0);
+  for (int i = 0; i < 2 && i < steps.count && has_dots(box); ++i) dots(s, steps, box, i);
+  if (maker(0) == box.warp && steps.count > 0) coefficients(p, s, steps, Given(p, steps.token(0) + steps.rank), 0);
 #pragma unroll 1
   for (int i = 0; i < steps.count; ++i) {
-    // With a gradient to add fewer steps fit, so a box is needed sooner after its copy.
-    if (ADDING) copy_next(lane == 0, &x, &grad, s, steps, box, i);
-    if (i + 2 < steps.count) dots(s, steps, box, i + 2);
-    if ((i + 1) % WARPS == box.warp && i + 1 < steps.count) {
+    if (COPIES_FIRST) copy_next(lane == 0, &x, &grad, s, steps, box, i);
+    if (i + 2 < steps.count && has_dots(box)) dots(s, steps, box, i + 2);
+    if (maker(i + 1) == box.warp && i + 1 < steps.count) {
       coefficients(p, s, steps, Given(p, steps.token(i + 1) + steps.rank), i + 1);
     }
-    if (!ADDING) copy_next(lane_index() == 0, &x, &grad, s, steps, box, i);
+    if (!COPIES_FIRST) copy_next(lane_index() == 0, &x, &grad, s, steps, box, i);
     products(p, &grad_x, &added, s, steps, box, kept, i);
   }
   put_sums(p, s, steps, box, kept);

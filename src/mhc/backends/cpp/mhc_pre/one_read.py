@@ -11,17 +11,29 @@ import torch
 from mhc.backends import Artifact, KeptCode, Kernel, combined, stage
 from mhc.backends.cpp.compilers import artifact
 from mhc.backends.cpp.devices import I32, Call, Launch, addresses_of, are_aligned, issue
-from mhc.backends.cpp.hopper import Shape, clusters_of, refusal, streams_map
+from mhc.backends.cpp.hopper import STREAMS, Shape, clusters_of, refusal, streams_map
 from mhc.backends.cpp.kernel import cdiv, refuse
 from mhc.backends.cpp.source import Source
 from mhc.ops.mhc_pre import MhcPreAddingInputs, MhcPreBackwardInputs, MhcPreGrads, MhcPreSpec
 
 # As in one_read.cu.
-_BLOCKS, _TOKENS, _COLUMNS, _THREADS = 16, 16, 64, 512
+_BLOCKS, _TOKENS, _WARP = 16, 16, 32
 _OWN, _ADDERS = 64, 384  # columns and threads of a block that adds up sums
 _SHARED_BYTES = 232448  # of a block, at most
-_HIDDEN = 4096  # each warp has 64 columns of one stream
-_STAGES = {False: 5, True: 4}  # steps of x in shared memory, and whether there is a gradient to add
+
+
+class _Cut(NamedTuple):
+    """Hold how the work is cut: the columns of one stream that a warp has, and the steps of x in shared memory.
+
+    ``stages_adding`` are the steps where there is a gradient to add.
+    """
+
+    wide: int
+    stages: int
+    stages_adding: int
+
+
+_CUTS = {2560: _Cut(32, 7, 6), 4096: _Cut(64, 5, 4)}  # by the hidden size
 
 _NAME, _SUMS = "mhc_pre_one_read", "mhc_pre_one_read_sums"
 
@@ -66,8 +78,8 @@ class OneRead(KeptCode):
         """Return why the variant does not run the specialisation on ``target``, or None where it does."""
         if reason := refusal(spec, target):
             return reason
-        if not isinstance(spec, MhcPreSpec) or spec.hidden != _HIDDEN:
-            return f"hidden is {spec.hidden}, and this variant is for mhc_pre with {_HIDDEN}"
+        if not isinstance(spec, MhcPreSpec) or spec.hidden not in _CUTS:
+            return f"hidden is {spec.hidden}, and this variant is for mhc_pre with {' and '.join(map(str, _CUTS))}"
         return None
 
     def run(self, inputs: Any, out: Any, target: str | None = None) -> Any:
@@ -94,21 +106,28 @@ class OneRead(KeptCode):
             NotSupportedError: the specialisation is not of this variant.
         """
         refuse(self.supports(spec, target))
-        kinds = (False, True) if self.adds_to_first else (False,)
-        return combined([artifact(_source(adding), target, (_NAME,), _THREADS) for adding in kinds])
+        sources = [_source(spec.hidden, adding) for adding in ((False, True) if self.adds_to_first else (False,))]
+        return combined([artifact(source, target, (_NAME,), _threads(spec.hidden)) for source in sources])
 
     def _made(self, inputs: MhcPreBackwardInputs, out: MhcPreGrads, sums: torch.Tensor) -> tuple[Source, list[Launch]]:
         refuse(self.supports(inputs.spec, "sm_90"))
         added = inputs.added if isinstance(inputs, MhcPreAddingInputs) and out.x is not None else None
         with stage("lower"):
-            source = _source(added is not None)
+            source = _source(inputs.spec.hidden, added is not None)
         return source, _launches(inputs, out, added, sums)
 
 
 @functools.cache
-def _source(adding: bool) -> Source:
-    sizes = {"HIDDEN": _HIDDEN, "STAGES": _STAGES[adding], "ADDING": int(adding), "SHARED_BYTES": _SHARED_BYTES}
-    return Source("mhc_pre", 4, torch.bfloat16, "one_read", tuple(sizes.items()), (("sm_90", "sm_90a"),))
+def _source(hidden: int, adding: bool) -> Source:
+    cut = _CUTS[hidden]
+    sizes = {"HIDDEN": hidden, "WIDE": cut.wide, "STAGES": cut.stages_adding if adding else cut.stages}
+    sizes |= {"ADDING": int(adding), "SHARED_BYTES": _SHARED_BYTES}
+    return Source("mhc_pre", STREAMS, torch.bfloat16, "one_read", tuple(sizes.items()), (("sm_90", "sm_90a"),))
+
+
+def _threads(hidden: int) -> int:
+    """Return the threads of a block: a warp has one stream of some columns."""
+    return _WARP * STREAMS * hidden // _BLOCKS // _CUTS[hidden].wide
 
 
 def _clusters(x: torch.Tensor) -> int:
@@ -129,11 +148,12 @@ def _launches(
     x, spec, tokens, clusters = inputs.x, inputs.spec, inputs.x.shape[:-2].numel(), _clusters(inputs.x)
     grad = inputs.grad_h_in.view(tokens, 1, spec.hidden)
     tensors = (x, grad, x if out.x is None else out.x, x if added is None else added)
-    maps = [streams_map(tensor, _TOKENS, _COLUMNS, swizzled=True) for tensor in tensors]
+    wide = _CUTS[spec.hidden].wide
+    maps = [streams_map(tensor, _TOKENS, wide, swizzled=True) for tensor in tensors]
     given = (*inputs[1:7], inputs.grad_h_post, inputs.grad_h_res, sums)
     addresses = [None if tensor is None else tensor.data_ptr() for tensor in given]
     problem = _Problem(*addresses, tokens, int(out.x is not None), spec.pre_eps, spec.post_scale)
-    shape = Shape(_THREADS, _SHARED_BYTES, _BLOCKS, early=True)
+    shape = Shape(_threads(spec.hidden), _SHARED_BYTES, _BLOCKS, early=True)
     first = Launch(_NAME, (_BLOCKS * clusters, 1, 1), (*maps, problem), shape)
     if not any(each is not None for each in out[1:]):
         return [first]
