@@ -12,6 +12,7 @@ import torch
 
 from mhc.backends import NotSupportedError, load
 from mhc.backends.cpp import devices, hopper, sinkhorn
+from mhc.backends.cpp import kernel as cpp_kernel
 from mhc.backends.cpp.arguments import Arguments
 from mhc.backends.cpp.mhc_post import columns
 from mhc.backends.cpp.mhc_pre import one_read, resident
@@ -269,7 +270,7 @@ def test_a_call_of_the_same_kind_makes_no_launches(driver: Driver, monkeypatch: 
 def test_tensors_that_are_not_aligned_get_the_plain_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     taken = []
     plain: Any = SimpleNamespace(run=lambda *arguments: taken.append("plain"))
-    monkeypatch.setattr(resident, "issue", lambda *arguments: taken.append("resident"))
+    monkeypatch.setattr(cpp_kernel, "issue", lambda *arguments: taken.append("resident"))
     monkeypatch.setattr(resident, "_launch", lambda inputs, out, cut: None)
     inputs = inputs_of(2, 512)
     shifted = inputs._replace(x=torch.zeros(2 * 4 * 512 + 1, dtype=torch.bfloat16)[1:].view(2, 4, 512))
@@ -390,7 +391,7 @@ def test_the_threads_of_a_block_of_the_backward_share_its_pieces_out_evenly() ->
 def test_rows_that_are_not_aligned_get_the_plain_kernel_and_others_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     taken = []
     plain: Any = SimpleNamespace(run=lambda *arguments: taken.append("plain"))
-    monkeypatch.setattr(columns, "issue", lambda made, *arguments: taken.append(made() and "columns"))
+    monkeypatch.setattr(cpp_kernel, "issue", lambda made, *arguments: taken.append(made() and "columns"))
     inputs = written(2, 512)
     shifted = inputs._replace(y=torch.zeros(2 * 512 + 1, dtype=torch.bfloat16)[1:].view(2, 512))
     back = written_back(2, 512)
@@ -438,7 +439,7 @@ def read_back_inputs(tokens: int, gamma: bool = False, hidden: int = 4096) -> Mh
 @pytest.mark.parametrize(("tokens", "clusters"), [(1, 1), (33, 3), (1000, 7)])
 def test_one_read_is_launched_in_clusters_and_their_sums_behind_it(driver: Driver, tokens: int, clusters: int) -> None:
     inputs = read_back_inputs(tokens, gamma=True)
-    out, sums = empty_grads(inputs), one_read._sums_of(inputs)
+    out, sums = empty_grads(inputs), one_read._room(inputs)()
     first, last = one_read._launches(inputs, out, None, sums)
     assert (first.grid, last.grid) == ((16 * clusters, 1, 1), (257, 1, 1))
     assert first.shape == hopper.Shape(512, 232448, 16, early=True)
@@ -454,7 +455,7 @@ def test_one_read_is_launched_in_clusters_and_their_sums_behind_it(driver: Drive
 
 def test_one_read_has_boxes_of_half_the_columns_at_hidden_2560(driver: Driver) -> None:
     inputs = read_back_inputs(33, hidden=2560)
-    first, last = one_read._launches(inputs, empty_grads(inputs), None, one_read._sums_of(inputs))
+    first, last = one_read._launches(inputs, empty_grads(inputs), None, one_read._room(inputs)())
     assert (first.grid, last.grid) == ((48, 1, 1), (161, 1, 1))
     assert first.shape == hopper.Shape(640, 232448, 16, early=True)
     mapped = [call[1] for call in driver.calls if call[0] == "cuTensorMapEncodeTiled"]
@@ -464,11 +465,11 @@ def test_one_read_has_boxes_of_half_the_columns_at_hidden_2560(driver: Driver) -
 def test_one_read_gets_no_address_for_a_gradient_that_is_not_asked_for(driver: Driver) -> None:
     inputs = read_back_inputs(3)
     alone = inputs._replace(needs=(True, False, False, False, False))
-    [launch] = one_read._launches(alone, empty_grads(alone), None, one_read._sums_of(alone))
+    [launch] = one_read._launches(alone, empty_grads(alone), None, one_read._room(alone)())
     assert launch.arguments[-1].stores_x == 1
     others = inputs._replace(needs=(False, True, False, True, False))
     out = empty_grads(others)
-    first, last = one_read._launches(others, out, None, one_read._sums_of(others))
+    first, last = one_read._launches(others, out, None, one_read._room(others)())
     assert first.arguments[-1].stores_x == 0
     assert last.arguments[3:7] == (out.phi, None, None, out.bias)
 
@@ -506,4 +507,4 @@ def test_one_read_is_recorded_with_new_memory_for_its_sums(monkeypatch: pytest.M
     assert again.launch([16, 32])
     assert launched[0][:2] == [16, 32]
     assert len(launched[0]) == 3
-    assert again.elements == one_read._sums_of(inputs).numel()
+    assert again.room().numel() == one_read._room(inputs)().numel()

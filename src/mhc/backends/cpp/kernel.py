@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import functools
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from mhc.backends import Artifact, KeptCode, NotSupportedError, stage, too_many_streams
+from mhc.backends import Kernel as AnyKernel
 from mhc.backends.cpp.compilers import artifact
 from mhc.backends.cpp.devices import I32, Launch, addresses_of, are_aligned, issue
+from mhc.backends.cpp.hopper import refusal
 from mhc.backends.cpp.source import Source
 
 
@@ -59,6 +62,45 @@ class Kernel(KeptCode):
     def _made_source(self, spec: Any, target: str | None) -> Source:
         refuse(self.supports(spec, target))
         return Source(self._operator, spec.streams, getattr(spec, "dtype", torch.float32))
+
+
+class ForHopper(KeptCode):
+    """A variant for NVIDIA's sm_90, for aligned tensors: all others get the launches of ``otherwise``."""
+
+    any_leading_dims = True
+
+    def __init__(self, otherwise: AnyKernel) -> None:
+        self._otherwise = otherwise
+
+    def supports(self, spec: Any, target: str | None, tokens: int | None = None) -> str | None:
+        """Return why the variant does not run the specialisation on ``target``, or None where it does."""
+        return refusal(spec, target) or self._refusal(spec)
+
+    def run(self, inputs: Any, out: Any, target: str | None = None) -> Any:
+        """Run on the GPU that holds the inputs.
+
+        Raises:
+            NotSupportedError: the specialisation is not of this variant.
+            ValueError: ``target`` is another architecture than the inputs' device.
+        """
+        addresses = self._addresses(inputs, out)
+        if are_aligned(addresses):
+            return self._issued(inputs, out, addresses, target)
+        return self._otherwise.run(inputs, out, target)
+
+    @abstractmethod
+    def _refusal(self, spec: Any) -> str | None:
+        """Return why the variant does not take the hidden size, or None where it does."""
+
+    @abstractmethod
+    def _made(self, inputs: Any, out: Any, *room: torch.Tensor) -> tuple[Source, Sequence[Launch]]:
+        """Return the source of a call, and its launches; ``room`` is what they need between them."""
+
+    def _addresses(self, inputs: Any, out: Any) -> list[int]:
+        return addresses_of((*inputs, *out))
+
+    def _issued(self, inputs: Any, out: Any, addresses: list[int], target: str | None) -> Any:
+        return issue(lambda: self._made(inputs, out), inputs[0].device, addresses, target)
 
 
 def refuse(reason: str | None) -> None:

@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
-from mhc.backends import Artifact, KeptCode
+from mhc.backends import Artifact
 from mhc.backends.cpp.compilers import THREADS, artifact
-from mhc.backends.cpp.devices import U32, Launch, addresses_of, are_aligned, issue
-from mhc.backends.cpp.hopper import Shape, refusal
-from mhc.backends.cpp.kernel import Kernel, cdiv, refuse
+from mhc.backends.cpp.devices import U32, Launch
+from mhc.backends.cpp.hopper import Shape
+from mhc.backends.cpp.kernel import ForHopper, Kernel, cdiv, refuse
 from mhc.backends.cpp.source import Source
 from mhc.ops.mhc_post import MhcPostBackwardInputs, MhcPostGrads, MhcPostInputs, MhcPostOutputs, MhcPostSpec
 
@@ -34,14 +34,12 @@ class _Backward(ctypes.Structure):
     )
 
 
-class Columns(KeptCode):
-    """``mhc_post`` in one direction, in one launch. Tensors that are not aligned get the launches of ``plain``.
+class Columns(ForHopper):
+    """``mhc_post`` in one direction, in one launch.
 
     ``kernels`` names all that there may be, ``launch`` returns the launch of a call, and ``threads`` tells how many
     threads a block has for rows of so many columns.
     """
-
-    any_leading_dims = True
 
     def __init__(
         self,
@@ -50,30 +48,10 @@ class Columns(KeptCode):
         launch: Callable[[Any, Any], Launch],
         threads: Callable[[int], int],
     ) -> None:
-        self._plain = plain
+        super().__init__(plain)
         self._kernels = kernels
         self._launch = launch
         self._threads = threads
-        self._source = functools.cache(self._made_source)
-
-    def supports(self, spec: Any, target: str | None, tokens: int | None = None) -> str | None:
-        """Return why the variant does not run the specialisation on ``target``, or None where it does."""
-        if reason := refusal(spec, target):
-            return reason
-        return f"hidden is {spec.hidden}, and a thread has {_PIECE} columns" if spec.hidden % _PIECE else None
-
-    def run(self, inputs: Any, out: Any, target: str | None = None) -> Any:
-        """Run on the GPU that holds the inputs.
-
-        Raises:
-            NotSupportedError: the specialisation is not of this variant.
-            ValueError: ``target`` is another architecture than the inputs' device.
-        """
-        addresses = addresses_of((*inputs, *out))
-        if are_aligned(addresses):
-            source = functools.partial(self._source, inputs.spec, "sm_90")
-            return issue(lambda: (source(), [self._launch(inputs, out)]), inputs[0].device, addresses, target)
-        return self._plain.run(inputs, out, target)
 
     def compile(self, spec: Any, target: str) -> Artifact:
         """Compile for ``sm_90``.
@@ -83,7 +61,13 @@ class Columns(KeptCode):
         """
         return artifact(self._source(spec, target), target, self._kernels, self._threads(spec.hidden))
 
-    def _made_source(self, spec: MhcPostSpec, target: str) -> Source:
+    def _refusal(self, spec: MhcPostSpec) -> str | None:
+        return f"hidden is {spec.hidden}, and a thread has {_PIECE} columns" if spec.hidden % _PIECE else None
+
+    def _made(self, inputs: Any, out: Any, *room: torch.Tensor) -> tuple[Source, list[Launch]]:
+        return self._source(inputs.spec, "sm_90"), [self._launch(inputs, out)]
+
+    def _source(self, spec: MhcPostSpec, target: str) -> Source:
         refuse(self.supports(spec, target))
         constants = (("HIDDEN", spec.hidden),)
         return Source("mhc_post", spec.streams, spec.dtype, "columns", constants, (("sm_90", "sm_90a"),))

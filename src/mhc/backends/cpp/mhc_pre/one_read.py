@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 
-from mhc.backends import Artifact, KeptCode, Kernel, combined, stage
+from mhc.backends import Artifact, Kernel, combined, stage
 from mhc.backends.cpp.compilers import artifact
-from mhc.backends.cpp.devices import I32, Call, Launch, addresses_of, are_aligned, issue
-from mhc.backends.cpp.hopper import STREAMS, Shape, clusters_of, refusal, streams_map
-from mhc.backends.cpp.kernel import cdiv, refuse
+from mhc.backends.cpp.devices import I32, Call, Launch, issue
+from mhc.backends.cpp.hopper import STREAMS, Shape, clusters_of, streams_map
+from mhc.backends.cpp.kernel import ForHopper, cdiv, refuse
 from mhc.backends.cpp.source import Source
 from mhc.ops.mhc_pre import MhcPreAddingInputs, MhcPreBackwardInputs, MhcPreGrads, MhcPreSpec
 
@@ -50,54 +51,23 @@ class _Problem(ctypes.Structure):
 
 
 class _Again(NamedTuple):
-    """A call that was made, and the number of fp32 elements that it needs between its launches."""
+    """A call that was made, and what returns the room that it needs between its launches."""
 
     call: Call
-    elements: int
-    device: torch.device
+    room: Callable[[], torch.Tensor]
 
     def launch(self, addresses: list[int]) -> bool:
         """Launch with other addresses, and return whether they are aligned, which they must be."""
-        sums = torch.empty(self.elements, dtype=torch.float32, device=self.device)
+        sums = self.room()
         return self.call.launch([*addresses, sums.data_ptr()])
 
 
-class OneRead(KeptCode):
-    """``mhc_pre`` backward with one read of x. Tensors that are not aligned get the launches of ``otherwise``.
-
-    It adds a gradient that came from elsewhere where ``otherwise`` does.
-    """
-
-    any_leading_dims = True
+class OneRead(ForHopper):
+    """``mhc_pre`` backward with one read of x. It adds a gradient that came from elsewhere where ``otherwise`` does."""
 
     def __init__(self, otherwise: Kernel) -> None:
-        self._otherwise = otherwise
+        super().__init__(otherwise)
         self.adds_to_first = getattr(otherwise, "adds_to_first", False)
-
-    def supports(self, spec: Any, target: str | None, tokens: int | None = None) -> str | None:
-        """Return why the variant does not run the specialisation on ``target``, or None where it does."""
-        if reason := refusal(spec, target):
-            return reason
-        if not isinstance(spec, MhcPreSpec) or spec.hidden not in _CUTS:
-            return f"hidden is {spec.hidden}, and this variant is for mhc_pre with {' and '.join(map(str, _CUTS))}"
-        return None
-
-    def run(self, inputs: Any, out: Any, target: str | None = None) -> Any:
-        """Run on the GPU that holds the inputs.
-
-        Raises:
-            NotSupportedError: the specialisation is not of this variant.
-            ValueError: ``target`` is another architecture than the inputs' device.
-        """
-        addresses = addresses_of((*inputs, *out))
-        if isinstance(inputs, MhcPreAddingInputs) and not inputs.overwritten:
-            addresses.append(inputs.added.data_ptr())
-        if not are_aligned(addresses):
-            return self._otherwise.run(inputs, out, target)
-        sums = _sums_of(inputs)
-        addresses.append(sums.data_ptr())
-        call = issue(lambda: self._made(inputs, out, sums), inputs[0].device, addresses, target)
-        return None if call is None else _Again(call, sums.numel(), sums.device)
 
     def compile(self, spec: Any, target: str) -> Artifact:
         """Compile for ``sm_90``, with and without a gradient to add where the variant adds one.
@@ -109,12 +79,32 @@ class OneRead(KeptCode):
         sources = [_source(spec.hidden, adding) for adding in ((False, True) if self.adds_to_first else (False,))]
         return combined([artifact(source, target, (_NAME,), _threads(spec.hidden)) for source in sources])
 
-    def _made(self, inputs: MhcPreBackwardInputs, out: MhcPreGrads, sums: torch.Tensor) -> tuple[Source, list[Launch]]:
+    def _refusal(self, spec: Any) -> str | None:
+        if isinstance(spec, MhcPreSpec) and spec.hidden in _CUTS:
+            return None
+        return f"hidden is {spec.hidden}, and this variant is for mhc_pre with {' and '.join(map(str, _CUTS))}"
+
+    def _addresses(self, inputs: MhcPreBackwardInputs, out: MhcPreGrads) -> list[int]:
+        addresses = super()._addresses(inputs, out)
+        if isinstance(inputs, MhcPreAddingInputs) and not inputs.overwritten:
+            addresses.append(inputs.added.data_ptr())
+        return addresses
+
+    def _issued(
+        self, inputs: MhcPreBackwardInputs, out: MhcPreGrads, addresses: list[int], target: str | None
+    ) -> _Again | None:
+        room = _room(inputs)
+        sums = room()
+        made = functools.partial(self._made, inputs, out, sums)
+        call = issue(made, inputs.x.device, [*addresses, sums.data_ptr()], target)
+        return None if call is None else _Again(call, room)
+
+    def _made(self, inputs: Any, out: Any, *room: torch.Tensor) -> tuple[Source, list[Launch]]:
         refuse(self.supports(inputs.spec, "sm_90"))
         added = inputs.added if isinstance(inputs, MhcPreAddingInputs) and out.x is not None else None
         with stage("lower"):
             source = _source(inputs.spec.hidden, added is not None)
-        return source, _launches(inputs, out, added, sums)
+        return source, _launches(inputs, out, added, *room)
 
 
 @functools.cache
@@ -134,11 +124,14 @@ def _clusters(x: torch.Tensor) -> int:
     return min(clusters_of(x.device), cdiv(x.shape[:-2].numel(), _TOKENS))
 
 
-def _sums_of(inputs: MhcPreBackwardInputs) -> torch.Tensor:
-    """Return room for the sums of each cluster, and for two sums of each mix and what they lost, of each block."""
+def _room(inputs: MhcPreBackwardInputs) -> Callable[[], torch.Tensor]:
+    """Return what makes room for the sums of each cluster, and for two of each mix and what they lost, of each block.
+
+    It keeps none of the inputs.
+    """
     spec, clusters = inputs.spec, _clusters(inputs.x)
     size = clusters * spec.mixes * (spec.width + 4 * _BLOCKS)
-    return torch.empty(size, dtype=torch.float32, device=inputs.x.device)
+    return functools.partial(torch.empty, size, dtype=torch.float32, device=inputs.x.device)
 
 
 def _launches(

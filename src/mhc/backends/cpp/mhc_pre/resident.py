@@ -6,11 +6,13 @@ import ctypes
 import functools
 from typing import Any, NamedTuple
 
-from mhc.backends import Artifact, KeptCode, stage
+import torch
+
+from mhc.backends import Artifact, stage
 from mhc.backends.cpp.compilers import artifact
-from mhc.backends.cpp.devices import Launch, addresses_of, are_aligned, issue
-from mhc.backends.cpp.hopper import STREAMS, Shape, clusters_of, refusal, streams_map
-from mhc.backends.cpp.kernel import Kernel, cdiv, refuse
+from mhc.backends.cpp.devices import Launch
+from mhc.backends.cpp.hopper import STREAMS, Shape, clusters_of, streams_map
+from mhc.backends.cpp.kernel import ForHopper, cdiv, refuse
 from mhc.backends.cpp.source import Source
 from mhc.ops.mhc_head import MhcHeadInputs, MhcHeadOutputs, MhcHeadSpec
 from mhc.ops.mhc_pre import MhcPreInputs, MhcPreOutputs, MhcPreSpec
@@ -87,34 +89,8 @@ class _Problem(ctypes.Structure):
     )
 
 
-class Resident(KeptCode):
-    """``mhc_pre`` or ``mhc_head`` forward, in one launch. Tensors that are not aligned get the launch of ``plain``."""
-
-    any_leading_dims = True
-
-    def __init__(self, plain: Kernel) -> None:
-        self._plain = plain
-        self._cut_of = functools.cache(self._made_cut)
-
-    def supports(self, spec: Any, target: str | None, tokens: int | None = None) -> str | None:
-        """Return why the variant does not run the specialisation on ``target``, or None where it does."""
-        if reason := refusal(spec, target):
-            return reason
-        if _cut(spec.hidden, spec.mixes) is None:
-            return f"hidden is {spec.hidden}: not 16 times a number of columns that fits"
-        return None
-
-    def run(self, inputs: Any, out: Any, target: str | None = None) -> Any:
-        """Run on the GPU that holds the inputs.
-
-        Raises:
-            NotSupportedError: the specialisation is not of this variant.
-            ValueError: ``target`` is another architecture than the inputs' device.
-        """
-        addresses = addresses_of((*inputs, *out))
-        if are_aligned(addresses):
-            return issue(lambda: self._made(inputs, out), inputs[0].device, addresses, target)
-        return self._plain.run(inputs, out, target)
+class Resident(ForHopper):
+    """``mhc_pre`` or ``mhc_head`` forward, in one launch."""
 
     def compile(self, spec: Any, target: str) -> Artifact:
         """Compile for ``sm_90``.
@@ -126,12 +102,16 @@ class Resident(KeptCode):
             cut = self._cut_of(spec, target)
         return artifact(_source(spec, cut), target, (_NAME,), _GROUP * cut.groups)
 
-    def _made(self, inputs: Any, out: Any) -> tuple[Source, list[Launch]]:
+    def _refusal(self, spec: _Spec) -> str | None:
+        fits = _cut(spec.hidden, spec.mixes) is not None
+        return None if fits else f"hidden is {spec.hidden}: not 16 times a number of columns that fits"
+
+    def _made(self, inputs: Any, out: Any, *room: torch.Tensor) -> tuple[Source, list[Launch]]:
         with stage("lower"):
             cut = self._cut_of(inputs.spec, "sm_90")
         return _source(inputs.spec, cut), [_launch(inputs, out, cut)]
 
-    def _made_cut(self, spec: _Spec, target: str) -> _Cut:
+    def _cut_of(self, spec: _Spec, target: str) -> _Cut:
         refuse(self.supports(spec, target))
         cut = _cut(spec.hidden, spec.mixes)
         assert cut is not None  # or `supports` would have had a reason
