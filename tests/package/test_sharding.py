@@ -135,7 +135,7 @@ def what_is_not_spread_over_tokens_is_refused(mesh):
             mhc.mhc_pre(distribute_tensor(x, mesh, [placement]), *everywhere)
     with pytest.raises(ValueError, match="only its tokens"):
         mhc.mhc_pre(DTensor.from_local(x, mesh, [Partial()]), *everywhere)
-    with pytest.raises(ValueError, match="mhc_pre: phi is a plain tensor beside a DTensor; distribute it too"):
+    with pytest.raises(ValueError, match="mhc_pre: phi is a plain tensor, and another is a DTensor; distribute it too"):
         mhc.mhc_pre(distribute_tensor(x, mesh, [Shard(0)]), *parameters)
 
 

@@ -40,10 +40,10 @@ def tensor_of(caller: str, tensors: Mapping[str, torch.Tensor], name: str) -> to
     return tensor
 
 
-def check_shape(caller: str, name: str, tensor: torch.Tensor, shape: tuple[int, ...], beside: torch.Tensor) -> None:
-    """Raise ValueError unless the tensor has that shape, which follows from the projection ``beside``."""
+def check_shape(caller: str, name: str, tensor: torch.Tensor, shape: tuple[int, ...], projection: torch.Tensor) -> None:
+    """Raise ValueError unless the tensor has that shape, which follows from the shape of ``projection``."""
     if tuple(tensor.shape) != shape:
         raise ValueError(
-            f"{caller}: {name} has shape {tuple(tensor.shape)}; beside a projection of shape {tuple(beside.shape)} it "
-            f"needs {shape}"
+            f"{caller}: {name} has shape {tuple(tensor.shape)}; with a projection of shape {tuple(projection.shape)} "
+            f"it needs {shape}"
         )

@@ -41,7 +41,7 @@ def call(
     names = [text.split()[-1] for text in operator.tensors]
     for name, tensor in zip(names, tensors, strict=True):
         if tensor is not None and not isinstance(tensor, DTensor):
-            raise ValueError(f"{operator.name}: {name} is a plain tensor beside a DTensor; distribute it too")
+            raise ValueError(f"{operator.name}: {name} is a plain tensor, and another is a DTensor; distribute it too")
     first: Any = tensors[0]
     lead = first.dim() - (operator.token_dims[0] or 0)
     mesh, placements = first.device_mesh, _checked(operator.name, names[0], first, lead)

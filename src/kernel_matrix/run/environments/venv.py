@@ -145,7 +145,7 @@ def uv(*arguments: str, variables: Mapping[str, str] | None = None) -> str:
     """
     program = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
     if program is None:
-        raise InstallError("uv is not installed beside this interpreter nor on PATH. Install it: pip install uv")
+        raise InstallError("uv is neither in this interpreter's folder nor on PATH. Install it: pip install uv")
     environment = {**os.environ, **(variables or {})}
     for pip_name, uv_name in _PIP_TO_UV.items():
         if pip_name in environment and uv_name not in environment:
