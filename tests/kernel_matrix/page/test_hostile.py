@@ -24,7 +24,7 @@ HOSTILE = (
     "<svg onload='window.ran = 3'><a href='javascript:window.ran = 4'>x</a> ${window.ran = 5} {{7*7}} %3Cb%3E"
 )
 LONGEST = Bounds().text
-LONG = "tokens1-streams4-fp32-paper-scale1-seed0"  # a case with the longest texts
+LONG = "tokens7-streams4-fp32-paper-scale1-seed0"  # a case with the longest texts
 FUTURE = "2099-01-01T00:00:00Z"
 
 
