@@ -55,6 +55,7 @@ EDITS = {
 
 
 @pytest.mark.environments
+@pytest.mark.nightly
 def test_a_table_s_status_says_what_became_of_it(matrix, tmp_path):
     """An edit that changes nothing survives, and one that does not compile is no mutant."""
     from kernel_matrix.run.environments import venv
