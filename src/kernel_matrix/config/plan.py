@@ -141,12 +141,13 @@ def targets_with_machine(platform: Platform) -> Sequence[str]:
 def _jobs(matrix: Matrix, tier: Tier) -> Iterator[Job]:
     """Yield the job of each platform toolchain, and after it the job of its timed cases if it has any."""
     directions = [(name, direction) for name, op in matrix.ops.items() for direction in op.directions]
-    untimed = {
-        (name, direction): with_owed(matrix, name, direction, expand(matrix.ops[name], tier, direction))
-        for name, direction in directions
-    }
-    # The full tier begins with the quick one.
-    small = {key: named[: len(expand(matrix.ops[key[0]], "quick", key[1]))] for key, named in untimed.items()}
+    quick, untimed = (
+        {
+            (name, direction): with_owed(matrix, name, direction, expand(matrix.ops[name], each, direction))
+            for name, direction in directions
+        }
+        for each in ("quick", tier)
+    )
     timed = {
         (name, direction): with_owed(
             matrix, name, direction, combinations(matrix.ops[name], matrix.ops[name].timed, direction)
@@ -156,14 +157,10 @@ def _jobs(matrix: Matrix, tier: Tier) -> Iterator[Job]:
     for platform_name, platform in matrix.platforms.items():
         for toolchain, entry in platform.by_toolchain.items():
             cells = list(_cells_with_cases(matrix, tier, platform_name, toolchain, untimed))
-            cases = tuple(case for cell, chosen in cells for case in _cases(matrix, cell, chosen))
-            if tier == "full":
-                quick = {
-                    f"{cell.id}/{name}"
-                    for cell, chosen in _cells_with_cases(matrix, "quick", platform_name, toolchain, small)
-                    for name, *_ in chosen
-                }
-                cases = tuple(case if case.id in quick else replace(case, is_quick=False) for case in cases)
+            of_quick = dict(
+                cells if tier == "quick" else _cells_with_cases(matrix, "quick", platform_name, toolchain, quick)
+            )
+            cases = tuple(case for cell, chosen in cells for case in _cases(matrix, cell, chosen, of_quick[cell]))
             yield Job(platform_name, toolchain, cases)
             on_hardware = targets_with_machine(platform) if entry.runs and not entry.emulated else ()
             cases = tuple(
@@ -232,8 +229,11 @@ def _action(vendor: str, entry: PlatformToolchain) -> Action:
     return "emulate" if entry.emulated or vendor_named(vendor).emulates else "run"
 
 
-def _cases(matrix: Matrix, cell: Cell, named: Iterable[NamedCase], *, timed: bool = False) -> Iterator[Case]:
-    """Yield the cases of a cell, each with the rules that select it."""
+def _cases(
+    matrix: Matrix, cell: Cell, named: Iterable[NamedCase], of_quick: Iterable[NamedCase] = (), *, timed: bool = False
+) -> Iterator[Case]:
+    """Yield the cases of a cell, each with the rules that select it; the quick tier has all that are ``timed``."""
+    quick = {name for name, *_ in of_quick}
     facts = cell.facts
     # Few rules could select a case of this cell, and of these only what they say of axes differs from case to case.
     exclusions = [(rule, _of_axes(rule, facts)) for rule in matrix.exclusions if _selects_some(rule, facts)]
@@ -241,7 +241,8 @@ def _cases(matrix: Matrix, cell: Cell, named: Iterable[NamedCase], *, timed: boo
     for name, axes, owed in named:
         exclusion = next((rule for rule, where in exclusions if has_values(axes, where)), None) if exclusions else None
         expected = tuple(rule for rule, where in expectations if has_values(axes, where)) if expectations else ()
-        yield Case(cell, f"{name}{TIMED}" if timed else name, axes, exclusion, expected, owed, timed)
+        is_quick = timed or name in quick
+        yield Case(cell, f"{name}{TIMED}" if timed else name, axes, exclusion, expected, owed, timed, is_quick)
 
 
 def _selects_some(rule: Exclusion | Expectation, facts: Mapping[str, Scalar]) -> bool:
