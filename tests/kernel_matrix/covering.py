@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from itertools import combinations
 from math import prod
 
+import pytest
+
 from kernel_matrix.config.plan import Case
 
 
@@ -32,3 +34,9 @@ def covering(cases: Iterable[Case], together: int = 2) -> list[Case]:
 def _size(case: Case) -> int:
     """Return about how large the tensors of a case are."""
     return prod(value for value in case.axes.values() if isinstance(value, int) and value > 1)
+
+
+def with_the_night(request: pytest.FixtureRequest) -> bool:
+    """Return whether a test of the night is among the tests of this file: a fixture then makes what it reads, too."""
+    own = (item for item in request.session.items if item.path == request.path)
+    return any(item.get_closest_marker("nightly") for item in own)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from conftest import RUN, environments_of, records_in, sh
-from covering import combined, covering
+from conftest import RUN, environments_of, harness, records_in, sh
+from covering import combined, covering, with_the_night
 
 from kernel_matrix.config.plan import Case, plan
 from kernel_matrix.store.record import Record
@@ -39,10 +38,10 @@ ONE_OP = {
     "tilelang-0.1.15": "sinkhorn",
     "triton-3.6": "mhc_post",
 }
-# These run at night. By day another TileLang has the same sources, test_tvm_searched.py has the arranged loops, and the
-# tests of the package compile by Inductor.
-AT_NIGHT = ("inductor", "tilelang-0.1.8", "tvm-0.27-searched")
-# A timed case takes about 17 CPU-seconds: ``ci/nox -s matrix`` has them.
+# By day two jobs run: the cells with all their cases, one with some of them, and one whose inputs both jobs have. The
+# others run at night, and in ``ci/nox -s matrix``, which has all cases, and the timed ones too.
+BY_DAY = (*WHOLE, f"{TARGET}/reference/mhc_pre.forward", f"{TARGET}/reference/sinkhorn.forward")
+NIGHT = ("inductor", "tilelang-0.1.8", "tilelang-0.1.15", "triton-3.6", "tvm-0.27-searched")
 LOUD = 10  # the scale from which on a token stands out, and the units of the limits are the largest values
 
 
@@ -65,13 +64,12 @@ def chosen_of(cases: list[Case]) -> list[Case]:
 
 @pytest.fixture(scope="module")
 def cells(request, matrix) -> dict[str, list[Case]]:
-    """Return the untimed cases of each cell of the CPU, by day without those of the toolchains of the night."""
-    selected = (item for item in request.session.items if item.path == request.path)
-    left_out = () if any(item.get_closest_marker("nightly") for item in selected) else AT_NIGHT
+    """Return the untimed cases of each cell of the CPU, by day of a few cells."""
+    by_night = with_the_night(request)
     # Cells of other architectures are emulated; the matrix has few of them.
     cases = [case for case in plan(matrix, "quick").cases if case.id.startswith(f"{TARGET}/") and not case.timed]
     cases = [case for case in cases if ONE_OP.get(case.cell.toolchain, case.cell.op) == case.cell.op]
-    cases = [case for case in cases if case.cell.toolchain not in left_out]
+    cases = [case for case in cases if by_night or case.cell.id in BY_DAY]
     return {cell: [case for case in cases if case.cell.id == cell] for cell in {case.cell.id for case in cases}}
 
 
@@ -109,10 +107,7 @@ def cpu_run(tmp_path_factory, selected) -> Path:
 
 @pytest.mark.parametrize(
     "toolchain",
-    [
-        *("reference", "tvm-0.27", "tilelang-0.1.15", "triton-3.6"),
-        *(pytest.param(toolchain, marks=pytest.mark.nightly) for toolchain in AT_NIGHT),
-    ],
+    ["reference", "tvm-0.27", *(pytest.param(toolchain, marks=pytest.mark.nightly) for toolchain in NIGHT)],
 )
 def test_every_cpu_toolchain_runs_and_compares_its_cases(cpu_run, cells, toolchain):
     records = records_in(cpu_run / "results", f"cpu-llvm.{toolchain}")
@@ -152,12 +147,12 @@ def test_inputs_stay_where_rounding_alone_is_inside_the_cap(cpu_run):
 
 
 def test_the_report_of_that_run_is_green_where_it_ran_and_says_what_is_missing(cpu_run):
-    done = sh(sys.executable, "-m", "kernel_matrix", "report", "--build", str(cpu_run))
+    done = harness("report", "--build", str(cpu_run))
     assert done.returncode == 1, "the other platforms and cases have no results here"
     compat = json.loads((cpu_run / "site" / "compat.json").read_text())
     state = {cell["id"]: (cell["state"], cell["evidence"]) for cell in compat["cells"]}
     assert {state[cell] for cell in WHOLE} == {("pass", "ran")}
-    assert state[f"{TARGET}/tvm-0.27/mhc_pre.forward"] == ("missing", "planned"), "some of its cases were not run"
+    assert state[f"{TARGET}/reference/mhc_pre.forward"] == ("missing", "planned"), "some of its cases were not run"
     assert state["rocm/gfx942/triton-3.6/mhc_pre.forward"] == ("missing", "planned")
 
 

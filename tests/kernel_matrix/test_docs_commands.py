@@ -26,7 +26,10 @@ from kernel_matrix.run.environments import venv
 PAGES = ["README.md", *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))]
 _BLOCK = re.compile(r"((?:^<!--[^\n]*-->\n)*)^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Long, and of commands that other pages or tests run by day.
-AT_NIGHT = ("docs/tutorials/depth-2.md", "docs/how-to/read-accuracy.md", "docs/how-to/expectation.md")
+AT_NIGHT = (
+    *("docs/tutorials/depth-1.md", "docs/tutorials/depth-2.md"),
+    *("docs/how-to/read-accuracy.md", "docs/how-to/expectation.md"),
+)
 NIGHTLY = [pytest.param(page, marks=pytest.mark.nightly) for page in AT_NIGHT]
 EXECUTED = 21  # blocks: a mark that is wrong, or a parser that finds nothing, would make this less
 

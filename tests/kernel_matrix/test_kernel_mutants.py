@@ -25,7 +25,7 @@ FEW = {
     "pallas": ["a row that underflows is not raised"],
     "tvm": ["only the last span of tokens is in dphi", "the last vector of a row"],
 }
-NIGHTLY = {"pallas", "tvm"}
+NIGHTLY = {"pallas", "triton", "tvm"}
 
 
 def entries(table):

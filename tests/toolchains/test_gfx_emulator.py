@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from covering import with_the_night
 from in_environment import ROOT, python_of, results_of
 from interpreters import kept_interpreter
 
@@ -43,8 +44,7 @@ def variables(tmp_path_factory) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def results(request, python, variables) -> dict[tuple[str, str], dict]:
     """Run all programs, by day most of them on few targets, and return the result of each."""
-    selected = (item for item in request.session.items if item.path == request.path)
-    words = () if any(item.get_closest_marker("nightly") for item in selected) else ("by-day",)
+    words = () if with_the_night(request) else ("by-day",)
     return results_of(python, PROGRAMS, *words, **variables)
 
 

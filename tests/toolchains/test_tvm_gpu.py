@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from conftest import environments_of
-from covering import covering
+from covering import covering, with_the_night
 from in_environment import python_of
 
 from kernel_matrix.config.load import load
@@ -50,8 +50,7 @@ def python() -> Path:
 @pytest.fixture(scope="module")
 def results(request, python, matrix, tmp_path_factory) -> dict[str, tuple[str, str]]:
     """Run the programs with the platform's variables, and return the result and the output of each."""
-    selected = (item for item in request.session.items if item.path == request.path)
-    programs = () if any(item.get_closest_marker("nightly") for item in selected) else BY_DAY
+    programs = () if with_the_night(request) else BY_DAY
     entry, *others = matrix.platforms["opencl"].entries
     assert all(other.environment == entry.environment for other in others)
     cache = {"POCL_CACHE_DIR": str(tmp_path_factory.mktemp("pocl")), "PYTHONPATH": str(ROOT / "src")}
