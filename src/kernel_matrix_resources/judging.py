@@ -12,7 +12,7 @@ import pyarrow as pa
 from kernel_matrix.config.model import as_list, has_values
 from kernel_matrix.judge.plan_tables import NUMBER, TEXT, enter_rows
 from kernel_matrix.results.planned import Planned
-from kernel_matrix.store.database import Connection
+from kernel_matrix.store.database import Connection, run
 from kernel_matrix.store.query import opened
 from kernel_matrix_resources.section import FIGURES, Resource, entries_of
 
@@ -38,7 +38,7 @@ def holding(given: Sequence[Any], planned: Planned, root: Path) -> Callable[[Con
 
     def hold(connection: Connection) -> None:
         _enter(connection, planned, entries, root)
-        connection.execute(step).fetchall()
+        run(connection, step)
 
     return hold
 

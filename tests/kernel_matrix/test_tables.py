@@ -700,3 +700,12 @@ def test_several_jobs_are_written_at_once(tmp_path):
     other = replace(GOOD, job={**JOB, "job": "here.other"}, run="b")
     paths = write_all(tmp_path, [*(replace(one, run="a") for one in (GOOD, BAD)), other])
     assert [names.files_of(path).job for path in paths] == ["here.good", "here.other"]
+
+
+def test_much_is_read_by_two_threads_and_little_by_one(tmp_path, monkeypatch):
+    write_all(tmp_path, [GOOD])
+    for few, threads in ((2**20, 1), (1, sql.THREADS)):
+        monkeypatch.setattr("kernel_matrix.store.load._FEW_BYTES", few)
+        with database() as connection:
+            load(connection, [tmp_path])
+            assert sql.one(connection, "SELECT current_setting('threads')") == threads

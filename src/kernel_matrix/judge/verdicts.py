@@ -10,7 +10,7 @@ from kernel_matrix.judge.sampled import enter_wrong_samples
 from kernel_matrix.judge.tables import enter_misplaced, enter_rules, enter_sentences, enter_stale_jobs
 from kernel_matrix.results.planned import Planned
 from kernel_matrix.results.present import Present
-from kernel_matrix.store.database import Connection, rows
+from kernel_matrix.store.database import Connection, rows, run
 from kernel_matrix.store.records import Jobs, make_present
 from kernel_matrix.store.sampled import Samples
 
@@ -60,4 +60,4 @@ def judge(
 
 def _step(connection: Connection, *names: str) -> None:
     for name in names:
-        connection.execute(files(__package__).joinpath("steps", f"{name}.sql").read_text("utf-8")).fetchall()
+        run(connection, files(__package__).joinpath("steps", f"{name}.sql").read_text("utf-8"))

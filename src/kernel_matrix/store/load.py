@@ -5,7 +5,7 @@ from __future__ import annotations
 import filecmp
 import multiprocessing
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from kernel_matrix import plugins
 from kernel_matrix.store import checks, junit, names, records, validation
-from kernel_matrix.store.database import Connection, database, enter, rows
+from kernel_matrix.store.database import THREADS, Connection, database, enter, rows
 from kernel_matrix.store.junit import BrokenResultError
 from kernel_matrix.store.names import NOT_WHOLE, JobFiles, printable
 from kernel_matrix.store.record import TOLD_BY, TOLD_INVENTORY, Record
@@ -25,7 +25,7 @@ from kernel_matrix.store.touched import touched
 from kernel_matrix.store.validation import Asked, Bounds, RefusedError
 
 _FILES_AT_ONCE = 16
-_FEW_BYTES = 16 * 2**20  # are read sooner than another process starts
+_FEW_BYTES = 16 * 2**20  # are read sooner than another process starts, and by one thread
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def parse(paths: Sequence[Path], bounds: Bounds) -> Parsed:
 def parse_all(paths: Sequence[Path], bounds: Bounds, processes: int = 2) -> Iterator[Parsed]:
     """Read files in several processes, and yield them in their order."""
     groups = [paths[place : place + _FILES_AT_ONCE] for place in range(0, len(paths), _FILES_AT_ONCE)]
-    if sum(path.stat().st_size for path in paths if path.is_file()) < _FEW_BYTES or processes < 2:
+    if _are_few(paths) or processes < 2:
         yield from (parse(group, bounds) for group in groups)
         return
     # A process is started anew, because a fork of one that has threads may hang.
@@ -75,6 +75,10 @@ def parse_all(paths: Sequence[Path], bounds: Bounds, processes: int = 2) -> Iter
             if len(waiting) > 2 * processes:  # no more than these are in memory
                 yield waiting.pop(0).result()
         yield from (future.result() for future in waiting)
+
+
+def _are_few(paths: Iterable[Path]) -> bool:
+    return sum(path.stat().st_size for path in paths if path.is_file()) < _FEW_BYTES
 
 
 _TABLES = {"jobs": JOBS, "cases": CASES, "outputs": OUTPUTS}
@@ -139,6 +143,8 @@ def load(
     bounds = bounds or Bounds()
     there = names.find_results(folders, bounds)
     runs, unread = (there.runs, 0) if cases is None else touched(there.runs, cases, bounds)
+    if not _are_few((*there.journals, *there.junit, *(path for run in runs for path in run.paths))):
+        connection.execute(f"SET threads = {THREADS}")
     loading = _Loading(connection, bounds, Samples(bounds), refused=dict(there.refused))
     connection.begin()  # the rows of files and their numbers are there together, or not at all
     for good in loading.good_tables(runs):

@@ -228,7 +228,7 @@ def _gradients(
         made = iter(getattr(torch.ops.mhc, f"{operator.name}_backward")(*values, backend))
         out: Sequence[torch.Tensor | None] = [next(made) if needed else None for needed in needs]
     else:
-        out = execution.backward(operator, values, backend, added if inside else None, overwritten=inside and alone)
+        out = execution.backward(operator, values, backend, added if inside else None, overwritten=alone)
     if not whole:
         lead = shape[:dims]
         out = [

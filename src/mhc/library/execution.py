@@ -50,6 +50,7 @@ def backward(
     ``added`` is added to the gradient of the first tensor, by a kernel that can (:func:`adds`); where ``overwritten``,
     in its own memory.
     """
+    overwritten = overwritten and added is not None
     kernel = load(backend, operator.name, "backward")
     call = calls.Call.of(kernel, values, operator.backward_tensors, added, overwritten)
     if call is not None and (results := call.again()) is not None:

@@ -3,7 +3,7 @@
 // The compiler is given STREAMS and ELEMENT (float, bf16, fp16).
 #include "numbers.h"
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void MHC_BOUNDS
     expand_forward(const ELEMENT* x, ELEMENT* out, int hidden, int whole) {
   const long long token = block_index();
   const ELEMENT* row = x + token * hidden;
@@ -14,7 +14,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void MHC_BOUNDS
     expand_backward(const ELEMENT* grad_out, ELEMENT* grad_x, int hidden, int whole) {
   const long long token = block_index();
   const ELEMENT* rows = grad_out + token * STREAMS * hidden;

@@ -57,6 +57,14 @@ static __device__ __forceinline__ float mhc_shuffle_xor(float value, int mask) {
 constexpr int THREADS = 128;  // of every block; a power of two
 constexpr int WARP = 32;      // lanes that exchange values; a half of what AMD's older GPUs have
 
+// Of a kernel whose registers hold all streams. For more than eight, ptxas spills some so that more blocks fit on a
+// multiprocessor, unless one block is enough; 0 says nothing about that number.
+#if defined(__CUDACC__) && !defined(__HIP__)
+#define MHC_BOUNDS __launch_bounds__(THREADS, STREAMS > 8)
+#else
+#define MHC_BOUNDS __launch_bounds__(THREADS)
+#endif
+
 __device__ __forceinline__ int thread_index() { return int(MHC_THREAD); }
 __device__ __forceinline__ long long block_index() { return (long long)MHC_BLOCK(x); }
 __device__ __forceinline__ int block_row() { return int(MHC_BLOCK(y)); }

@@ -4,7 +4,7 @@
 #include "sums.h"
 
 // out_i = sum over j of h_res[i, j] x_j, plus h_post_i y
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void MHC_BOUNDS
     mhc_post_forward(const ELEMENT* x, const ELEMENT* y, const float* h_post, const float* h_res, ELEMENT* out,
                      int hidden, int whole) {
   __shared__ float mapping[STREAMS][STREAMS], writing[STREAMS];
@@ -32,7 +32,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 }
 
 // grad_x_j = sum over i of h_res[i, j] grad_out_i;   grad_y = sum over i of h_post_i grad_out_i
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void MHC_BOUNDS
     mhc_post_grad_rows(const ELEMENT* grad_out, const float* h_post, const float* h_res, ELEMENT* grad_x,
                        ELEMENT* grad_y, int hidden, int whole) {
   __shared__ float mapping[STREAMS][STREAMS], writing[STREAMS];
@@ -72,7 +72,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 // A thread has the sums of ROWS streams of grad_out at a time, with all of x and y: as many as registers hold.
 constexpr int ROWS = 40 / (STREAMS + 1) < STREAMS ? 40 / (STREAMS + 1) : STREAMS;
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void MHC_BOUNDS
     mhc_post_grad_coefficients(const ELEMENT* grad_out, const ELEMENT* x, const ELEMENT* y, float* grad_h_post,
                                float* grad_h_res, int hidden, int whole) {
   __shared__ float partial[ROWS * (STREAMS + 1)][THREADS], sums[ROWS * (STREAMS + 1)];

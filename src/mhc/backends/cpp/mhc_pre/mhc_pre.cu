@@ -43,7 +43,7 @@ __device__ __forceinline__ void project(const ELEMENT* x, const float* phi, cons
   }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void MHC_BOUNDS
     mhc_pre_forward(const ELEMENT* x, const float* phi, const float* alpha, const float* bias, const float* gamma,
                     ELEMENT* h_in, float* h_post, float* h_res, float* m, float* r, long long tokens, int hidden,
                     int mixes, float norm_eps, float pre_eps, float post_scale, int whole) {
@@ -92,7 +92,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 //   f      the gradient of the projection m / r, which is alpha dz r
 //   h_pre  as in the forward
 //   slope  what the root mean square adds to the gradient of v, as a factor of v: r^2 / width times sum of alpha dz m
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void MHC_BOUNDS
     mhc_pre_factors(const ELEMENT* x, const float* alpha, const float* bias, const float* m, const float* r,
                     const ELEMENT* grad_h_in, const float* grad_h_post, const float* grad_h_res, float* dz, float* f,
                     float* h_pre, float* slope, int hidden, int mixes, float pre_eps, float post_scale, int whole) {
@@ -131,7 +131,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
 // grad_x = gamma times (sum over o of f_o phi_o) - slope v + h_pre grad_h_in; a block has TOKENS tokens and 4 * THREADS
 // columns.
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void MHC_BOUNDS
     mhc_pre_grad_x(const ELEMENT* x, const float* phi, const float* gamma, const ELEMENT* grad_h_in, const float* f,
                    const float* h_pre, const float* slope, ELEMENT* grad_x, long long tokens, int hidden, int mixes,
                    int whole) {
@@ -167,7 +167,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
 // The sums over tokens that the gradients of phi and gamma need: q[chunk][o] = sum over the chunk's tokens of f_o v. A
 // block has 4 * THREADS columns, one chunk and ROWS rows; STAGE tokens are added up before they join the others.
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void MHC_BOUNDS
     mhc_pre_sums(const ELEMENT* x, const float* f, float* q, long long tokens, long long chunk, int hidden, int mixes,
                  int whole) {
   const int width = STREAMS * hidden, at = 4 * int(block_index() * THREADS + thread_index());
@@ -194,7 +194,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 }
 
 // Add the chunks up: grad_phi = q gamma, grad_gamma = sum over o of phi_o q_o. A thread has one column.
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void MHC_BOUNDS
     mhc_pre_grad_phi_gamma(const float* q, const float* phi, const float* gamma, float* grad_phi, float* grad_gamma,
                            int chunks, int hidden, int mixes) {
   const int width = STREAMS * hidden, column = int(block_index() * THREADS + thread_index());
@@ -212,7 +212,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
 // grad_bias_o = sum over tokens of dz_o, in the first blocks; grad_alpha of each gate = sum over tokens and its mixes of
 // dz m, in the blocks after them.
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void MHC_BOUNDS
     mhc_pre_grad_alpha_bias(const float* dz, const float* m, float* grad_alpha, float* grad_bias, long long tokens,
                             int mixes) {
   __shared__ float partial[1][THREADS], sum[1];

@@ -172,7 +172,7 @@ __device__ __forceinline__ void undo(Line& along, Line& across, const Line& entr
   }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void MHC_BOUNDS
     sinkhorn_forward(const float* logits, float* result, long long tokens, int iterations, float eps, int deepseek) {
   const Place place(tokens);
   wait_for_launch_before();
@@ -184,7 +184,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 }
 
 // Go back over KEPT iterations at a time. Each time, the iterations before them run again.
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void MHC_BOUNDS
     sinkhorn_backward(const float* logits, const float* grad_matrix, float* grad_logits, long long tokens,
                       int iterations, float eps, int deepseek) {
   const Place place(tokens);

@@ -226,6 +226,8 @@ def _backward_config(form: str, spec: Spec, target: GPUTarget | None) -> _Backwa
         tokens, hidden, rows, columns, compiler = 512, 1024, 512, 1024, {}
     else:
         tokens, hidden = {"ieee": (32, 64), "tf32": (64, 64), "bf16x3": (64, 128)}[form]
+        if form != "ieee" and _rows_begin_anywhere(spec):
+            tokens //= 2
         rows, columns, compiler = 32 if form == "ieee" else 64, 64, options(4)
         if form == "ieee" and target.backend == "hip" and target.warp_size == 32:
             rows = 16  # without matrix cores for fp32 a thread loads its whole part of both operands
@@ -238,14 +240,19 @@ def _backward_config(form: str, spec: Spec, target: GPUTarget | None) -> _Backwa
     return _BackwardTiles(shared, weights, None, by_x, by_phi, None, None)
 
 
+def _rows_begin_anywhere(spec: Spec) -> bool:
+    """Return whether rows of x may begin between 16 bytes: a thread then has an address for each of its elements."""
+    return spec.hidden * spec.dtype.itemsize % 16 != 0
+
+
 def _both_config(constants: dict[str, Any], spec: Spec, target: GPUTarget | None, *, adding: bool) -> Config:
     """Decide the tiles of the launch that has both products.
 
     A thread keeps the sums of two streams, and a multiprocessor of an H200 has the shared memory for three stages of
     two programs. Where a gradient is added, this takes half as many tokens in a tile, of one stream.
     """
-    # On sm_100 and later the sums of two streams would spill.
-    alone = target is not None and (adding or target.arch >= 100)
+    # The sums of two streams would spill on sm_100 and later, and beside many addresses.
+    alone = target is not None and (adding or target.arch >= 100 or _rows_begin_anywhere(spec))
     together = 1 if alone else math.gcd(spec.streams, 2)
     if target is None:
         tokens, hidden, compiler = 512, min(1024, triton.next_power_of_2(spec.hidden)), {}
