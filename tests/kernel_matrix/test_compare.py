@@ -43,7 +43,7 @@ def test_a_case_without_a_result_is_missing_and_red(planned):
 
 
 @pytest.mark.slow
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_states_of_all_planned_cases_add_up_to_the_plan(few, data):
     places = st.integers(0, len(few.cases) - 1)

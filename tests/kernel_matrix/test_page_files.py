@@ -47,6 +47,22 @@ def make(matrix, planned, tmp_path):
     return write
 
 
+@pytest.fixture(scope="module")
+def passed(matrix, planned, passing, tmp_path_factory):
+    """Return the document and the page of results that passed; no test may change the page."""
+    folder = tmp_path_factory.mktemp("passed") / "site"
+    return write_site(matrix, planned, good(planned, passing), folder), Page(folder)
+
+
+@pytest.fixture(scope="module")
+def hostile(matrix, planned, tmp_path_factory):
+    """Return the page of a case whose texts are hostile."""
+    folder = tmp_path_factory.mktemp("hostile") / "site"
+    record = Record(planned.cases[0].id, "error", "run", "launch", HOSTILE, HOSTILE, job={"device": HOSTILE})
+    write_site(matrix, planned, [record], folder, broken=[HOSTILE])
+    return Page(folder)
+
+
 def record_outputs(record):
     """Return the names of the outputs that a record has figures of."""
     return {key.rpartition(".")[0] for key in record.metrics if key.endswith(".rel_fro")}
@@ -57,8 +73,8 @@ def good(planned, passing):
 
 
 @pytest.mark.slow
-def test_every_file_is_of_its_model(make, planned, passing):
-    _, page = make(good(planned, passing))
+def test_every_file_is_of_its_model(passed):
+    _, page = passed
     Overview.model_validate(page.overview)
     for place in range(len(page.chunks)):
         CellChunk.model_validate(page.value(f"cells/{place}"))
@@ -69,9 +85,9 @@ def test_every_file_is_of_its_model(make, planned, passing):
 
 
 @pytest.mark.slow
-def test_the_data_are_those_of_the_document(make, planned, passing):
+def test_the_data_are_those_of_the_document(passed, planned, passing):
     records = {record.case: record for record in good(planned, passing)}
-    whole, page = make(records.values())
+    whole, page = passed
     jobs = [*whole.jobs]
     assert list(page.rows) == [cell.id for cell in whole.cells], "in the order of the grid"
     for cell in whole.cells:
@@ -95,10 +111,14 @@ def test_the_data_are_those_of_the_document(make, planned, passing):
 
 
 @pytest.mark.slow
-def test_a_chunk_has_the_cells_of_a_lane_together(make, planned, passing, monkeypatch):
-    monkeypatch.setattr(page_files, "CHUNK", 4_000)
-    _, page = make(good(planned, passing))
-    assert len(page.chunks) > 20
+def test_a_chunk_has_the_cells_of_a_lane_together_and_files_of_an_older_report_are_removed(
+    make, planned, passing, monkeypatch
+):
+    with monkeypatch.context() as patch:
+        patch.setattr(page_files, "CHUNK", 4_000)
+        _, page = make(good(planned, passing))
+    before = len(page.chunks)
+    assert before > 20
     places = [(name.rsplit("/", 1)[0], row["chunk"]) for name, row in page.rows.items()]
     for name, row in page.rows.items():
         assert name in page.chunks[row["chunk"]]["cells"]
@@ -107,14 +127,6 @@ def test_a_chunk_has_the_cells_of_a_lane_together(make, planned, passing, monkey
     for numbers in chunks.values():
         assert numbers == list(range(numbers[0], numbers[-1] + 1)), "no other lane stands between"
     assert max(path.stat().st_size for path in (page.site / "data" / "cells").glob("*.js")) < 40_000
-
-
-@pytest.mark.slow
-def test_files_of_an_older_report_are_removed(make, planned, passing, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr(page_files, "CHUNK", 4_000)
-        _, page = make(good(planned, passing))
-    before = len(page.chunks)
     (page.site / "data" / "speed.js").write_text("old")
     _, page = make(good(planned, passing))
     assert len(page.chunks) < before
@@ -123,9 +135,8 @@ def test_files_of_an_older_report_are_removed(make, planned, passing, monkeypatc
 
 
 @pytest.mark.slow
-def test_hostile_texts_are_data_and_end_no_script(make, planned):
-    case = planned.cases[0]
-    _, page = make([Record(case.id, "error", "run", "launch", HOSTILE, HOSTILE, job={"device": HOSTILE})], [HOSTILE])
+def test_hostile_texts_are_data_and_end_no_script(hostile, planned):
+    case, page = planned.cases[0], hostile
     for path in page.site.glob("data/**/*.js"):
         text = path.read_text(encoding="utf-8")
         assert not set("<>&\0\u2028\u2029") & set(text), path
@@ -140,14 +151,18 @@ def test_any_text_comes_back_as_it_was(text, tmp_path):
     assert Page(tmp_path).value("x") == {"text": text}
 
 
-@pytest.mark.parametrize(("value", "word"), [(math.inf, "inf"), (-math.inf, "-inf"), (math.nan, "nan")])
 @pytest.mark.slow
-def test_a_number_that_is_not_finite_is_a_word(make, planned, passing, value, word):
-    assert json.loads(encoded({"a": [1.5, value], "b": {"c": value}})) == {"a": [1.5, word], "b": {"c": word}}
-    case = next(case for case in planned.cases if case.cell.id == TRITON)
-    record = passing(case, h_in={"max_abs": value, "rel_fro": value, "nan": 1.0})
-    _, page = make([replace(record, outcome="fail", message="x", seconds=abs(value))])
-    assert page.cells[TRITON]["results"][case.name]["outputs"]["h_in"]["max_abs"] == word
+def test_a_number_that_is_not_finite_is_a_word(make, planned, passing):
+    words = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+    cases = [case for case in planned.cases if case.cell.id == TRITON and not case.timed][: len(words)]
+    records = []
+    for case, (word, value) in zip(cases, words.items(), strict=True):
+        assert json.loads(encoded({"a": [1.5, value], "b": {"c": value}})) == {"a": [1.5, word], "b": {"c": word}}
+        record = passing(case, h_in={"max_abs": value, "rel_fro": value, "nan": 1.0})
+        records.append(replace(record, outcome="fail", message="x", seconds=abs(value)))
+    _, page = make(records)
+    results = page.cells[TRITON]["results"]
+    assert [results[case.name]["outputs"]["h_in"]["max_abs"] for case in cases] == [*words]
     Overview.model_validate(page.overview)
 
 
@@ -162,8 +177,8 @@ def test_a_huge_message_is_cut_and_says_where_the_rest_is(make, planned):
 
 
 @pytest.mark.slow
-def test_every_state_has_a_letter_and_a_meaning(make):
-    _, page = make([])
+def test_every_state_has_a_letter_and_a_meaning(passed):
+    _, page = passed
     assert [state["name"] for state in page.overview["states"]] == list(STATES)
     assert len({state["letter"] for state in page.overview["states"]} | {"."}) == len(STATES) + 1
     assert all(state["meaning"] and state["color"] for state in page.overview["states"])
@@ -234,11 +249,9 @@ def test_the_speed_file_has_the_timed_cases(make, planned, passing):
 
 
 @pytest.mark.slow
-def test_node_takes_every_file_as_a_script(make, planned):
+def test_node_takes_every_file_as_a_script(hostile):
     """A browser runs these files; Node reads scripts by the same rules."""
-    case = planned.cases[0]
-    _, page = make([Record(case.id, "error", "run", "launch", HOSTILE)], [HOSTILE])
-    paths = [str(path) for path in page.site.glob("data/**/*.js")]
+    paths = [str(path) for path in hostile.site.glob("data/**/*.js")]
     code = """
         const vm = require("vm"), fs = require("fs"), names = [];
         const context = vm.createContext({ kernelMatrix: { put: (name, value) => names.push(name) } });

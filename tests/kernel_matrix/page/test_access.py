@@ -12,6 +12,8 @@ from browsing import FAILING, VIEWS
 # What an engine finds by itself in WCAG 2.2 A and AA, and what it calls best practice.
 TAGS = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
 PLACES = (*VIEWS, f"grid?cell={FAILING}", "grid?q=state:fail", "accuracy?q=platform:cpu-llvm")
+# Its rows are alike, and the engine looks at each: by day at those of one platform.
+AT_NIGHT = ("accuracy",)
 
 
 @functools.cache
@@ -33,7 +35,9 @@ def found_by_engine(page, kind: str, values: Sequence[str]) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    "place", [pytest.param(place, marks=[pytest.mark.nightly] if place in AT_NIGHT else []) for place in PLACES]
+)
 def test_the_engine_finds_nothing_serious_or_moderate(new_tab, web, place):
     """In dark only the colours are others, and two rules are about these."""
     page = new_tab(web, color_scheme="light").open(f"#{place}")
