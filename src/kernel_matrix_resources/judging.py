@@ -12,7 +12,7 @@ import pyarrow as pa
 from kernel_matrix.config.model import as_list, has_values
 from kernel_matrix.judge.plan_tables import NUMBER, TEXT, enter_rows
 from kernel_matrix.results.planned import Planned
-from kernel_matrix.store.database import Connection, run
+from kernel_matrix.store.database import Connection, one, rows, run
 from kernel_matrix.store.query import opened
 from kernel_matrix_resources.section import FIGURES, Resource, entries_of
 
@@ -22,8 +22,13 @@ _LAST = """
     WHERE c.outcome = 'pass' AND c.artifact_kind <> '' AND c.artifact_kind NOT LIKE '%-source'
     GROUP BY c."case"
 """
-
-
+_HAS_CODE = "SELECT count(*) > 0 FROM cases WHERE kind <> '' AND NOT ends_with(kind, '-source')"
+# The folders of last values that code is held to: to read one takes long.
+_ASKED = """
+    SELECT DISTINCT l.last FROM resource_limits l JOIN resource_cells USING (entry) JOIN planned p USING (cell)
+    JOIN accepted a ON a.planned = p.planned JOIN cases c ON c.record = a.record
+    WHERE l.last IS NOT NULL AND c.kind <> '' AND NOT ends_with(c.kind, '-source') ORDER BY l.last
+"""
 _WORDS = {"shared": "bytes of shared memory", "stack": "bytes of stack", "code": "bytes"}
 
 
@@ -37,6 +42,8 @@ def holding(given: Sequence[Any], planned: Planned, root: Path) -> Callable[[Con
     step = files(__package__).joinpath("step.sql").read_text("utf-8")
 
     def hold(connection: Connection) -> None:
+        if not one(connection, _HAS_CODE):
+            return  # the judge has made an empty table
         _enter(connection, planned, entries, root)
         run(connection, step)
 
@@ -66,8 +73,8 @@ def _enter(connection: Connection, planned: Planned, entries: Sequence[Resource]
     }  # fmt: skip
     enter_rows(connection, "resource_limits", schema, limits)
     cells, names = [], []
+    facts = [cell.facts for cell in planned.cells]
     for number, entry in enumerate(entries):
-        facts = [cell.facts for cell in planned.cells]
         where = {key: values for key, values in entry.where.items() if facts and key not in facts[0]}
         of_cell = {key: as_list(values) for key, values in entry.where.items() if key not in where}
         cells += [(number, place) for place, one in enumerate(facts) if has_values(one, of_cell)]
@@ -75,7 +82,7 @@ def _enter(connection: Connection, planned: Planned, entries: Sequence[Resource]
     enter_rows(connection, "resource_cells", {"entry": NUMBER, "cell": NUMBER}, cells)
     enter_rows(connection, "resource_names", {"entry": NUMBER, "named": NUMBER}, names)
     last = []
-    for folder in dict.fromkeys(entry.last for entry in entries if entry.last):
+    for (folder,) in rows(connection, _ASKED):
         with opened([root / folder]) as database:
             last += [(folder, *row) for row in database.connection.execute(_LAST).fetchall()]
     enter_rows(connection, "last_figures", {"last": TEXT, "id": TEXT, "figures": _FIGURES}, last)

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, Doubles, records_in
-from test_run import middle, states
-from together import first_are_quick
+from test_run import states
 
 from kernel_matrix.job.end import End, combined
 from kernel_matrix.job.surroundings import environment_facts
@@ -26,20 +25,25 @@ INSTALLED = (
 
 SECOND_TEST = """
 
+def second(case):
+    does = {2: "fixture", 3: "skips", 4: "proves-nothing", 5: "dies"}
+    return does.get(case.axes["tokens"]) if case.backend == "good" else ""
+
+
 @pytest.fixture
 def prepared(case):
-    if case.backend == "good" and case.axes["tokens"] == 2 and os.environ.get("SECOND") == "fixture":
+    if second(case) == "fixture":
         raise OSError("nothing could be prepared")
 
 
 @pytest.mark.op("double", "forward")
 def test_double_again(case, prepared):
     x = case.draw("x", (4, 8)).astype(np.float32)
-    if os.environ["SECOND"] == "skips" and case.axes["tokens"] == 2:
+    if second(case) == "skips":
         pytest.skip("the second device is not here")
-    if os.environ["SECOND"] == "dies" and case.axes["tokens"] == 2:
+    if second(case) == "dies":
         os._exit(3)
-    if os.environ["SECOND"] == "proves-nothing":
+    if second(case) == "proves-nothing":
         return
     out, golden = {"again": 2 * x}, {"again": 2 * x.astype(np.float64)}
     case.compare(out, golden, [out], [golden], {"again": 1.0}, {"again": 1})
@@ -71,15 +75,11 @@ def other_numpy(folder: Path) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("where", ["beside the harness", "on the user's import path"])
-def test_a_job_in_an_environment_has_the_environment_s_own_numpy(here: Doubles, tmp_path, where):
-    others, installed = other_numpy(tmp_path / "others"), tmp_path / "site-packages"
-    if where == "beside the harness":
-        installed = others
+def test_a_job_in_an_environment_has_the_environment_s_own_numpy(here: Doubles, tmp_path):
+    """Neither a numpy beside the harness nor one on the user's import path gets into the job."""
+    installed, on_path = (other_numpy(tmp_path / name) for name in ("site-packages", "others"))
     shutil.copytree(ROOT / "src" / "kernel_matrix", installed / "kernel_matrix")
-    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    if where == "on the user's import path":
-        variables["PYTHONPATH"] = str(others)
+    variables = {**os.environ, "PYTHONPATH": str(on_path)}
     command = [sys.executable, "-c", INSTALLED, str(installed), "run", "--matrix", str(here.root / "matrix.yaml")]
     command += ["--executor", "venv", "--toolchain", "good"]
     done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
@@ -118,45 +118,33 @@ def test_every_distribution_of_the_environment_is_recorded_by_its_own_name():
     assert {key.removeprefix("version.") for key in facts if key.startswith("version.")} == names
 
 
-@pytest.fixture
-def twice(doubles: Doubles) -> Doubles:
-    """Return the doubles with two tests for their operator."""
+@pytest.mark.slow
+def test_of_two_tests_of_a_case_the_worst_end_decides(doubles: Doubles):
     with (doubles.root / "suite" / "test_doubles.py").open("a") as suite:
         suite.write(SECOND_TEST)
-    return doubles
-
-
-@pytest.mark.parametrize(
-    ("toolchain", "second", "ends", "stage", "message"),
-    first_are_quick(
-        2,
-        [
-            ("good", "passes", ["pass"] * 3, "", ""),
-            ("raises", "passes", ["pass", "error", "pass"], "launch", "ZeroDivisionError: the launch was refused"),
-            ("wrong", "passes", ["pass", "fail", "pass"], "", "kernel_matrix.job.case.OutOfBudgetError: out: max_abs"),
-            ("wrong", "skips", ["pass", "error", "pass"], "import", "the second device is not here"),
-            ("good", "skips", ["pass", "error", "pass"], "import", "the second device is not here"),
-            ("good", "fixture", ["pass", "error", "pass"], "import", "OSError: nothing could be prepared"),
-            ("good", "proves-nothing", ["error"] * 3, "import", "RuntimeError: the case ended without a comparison"),
-            ("good", "dies", ["pass", "error", "pass"], "crash", "the process ended with exit status 3"),
-            ("segfault", "passes", ["pass", "error", "pass"], "crash", "the process died of SIGSEGV"),
-        ],
-    ),
-)
-@pytest.mark.slow
-def test_of_two_tests_of_a_case_the_worst_end_decides(twice: Doubles, toolchain, second, ends, stage, message):
-    twice.edit("DOUBLES_SCRATCH:", f"SECOND: {second}, DOUBLES_SCRATCH:")
-    comparison = twice.run(toolchain)
-    assert states(comparison) == ends
-    record = middle(comparison).record
-    assert record is not None
-    assert record.stage == stage
-    assert message in record.message
-    journal = (twice.root / "build" / "jobs" / f"here.{toolchain}" / "journal.jsonl").read_text()
-    assert journal.count('"end"') == journal.count('"start"') == 3
-    if second == "passes" and toolchain == "good":
-        assert record.metrics["elements"] == 2 * 8 + 4 * 8
-        assert {"out.max_abs", "again.max_abs"} <= record.metrics.keys()
+    doubles.edit("- { tokens: [1, 2, 3] }", "- { tokens: [1, 2, 3, 4, 5, 6] }")
+    ends = {
+        ("good", 1): ("pass", "", ""),
+        ("good", 2): ("error", "import", "OSError: nothing could be prepared"),
+        ("good", 3): ("error", "import", "the second device is not here"),
+        ("good", 4): ("error", "import", "RuntimeError: the case ended without a comparison"),
+        ("good", 5): ("error", "crash", "the process ended with exit status 3"),
+        ("good", 6): ("pass", "", ""),
+        ("raises", 2): ("error", "launch", "ZeroDivisionError: the launch was refused"),
+        ("wrong", 2): ("fail", "", "kernel_matrix.job.case.OutOfBudgetError: out: max_abs"),
+        ("segfault", 2): ("error", "crash", "the process died of SIGSEGV"),
+    }
+    comparison = doubles.run(*dict.fromkeys(toolchain for toolchain, _ in ends))
+    found = {(v.case.cell.toolchain, v.case.axes["tokens"]): v for v in comparison.verdicts}
+    for key, verdict in found.items():
+        state, stage, message = ends.get(key, ("pass", "", ""))
+        assert (verdict.state, verdict.record.stage) == (state, stage), key
+        assert message in verdict.record.message, key
+    assert found["good", 1].record.metrics["elements"] == 8 + 4 * 8
+    assert {"out.max_abs", "again.max_abs"} <= found["good", 1].record.metrics.keys()
+    for toolchain in ("good", "raises", "wrong", "segfault"):
+        journal = (doubles.root / "build" / "jobs" / f"here.{toolchain}" / "journal.jsonl").read_text()
+        assert journal.count('"end"') == journal.count('"start"') == 6
 
 
 def test_no_end_of_several_is_lost():

@@ -16,8 +16,6 @@ from shown import Page
 from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import detect
 
-pytestmark = pytest.mark.environments
-
 LANE = "cpu-llvm/x86-64-v3"
 MAPPINGS = {"mhc_pre.forward", "mhc_pre.backward"}
 EVERYTHING = MAPPINGS | {"sinkhorn.forward", "sinkhorn.backward"}
@@ -25,7 +23,7 @@ OTHER_BITS = re.compile(r"AssertionError: \w+: a second run gives other bits")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def faulty(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Run the matrix of toolchains with faults, make its report, and return its folder."""
     if "x86-64-v3" not in detect().devices[0].targets:
         pytest.fail("these tests need a CPU of the level x86-64-v3, as matrix.yaml's cpu-llvm does")
@@ -41,13 +39,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def compat(folder: Path) -> dict[str, Any]:
-    return json.loads((folder / "build" / "site" / "compat.json").read_text())
+def compat(faulty: Path) -> dict[str, Any]:
+    return json.loads((faulty / "build" / "site" / "compat.json").read_text())
 
 
 @pytest.fixture(scope="module")
-def page(folder: Path) -> Page:
-    return Page(folder / "build" / "site")
+def page(faulty: Path) -> Page:
+    return Page(faulty / "build" / "site")
 
 
 def records(folder: Path, toolchain: str) -> dict[str, Record]:
@@ -86,9 +84,9 @@ def test_accuracy_names_the_wrong_outputs_and_how_far_they_are_over_their_budget
     assert re.findall(r"(\w+): max_abs \S+ is over", cell["reason"]) == sorted(outputs)
 
 
-def test_an_extra_inv_rms2_is_inside_the_budget_in_bf16_at_unit_scale_and_too_much_is_misrounded(folder):
+def test_an_extra_inv_rms2_is_inside_the_budget_in_bf16_at_unit_scale_and_too_much_is_misrounded(faulty):
     """At a tenth of the scale the error itself is over its limit."""
-    mine = records(folder, "extra-inv-rms2")
+    mine = records(faulty, "extra-inv-rms2")
     name = "mhc_pre.backward/tokens7-streams4-hidden200-bf16-gamma-fp32-scale{}-seed0"
     unit, tenth = (mine[name.format(scale)] for scale in ("1", "0.1"))
     assert (unit.outcome, tenth.outcome) == ("fail", "fail")
@@ -132,7 +130,7 @@ def test_who_computes_something_else_is_the_odd_one_out(compat, page):
     assert marked == {f"{LANE}/{toolchain}/{op}" for toolchain, op, _ in odd}
 
 
-def test_only_a_kernel_that_is_not_deterministic_has_other_bits_in_a_second_run(compat, page, folder):
+def test_only_a_kernel_that_is_not_deterministic_has_other_bits_in_a_second_run(compat, page, faulty):
     differing = {name for name, row in page.rows.items() if row["differing"]}
     assert differing == {f"{LANE}/random-order/{op}" for op in MAPPINGS}
     counts = {lane["toolchain"]: lane["determinism"] for lane in compat["lanes"]}
@@ -141,7 +139,7 @@ def test_only_a_kernel_that_is_not_deterministic_has_other_bits_in_a_second_run(
     for cell in (cell for cell in compat["cells"] if cell["id"] in differing):
         assert cell["diagnosis"]["rule"] == "runs-differ"
     assert cells(compat, lambda cell: OTHER_BITS.search(cell["reason"])) == {("random-order", op) for op in MAPPINGS}
-    for name, record in records(folder, "random-order").items():
+    for name, record in records(faulty, "random-order").items():
         expected = ("fail", True) if name.startswith("mhc_pre") else ("pass", False)
         assert (record.outcome, bool(OTHER_BITS.search(record.message))) == expected, name
 
@@ -153,12 +151,12 @@ def test_same_equations_in_another_order_each_time_are_the_bits_of_nobody(compat
         assert ({"random-order"} in groups) == (table["op"] == "mhc_pre")
 
 
-def test_canaries_point_at_the_job_whose_comparison_is_blind(compat, folder):
+def test_canaries_point_at_the_job_whose_comparison_is_blind(compat, faulty):
     counts = {lane["toolchain"]: lane["canaries"] for lane in compat["lanes"]}
     assert counts.pop("blind")["caught"] == 0
     assert counts.keys() == {*mutated.RIGHT, *mutated.FAULTS}
     assert all(count["caught"] == count["injected"] > 0 for count in counts.values())
-    outcomes = {record.outcome for record in records(folder, "blind").values()}
+    outcomes = {record.outcome for record in records(faulty, "blind").values()}
     assert outcomes == {"pass", "error"}, "its cases without canaries say that they passed, and are not believed"
     for cell in (cell for cell in compat["cells"] if cell["toolchain"] == "blind"):
         assert cell["canaries"]["caught"] == 0

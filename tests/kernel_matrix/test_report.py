@@ -18,6 +18,7 @@ from test_compare import TRITON, compiled
 from kernel_matrix.cli import main
 from kernel_matrix.config.concern import Concerned
 from kernel_matrix.config.plan import plan
+from kernel_matrix.report import badges
 from kernel_matrix.report import site as sites
 from kernel_matrix.report.document import Document, schema
 from kernel_matrix.report.words import headline
@@ -51,8 +52,15 @@ def all_cases(planned, passing):
     return [passing(case) for case in planned.cases]
 
 
-def test_compat_json_says_every_cell_with_its_counts(make, planned, passing):
-    _, site = make(all_cases(planned, passing))
+@pytest.fixture(scope="module")
+def passed(matrix, planned, passing, tmp_path_factory):
+    """Return the document and the site of results that all passed; no test may change the site."""
+    site = tmp_path_factory.mktemp("passed") / "site"
+    return write_site(matrix, planned, all_cases(planned, passing), site, now=A_DAY_LATER), site
+
+
+def test_compat_json_says_every_cell_with_its_counts(passed, planned):
+    _, site = passed
     compat = json.loads((site / "compat.json").read_text())
     assert compat["schema_version"] == 2
     keys = {"package", "platform", "target", "toolchain", "backend", "op", "direction", "state", "evidence", "cases"}
@@ -63,21 +71,18 @@ def test_compat_json_says_every_cell_with_its_counts(make, planned, passing):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("outcome", "colour", "words"),
-    [("pass", "#1a7f37", "ran"), ("fail", "#cf222e", "1 fail of"), ("error", "#cf222e", "1 error of")],
-)
-def test_the_badge_is_green_only_when_something_ran_and_nothing_is_red(make, planned, passing, outcome, colour, words):
-    records = all_cases(planned, passing)
-    records = [r if outcome == "pass" or r.case != next(c.id for c in planned.cases if c.cell.id == TRITON)
-               else replace(r, outcome=outcome, message="x") for r in records]  # fmt: skip
-    expected = [c for c in planned.cases if c.expectations]
-    records = [Record(r.case, "unavailable") if any(c.id == r.case for c in expected) else r for r in records]
-    _, site = make(records)
-    badge = json.loads((site / "badge.json").read_text())
-    assert badge["color"] == colour
-    assert words in badge["message"]
-    assert badge["message"] in "".join(ElementTree.parse(site / "badge.svg").getroot().itertext())
+def test_the_badge_is_green_only_when_something_ran_and_nothing_is_red(matrix, planned, passing, tmp_path):
+    expected = {case.id for case in planned.cases if case.expectations}
+    records = [Record(r.case, "unavailable") if r.case in expected else r for r in all_cases(planned, passing)]
+    write_site(matrix, planned, records, tmp_path, now=A_DAY_LATER)
+    badge = json.loads((tmp_path / "badge.json").read_text())
+    assert (badge["color"], "ran" in badge["message"]) == ("#1a7f37", True)
+    assert badge["message"] in "".join(ElementTree.parse(tmp_path / "badge.svg").getroot().itertext())
+    first = next(case.id for case in planned.cases if case.cell.id == TRITON)
+    for outcome in ("fail", "error"):
+        red = [replace(r, outcome=outcome, message="x") if r.case == first else r for r in records]
+        badge = badges.of_document(make_document(matrix, planned, red, now=A_DAY_LATER))
+        assert (badge.endpoint()["color"], f"1 {outcome} of" in badge.message) == ("#cf222e", True)
 
 
 @pytest.mark.slow
@@ -87,8 +92,8 @@ def test_the_badge_of_what_was_only_compiled_is_not_green(make, planned):
 
 
 @pytest.mark.slow
-def test_the_page_opens_without_a_network(make, planned, passing):
-    _, site = make(all_cases(planned, passing))
+def test_the_page_opens_without_a_network(passed):
+    _, site = passed
     page = (site / "index.html").read_text()
     files = re.findall(r"""(?:src|href)\s*=\s*["']([^"'#][^"']*)""", page)
     assert files
@@ -147,8 +152,8 @@ def test_the_merged_xml_holds_every_collected_record(matrix, planned, passing, t
 
 
 @pytest.mark.slow
-def test_compat_json_is_the_document_and_its_schema_is_published(make, planned, passing):
-    whole, site = make(all_cases(planned, passing))
+def test_compat_json_is_the_document_and_its_schema_is_published(passed):
+    whole, site = passed
     text = (site / "compat.json").read_text()
     read_back = Document.model_validate_json(text)
     assert read_back.model_dump() == whole.model_dump()
@@ -167,9 +172,8 @@ def test_the_schema_command_prints_the_schema_of_either_file(capsys):
     assert capsys.readouterr().out == (ROOT / "matrix.schema.json").read_text()
 
 
-@pytest.mark.slow
-def test_nothing_changes_a_document(make, planned):
-    whole, _ = make([])
+def test_nothing_changes_a_document(passed):
+    whole, _ = passed
     with pytest.raises(ValidationError, match="frozen"):
         whole.run.left_out = 1
 
@@ -223,8 +227,8 @@ def test_what_is_stale_is_counted_and_never_plain_green(make, planned, passing):
 
 
 @pytest.mark.slow
-def test_a_report_where_nothing_is_stale_does_not_speak_of_it(make, planned, passing):
-    _, site = make(all_cases(planned, passing))
+def test_a_report_where_nothing_is_stale_does_not_speak_of_it(passed):
+    _, site = passed
     assert "stale" not in (site / "badge.json").read_text()
     assert "stale" not in (site / "summary.md").read_text()
     page = Page(site)

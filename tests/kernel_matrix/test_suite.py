@@ -11,7 +11,6 @@ import pytest
 from conftest import harness
 from judges import judged_files
 from suites import MATRIX, Suite, states, verdicts
-from together import first_are_quick
 
 from kernel_matrix import pipeline
 from kernel_matrix.base.errors import UserError
@@ -67,21 +66,78 @@ def test_has_a_broken_teardown(leaves):
 """
 
 
+UNITTEST = """
+import unittest
+
+class Case(unittest.TestCase):
+    def test_good(self):
+        self.assertEqual(1, 1)
+
+    def test_bad(self):
+        self.assertEqual(1, 2)
+
+    def test_away(self):
+        self.skipTest("not here")
+"""
+COMPARES = """
+import numpy as np
+
+def test_one():
+    pass
+
+def test_two(matrix):
+    x = np.ones(4, np.float32)
+    matrix.compare(x, x.astype(np.float64), eager=x.copy())
+"""
+FILES = {
+    "tests/test_ends.py": ENDS,
+    "tests/test_u.py": UNITTEST,
+    "tests/test_sums.py": COMPARES,
+    "tests/test_known.py": "def test_one(): assert 1 == 2\n",
+    "tests/test_bad.py": "import nothing_of_this_name\n",
+    "tests/sub/test_worse.py": "def test_x(:\n",
+    "tests/test_left.py": "import pytest\npytest.importorskip('nothing_of_this_name')\ndef test_two(): pass\n",
+}
+EXPECTATION = """
+expectations:
+  - where: { op: test_known, test: test_one }
+    outcome: fail
+    match: "assert 1 == 2"
+    reason: The sum is wrong in this version.
+    owner: the tests
+    link: lock.txt
+    until: "numpy>=99"
+"""
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory):
+    """Return a suite of several files that was run, and its verdicts. Around it lies what is not its own."""
+    folder = tmp_path_factory.mktemp("several")
+    (folder / "pytest.ini").write_text("[pytest]\naddopts = --no-such-option\n")
+    suite = Suite.made(folder / "inside", FILES, MATRIX + EXPECTATION)
+    return suite, verdicts(suite.run())
+
+
+def of_file(found, name):
+    """Return the states of the tests of one file."""
+    return {test.partition("/")[2]: verdict.state for test, verdict in found.items() if test.startswith(f"{name}/")}
+
+
 @pytest.mark.slow
-def test_each_test_is_a_case_with_a_state_of_its_own(tmp_path):
-    comparison = Suite.made(tmp_path, {"tests/test_ends.py": ENDS}).run()
-    assert states(comparison) == {
-        "test_ends/test_holds": "held",
-        "test_ends/test_fails": "fail",
-        "test_ends/test_raises": "error",
-        "test_ends/test_says_that_it_fails": "fail",
-        "test_ends/test_is_skipped": "unavailable",
-        "test_ends/test_is_expected_to_fail": "unavailable",
-        "test_ends/test_passes_against_expectation": "fail",
-        "test_ends/test_has_a_broken_fixture": "error",
-        "test_ends/test_has_a_broken_teardown": "error",
+def test_each_test_is_a_case_with_a_state_of_its_own(several):
+    found = several[1]
+    assert of_file(found, "test_ends") == {
+        "test_holds": "held",
+        "test_fails": "fail",
+        "test_raises": "error",
+        "test_says_that_it_fails": "fail",
+        "test_is_skipped": "unavailable",
+        "test_is_expected_to_fail": "unavailable",
+        "test_passes_against_expectation": "fail",
+        "test_has_a_broken_fixture": "error",
+        "test_has_a_broken_teardown": "error",
     }
-    found = verdicts(comparison)
     assert found["test_ends/test_holds"].evidence == "held"
     assert found["test_ends/test_fails"].evidence == "held"
     assert found["test_ends/test_fails"].reason == "AssertionError: assert (1 + 1) == 3"
@@ -93,8 +149,66 @@ def test_each_test_is_a_case_with_a_state_of_its_own(tmp_path):
     assert found["test_ends/test_has_a_broken_fixture"].reason == "in its setup: OSError: no room"
     assert found["test_ends/test_has_a_broken_teardown"].reason == "in its teardown: OSError: cannot clean up"
     assert found["suite/collected"].state == "held"
-    assert found["suite/collected"].record.metrics == {"tests": 9.0}
+    assert found["suite/collected"].record.metrics == {"tests": 15.0}
     assert "raise ValueError" in found["test_ends/test_raises"].record.detail
+
+
+@pytest.mark.slow
+def test_subtests_and_unittest_cases_are_tests_too(several):
+    assert of_file(several[1], "test_u") == {
+        "Case::test_good": "held", "Case::test_bad": "fail", "Case::test_away": "unavailable"
+    }  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_file_that_does_not_import_is_an_error_with_its_text_and_the_others_run(several):
+    found = several[1]
+    assert "could not import 'nothing_of_this_name'" in found["test_left/import"].reason
+    bad = ("test_left/import", "test_bad/import", "sub.test_worse/import")
+    assert [found[name].state for name in bad] == ["unavailable", "error", "error"]
+    bad = found["test_bad/import"]
+    assert (bad.record.stage, bad.reason) == ("import", "ModuleNotFoundError: No module named 'nothing_of_this_name'")
+    assert "import nothing_of_this_name" in bad.record.detail
+    assert "SyntaxError" in found["sub.test_worse/import"].reason
+
+
+@pytest.mark.slow
+def test_an_expectation_of_matrix_yaml_holds_for_a_test(several):
+    assert of_file(several[1], "test_known") == {"test_one": "known"}
+
+
+@pytest.mark.slow
+def test_sql_counts_what_only_asserts_as_held_and_what_compares_as_passed(several):
+    suite, found = several
+    assert of_file(found, "test_sums") == {"test_one": "held", "test_two": "pass"}
+    words = "SELECT cell, passed, held, outcome FROM cells WHERE cell LIKE '%test_sums%' OR cell LIKE '%/suite.tests'"
+    answer = harness("query", "--json", f"{words} ORDER BY cell", str(suite.root / "build" / "results"))
+    assert [(row["passed"], row["held"], row["outcome"]) for row in json.loads(answer.stdout)] == [
+        (0, 1, "held"), (1, 1, "held")
+    ]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_results_of_another_machine_bring_their_list_of_tests(several, tmp_path):
+    there, found = several
+    here = Suite.made(tmp_path / "here", FILES, MATRIX + EXPECTATION)
+    shutil.copytree(there.root / "build" / "results", tmp_path / "results-x")
+    project = pipeline.with_tests(pipeline.load(here.root / "matrix.yaml"), [tmp_path / "results-x"])
+    comparison = judged_files(project, pipeline.plan(project, "quick"), [tmp_path / "results-x"])
+    assert comparison.counts["held"] == [verdict.state for verdict in found.values()].count("held")
+    assert "missing" not in comparison.counts
+
+
+@pytest.mark.slow
+def test_a_list_of_tests_whose_results_are_lost_leaves_them_missing(several, tmp_path):
+    there, found = several
+    lost = Suite.made(tmp_path, FILES, MATRIX + EXPECTATION)
+    results = shutil.copytree(there.root / "build" / "results", lost.root / "build" / "results")
+    for path in results.rglob("*.parquet"):
+        path.unlink()
+    project = pipeline.load(lost.root / "matrix.yaml")
+    comparison = judged_files(project, pipeline.plan(project, "quick"), [results])
+    assert comparison.counts == {"missing": len(found)}
 
 
 @pytest.mark.slow
@@ -115,59 +229,45 @@ def test_the_badge_of_a_suite_that_held_is_not_green(tmp_path, here_target):
     assert "2 held by the suite's own assertions" in shown.stdout
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def here_target():
     from kernel_matrix.vendors.machine import detect
 
     return detect().devices[0].targets[-1]
 
 
-@pytest.mark.slow
-def test_a_file_that_does_not_import_is_an_error_with_its_text_and_the_others_run(tmp_path):
-    suite = Suite.made(tmp_path, {
-        "tests/test_bad.py": "import nothing_of_this_name\n",
-        "tests/sub/test_worse.py": "def test_x(:\n",
-        "tests/test_good.py": "def test_one(): pass\n",
-        "tests/test_left.py": "import pytest\npytest.importorskip('nothing_of_this_name')\ndef test_two(): pass\n",
-    })  # fmt: skip
-    found = verdicts(suite.run())
-    assert "could not import 'nothing_of_this_name'" in found["test_left/import"].reason
-    assert {name: v.state for name, v in found.items()} == {
-        "suite/collected": "held",
-        "test_good/test_one": "held",
-        "test_left/import": "unavailable",
-        "test_bad/import": "error",
-        "sub.test_worse/import": "error",
-    }
-    bad = found["test_bad/import"]
-    assert (bad.record.stage, bad.reason) == ("import", "ModuleNotFoundError: No module named 'nothing_of_this_name'")
-    assert "import nothing_of_this_name" in bad.record.detail
-    assert "SyntaxError" in found["sub.test_worse/import"].reason
-
-
-@pytest.mark.parametrize(
-    ("conftest", "words"),
-    first_are_quick(
-        2,
-        [
-            ("import os\nos._exit(3)\n", "exit status 3"),
-            ("import os\nos._exit(0)\n", "exit status 0"),
-            ("import pytest\npytest.exit('the licence is not here')\n", "the licence is not here"),
-            ("import pytest\npytest.exit('all is well', returncode=0)\n", "all is well"),
-            ("import nothing_of_this_name\n", "nothing_of_this_name"),
-            ("raise SystemExit('stop')\n", "stop"),
-            ("import signal, os\nos.kill(os.getpid(), signal.SIGKILL)\n", "SIGKILL"),
-            ("def pytest_collection_modifyitems(items):\n    raise KeyError('hook')\n", "hook"),
-            ("def pytest_collection_modifyitems(items):\n    items.clear()\n", "collects no test"),
-        ],
-    ),
+CONFTESTS = (
+    ("import os\nos._exit(3)\n", "exit status 3"),
+    ("import os\nos._exit(0)\n", "exit status 0"),
+    ("import pytest\npytest.exit('the licence is not here')\n", "the licence is not here"),
+    ("import pytest\npytest.exit('all is well', returncode=0)\n", "all is well"),
+    ("import nothing_of_this_name\n", "nothing_of_this_name"),
+    ("raise SystemExit('stop')\n", "stop"),
+    ("import signal, os\nos.kill(os.getpid(), signal.SIGKILL)\n", "SIGKILL"),
+    ("def pytest_collection_modifyitems(items):\n    raise KeyError('hook')\n", "hook"),
+    ("def pytest_collection_modifyitems(items):\n    items.clear()\n", "collects no test"),
 )
+
+
+def several_environments(environments):
+    """Return a matrix.yaml with a toolchain for each environment."""
+    toolchains = "".join(f"  {name}: {{ lock: lock.txt }}\n" for name in environments)
+    listed = ", ".join(f"{{ toolchain: {name}, environment: {{ {text} }} }}" for name, text in environments.items())
+    return MATRIX.replace("  plain: { lock: lock.txt }\n", toolchains).replace("[plain]", f"[{listed}]")
+
+
 @pytest.mark.slow
-def test_a_conftest_that_ends_pytest_ends_in_one_error_with_its_words(tmp_path, conftest, words):
-    suite = Suite.made(tmp_path, {"tests/conftest.py": conftest, "tests/test_a.py": "def test_one(): pass\n"})
-    [(name, verdict)] = verdicts(suite.run()).items()
-    assert (name, verdict.state, verdict.record.stage) == ("suite/collected", "error", "import")
-    assert words in verdict.record.text
+def test_a_conftest_that_ends_pytest_ends_in_one_error_with_its_words(tmp_path):
+    matrix = several_environments({f"end{n}": f"END: '{n}'" for n in range(len(CONFTESTS))})
+    texts = [text for text, _ in CONFTESTS]
+    conftest = f"import os\nexec({texts!r}[int(os.environ['END'])])\n"
+    suite = Suite.made(tmp_path, {"tests/conftest.py": conftest, "tests/test_a.py": "def test_one(): pass\n"}, matrix)
+    found = {v.case.id: v for cell in suite.run().cells for v in cell.cases}
+    assert found.keys() == {f"here/any/end{n}/suite.tests/collected" for n in range(len(CONFTESTS))}
+    for n, (_, words) in enumerate(CONFTESTS):
+        verdict = found[f"here/any/end{n}/suite.tests/collected"]
+        assert (verdict.state, verdict.record.stage) == ("error", "import"), words
+        assert words in verdict.record.text
 
 
 @pytest.mark.slow
@@ -228,11 +328,24 @@ def test_comes_last():
 """
 
 
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory, here_target):
+    """Return a hostile suite of which a dashboard was made, what the command printed, and the verdicts."""
+    files = {"tests/test_hostile.py": HOSTILE, "tests/test_bad.py": "import nothing\n"}
+    suite = Suite.made(tmp_path_factory.mktemp("hostile"), files)
+    path = suite.root / "matrix.yaml"
+    path.write_text(path.read_text().replace("[any]", f"[{here_target}]"))
+    shown = harness("matrix", "--matrix", str(path), "--executor", "current")
+    results = suite.root / "build" / "results"
+    project = pipeline.with_tests(pipeline.load(path), [results])
+    return suite, shown, judged_files(project, pipeline.plan(project, "quick"), [results])
+
+
 @pytest.mark.slow
-def test_a_hostile_suite_ends_in_states_and_every_test_has_one(tmp_path):
-    suite = Suite.made(tmp_path, {"tests/test_hostile.py": HOSTILE})
-    comparison = suite.run()
+def test_a_hostile_suite_ends_in_states_and_every_test_has_one(hostile):
+    suite, _, comparison = hostile
     found = states(comparison)
+    assert found.pop("test_bad/import") == "error"
     ends = {name.partition("/")[2]: state for name, state in found.items() if "takes" not in name}
     assert ends == {
         "test_exits": "error",
@@ -256,14 +369,11 @@ def test_a_hostile_suite_ends_in_states_and_every_test_has_one(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_dashboard_of_a_hostile_suite_is_made_and_its_figures_agree(tmp_path, here_target):
-    suite = Suite.made(tmp_path, {"tests/test_hostile.py": HOSTILE, "tests/test_bad.py": "import nothing\n"})
-    path = suite.root / "matrix.yaml"
-    path.write_text(path.read_text().replace("[any]", f"[{here_target}]"))
-    shown = harness("matrix", "--matrix", str(path), "--executor", "current")
+def test_the_dashboard_of_a_hostile_suite_is_made_and_its_figures_agree(hostile):
+    suite, shown, _ = hostile
     assert shown.returncode == 1, shown.stderr
     assert shown.stderr == ""
-    document = json.loads((tmp_path / "build" / "site" / "compat.json").read_text())
+    document = json.loads((suite.root / "build" / "site" / "compat.json").read_text())
     assert sum(document["run"]["cases_by_state"].values()) == 13 + 10 + 2
 
 
@@ -280,7 +390,7 @@ def test_twenty_thousand_tests_take_a_minute_or_two(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_test_that_other_targets_run_as_well_runs_once_for_each(tmp_path):
+def test_a_test_runs_once_for_each_target_and_says_so_where_no_device_is_here(tmp_path):
     text = """
         calls = []
 
@@ -288,27 +398,14 @@ def test_a_test_that_other_targets_run_as_well_runs_once_for_each(tmp_path):
             calls.append(tmp_path)
             assert len(set(calls)) == len(calls)
         """
-    suite = Suite.made(tmp_path, {"tests/test_a.py": text})
-    path = suite.root / "matrix.yaml"
-    path.write_text(path.read_text().replace("[any]", "[any, other]"))
-    comparison = suite.run()
-    assert {v.case.id: v.state for cell in comparison.cells for v in cell.cases} == {
-        "here/any/plain/suite.tests/collected": "held",
-        "here/any/plain/test_a.tests/test_one": "held",
-        "here/other/plain/suite.tests/collected": "held",
-        "here/other/plain/test_a.tests/test_one": "held",
-    }
-
-
-@pytest.mark.slow
-def test_a_target_without_a_device_here_says_so_for_every_test(tmp_path):
-    suite = Suite.made(tmp_path, {"tests/test_a.py": "def test_one(): pass\n"})
-    path = suite.root / "matrix.yaml"
-    path.write_text(path.read_text().replace("[any]", "[any, elsewhere]"))
+    suite = Suite.made(tmp_path, {"tests/test_a.py": text}, MATRIX.replace("[any]", "[any, other, elsewhere]"))
     found = {v.case.id: v for cell in suite.run().cells for v in cell.cases}
-    verdict = found["here/elsewhere/plain/test_a.tests/test_one"]
-    assert verdict.state == "unavailable"
-    assert "no this machine device for elsewhere" in verdict.reason
+    assert {name: verdict.state for name, verdict in found.items()} == {
+        f"here/{target}/plain/{name}": "unavailable" if target == "elsewhere" else "held"
+        for target in ("any", "other", "elsewhere")
+        for name in ("suite.tests/collected", "test_a.tests/test_one")
+    }
+    assert "no this machine device for elsewhere" in found["here/elsewhere/plain/test_a.tests/test_one"].reason
 
 
 @pytest.mark.slow
@@ -316,11 +413,7 @@ def test_a_test_that_one_environment_lacks_is_planned_there_and_says_so(tmp_path
     suite = Suite.made(tmp_path, {
         "tests/test_a.py": "import os\nimport pytest\n\n@pytest.mark.parametrize('n', range(int(os.environ['N'])))\n"
         "def test_n(n): pass\n"
-    })  # fmt: skip
-    path = suite.root / "matrix.yaml"
-    text = path.read_text().replace("plain: { lock: lock.txt }", "one: { lock: lock.txt }\n  two: { lock: lock.txt }")
-    entries = "[{ toolchain: one, environment: { N: '1' } }, { toolchain: two, environment: { N: '2' } }]"
-    path.write_text(text.replace("[plain]", entries))
+    }, several_environments({"one": "N: '1'", "two": "N: '2'"}))  # fmt: skip
     found = {v.case.id: v for cell in suite.run().cells for v in cell.cases if v.case.name.startswith("test_n")}
     assert {name: v.state for name, v in found.items()} == {
         "here/any/one/test_a.tests/test_n[0]": "held",
@@ -335,7 +428,6 @@ def test_a_test_that_one_environment_lacks_is_planned_there_and_says_so(tmp_path
 def test_a_case_by_its_id_and_a_shard_run_their_part_only(tmp_path):
     text = "".join(f"def test_{n}(): pass\n" for n in range(10))
     suite = Suite.made(tmp_path, {"tests/test_a.py": text})
-    suite.run()
     one = suite.run(Selection(cases=("here/any/plain/test_a.tests/test_3",)))
     assert states(one) == {"test_a/test_3": "held"}
     parts = [states(suite.run(Selection(shard=parse_shard(f"{k}/2")))) for k in (1, 2)]
@@ -361,30 +453,6 @@ def test_a_test_that_a_row_names_is_in_no_other_row(tmp_path):
     named = {cases[0].id, cases[1].id}
     assert [case.name for case in with_new_tests(cases[:1], cases, named)] == ["collected", "test_two"]
     assert [case.name for case in with_new_tests(cases[1:2], cases, named)] == ["test_one"]
-
-
-@pytest.mark.slow
-def test_results_of_another_machine_bring_their_list_of_tests(tmp_path):
-    there = Suite.made(tmp_path / "there", {"tests/test_a.py": ENDS})
-    there.run()
-    here = Suite.made(tmp_path / "here", {"tests/test_a.py": ENDS})
-    shutil.copytree(there.root / "build" / "results", tmp_path / "results-x")
-    project = pipeline.with_tests(pipeline.load(here.root / "matrix.yaml"), [tmp_path / "results-x"])
-    comparison = judged_files(project, pipeline.plan(project, "quick"), [tmp_path / "results-x"])
-    assert comparison.counts["held"] == 2
-    assert "missing" not in comparison.counts
-
-
-@pytest.mark.slow
-def test_a_list_of_tests_whose_results_are_lost_leaves_them_missing(tmp_path):
-    suite = Suite.made(tmp_path, {"tests/test_a.py": "def test_one(): pass\n"})
-    suite.run()
-    results = suite.root / "build" / "results"
-    for path in results.rglob("*.parquet"):
-        path.unlink()
-    project = pipeline.load(suite.root / "matrix.yaml")
-    comparison = judged_files(project, pipeline.plan(project, "quick"), [results])
-    assert comparison.counts == {"missing": 2}
 
 
 @pytest.mark.parametrize(
@@ -427,55 +495,6 @@ def test_a_file_of_pytest_s_own_configures_the_suite_before_the_project_s(tmp_pa
         "def test_two(pytestconfig): assert pytestconfig.getini('markers')[0] == 'ours'\n",
     })  # fmt: skip
     assert states(suite.run()) == {"test_a/test_one": "held", "test_a/test_two": "held"}
-
-
-@pytest.mark.slow
-def test_what_lies_around_the_repository_does_not_configure_its_suite(tmp_path):
-    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --no-such-option\n")
-    suite = Suite.made(tmp_path / "inside", {"tests/test_a.py": "def test_one(): pass\n"})
-    assert states(suite.run()) == {"test_a/test_one": "held"}
-
-
-@pytest.mark.slow
-def test_subtests_and_unittest_cases_are_tests_too(tmp_path):
-    suite = Suite.made(tmp_path, {
-        "tests/test_u.py": """
-            import unittest
-
-            class Case(unittest.TestCase):
-                def test_good(self):
-                    self.assertEqual(1, 1)
-
-                def test_bad(self):
-                    self.assertEqual(1, 2)
-
-                def test_away(self):
-                    self.skipTest("not here")
-            """
-    })  # fmt: skip
-    assert states(suite.run()) == {
-        "test_u/Case::test_good": "held", "test_u/Case::test_bad": "fail", "test_u/Case::test_away": "unavailable"
-    }  # fmt: skip
-
-
-@pytest.mark.slow
-def test_an_expectation_of_matrix_yaml_holds_for_a_test(tmp_path):
-    suite = Suite.made(tmp_path, {"tests/test_a.py": "def test_one(): assert 1 == 2\n"})
-    path = suite.root / "matrix.yaml"
-    path.write_text(
-        path.read_text()
-        + """
-expectations:
-  - where: { op: test_a, test: test_one }
-    outcome: fail
-    match: "assert 1 == 2"
-    reason: The sum is wrong in this version.
-    owner: the tests
-    link: lock.txt
-    until: "numpy>=99"
-"""
-    )
-    assert states(suite.run()) == {"test_a/test_one": "known"}
 
 
 @pytest.mark.slow
@@ -524,27 +543,6 @@ def test_text_that_xml_cannot_hold_is_replaced(tmp_path):
     assert record.message == "x???y".replace("?", "\N{REPLACEMENT CHARACTER}")
 
 
-@pytest.mark.slow
-def test_sql_counts_what_only_asserts_as_held_and_what_compares_as_passed(tmp_path):
-    text = """
-        import numpy as np
-
-        def test_one():
-            pass
-
-        def test_two(matrix):
-            x = np.ones(4, np.float32)
-            matrix.compare(x, x.astype(np.float64), eager=x.copy())
-        """
-    suite = Suite.made(tmp_path, {"tests/test_a.py": text})
-    suite.run()
-    words = "SELECT cell, passed, held, outcome FROM cells ORDER BY cell"
-    answer = harness("query", "--json", words, str(tmp_path / "build" / "results"))
-    assert [(row["passed"], row["held"], row["outcome"]) for row in json.loads(answer.stdout)] == [
-        (0, 1, "held"), (1, 1, "held")
-    ]  # fmt: skip
-
-
 PALLAS = {
     **{f"{folder}/__init__.py": "" for folder in ("jax", "jax/experimental", "jax/experimental/pallas")},
     "jax/experimental/pallas/tpu.py": """
@@ -565,8 +563,11 @@ PALLAS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("value", "state"), [("1", "held"), ("0", "fail")])
-def test_pallas_interprets_where_the_environment_asks_for_it(tmp_path, value, state):
-    environment = f"environment: {{ KERNEL_MATRIX_PALLAS_INTERPRET: '{value}' }}"
-    matrix = MATRIX.replace("suite: tests }", f"suite: tests, {environment} }}")
-    assert states(Suite.made(tmp_path, PALLAS, matrix).run()) == {"test_a/test_pallas_interprets": state}
+def test_pallas_interprets_where_the_environment_asks_for_it(tmp_path):
+    of = {"asks": "KERNEL_MATRIX_PALLAS_INTERPRET: '1'", "not": "KERNEL_MATRIX_PALLAS_INTERPRET: '0'"}
+    cells = Suite.made(tmp_path, PALLAS, several_environments(of)).run().cells
+    found = {v.case.id: v.state for cell in cells for v in cell.cases if v.case.name != "collected"}
+    assert found == {
+        "here/any/asks/test_a.tests/test_pallas_interprets": "held",
+        "here/any/not/test_a.tests/test_pallas_interprets": "fail",
+    }
