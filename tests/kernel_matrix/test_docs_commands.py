@@ -28,7 +28,7 @@ _BLOCK = re.compile(r"((?:^<!--[^\n]*-->\n)*)^```(\w+)([^\n]*)\n(.*?)^```$", re.
 # Long, and of commands that other pages or tests run by day.
 AT_NIGHT = (
     *("docs/tutorials/depth-1.md", "docs/tutorials/depth-2.md"),
-    *("docs/how-to/read-accuracy.md", "docs/how-to/expectation.md"),
+    *("docs/how-to/read-accuracy.md", "docs/how-to/expectation.md", "docs/how-to/suite.md"),
 )
 NIGHTLY = [pytest.param(page, marks=pytest.mark.nightly) for page in AT_NIGHT]
 EXECUTED = 21  # blocks: a mark that is wrong, or a parser that finds nothing, would make this less
@@ -177,7 +177,7 @@ def build(root: Path, site: Path, generator: Path, **variables: str) -> subproce
     return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly  # ``ci/nox -s docs`` builds the site for each change
 def test_the_site_is_built_has_every_page_and_asks_no_other_host(tmp_path, generator):
     done = build(ROOT, tmp_path / "site", generator)
     assert done.returncode == 0, done.stderr

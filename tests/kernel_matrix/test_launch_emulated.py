@@ -74,6 +74,18 @@ def test_kernels_for_nvidia_run_as_ptx_and_what_is_wrong_with_them_is_found(tmp_
 
 
 @pytest.mark.environments
+@pytest.mark.nightly
+@pytest.mark.parametrize("target", ["gfx1100", "gfx1201"])
+def test_a_target_of_each_other_family_may_come_first(target, tmp_path):
+    done = launched(tmp_path, [target], "few")
+    assert {kernel: one.outcome for (kernel, _), one in done.records.items()} == {
+        "softmax": "pass",
+        "product": "pass",
+        "without_mask": "error",
+    }, done.output
+
+
+@pytest.mark.environments
 @pytest.mark.parametrize("target", TARGETS)
 def test_numbers_of_the_machine_code_are_inside_the_budget_and_canaries_are_found(done, target):
     for kernel, output in (("softmax", "o"), ("scaled", "o"), ("counted", "counts"), ("product", "o")):

@@ -17,7 +17,7 @@ BY_DAY = "cuda/sm_90/triton-3.6"
 KINDS = {
     BY_DAY: "cubin",
     "rocm/gfx1030/triton-3.6": "hsaco",  # the emulator does not have gfx1030
-    "cuda/sm_90/tilelang-0.1.8": "cubin",  # and 0.1.15: test_code_of_runs.py, the matrix
+    "cuda/sm_90/tilelang-0.1.8": "cubin",
     "cuda/sm_90/tvm-0.27": "cubin",
     "rocm/gfx1030/tvm-0.27": "elf",
 }

@@ -16,7 +16,7 @@ from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.store.load import collect
 
-pytestmark = pytest.mark.environments
+pytestmark = [pytest.mark.environments, pytest.mark.nightly]  # the matrix lowers these kernels
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("ascend.py")
@@ -42,7 +42,6 @@ def matrix() -> Matrix:
     return load(ROOT / "matrix.yaml")
 
 
-@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("which", "platform", "toolchain", "variables"),
@@ -120,7 +119,6 @@ def test_lowered_is_said_only_of_a_kernel_that_stores_something(toolchain, backe
     assert text.count("REFUSED") == faults
 
 
-@pytest.mark.nightly
 def test_a_case_is_lowered_and_no_better(tmp_path, matrix):
     case = "ascend/ascend910b2/triton-ascend-3.2/mhc_post.forward/tokens7-streams4-hidden200-bf16-scale1-seed0"
     command = [sys.executable, "-m", "kernel_matrix", "run", "--executor", "venv", "--case", case]

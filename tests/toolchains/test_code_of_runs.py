@@ -28,7 +28,8 @@ def test_of_a_launch_of_triton_nothing_is_compiled_again(tmp_path):
     assert found["mhc_post"]["registers"] > 0
 
 
-@pytest.mark.parametrize("toolchain", [pytest.param("tilelang-0.1.8", marks=pytest.mark.nightly), "tilelang-0.1.15"])
+@pytest.mark.nightly
+@pytest.mark.parametrize("toolchain", ["tilelang-0.1.8", "tilelang-0.1.15"])
 def test_the_code_that_tilelang_loaded_tells_its_registers(toolchain, tmp_path):
     for _ in ("compiled", "out of its cache"):
         found = codes(toolchain, tmp_path, "tilelang", "mhc_post")["mhc_post"]

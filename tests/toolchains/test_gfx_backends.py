@@ -9,7 +9,10 @@ import pytest
 from in_environment import python_of, run
 from interpreters import kept_interpreter
 
-pytestmark = pytest.mark.environments
+pytestmark = [
+    pytest.mark.environments,
+    pytest.mark.nightly,
+]  # test_gfx_emulator.py: faults by day
 
 PROGRAM = Path(__file__).with_name("gfx_backends.py")
 FOUND = {

@@ -10,7 +10,7 @@ import pytest
 from in_environment import ROOT, python_of, results_of, run
 from interpreters import kept_interpreter
 
-pytestmark = pytest.mark.environments
+pytestmark = [pytest.mark.environments, pytest.mark.nightly]  # by day test_ptx_opcodes.py has the instructions
 
 PROGRAMS = Path(__file__).with_name("ptx_programs.py")
 SOURCE = ROOT / "src" / "ptx_emulator"
@@ -85,7 +85,6 @@ def test_waits_barriers_and_loads_that_are_left_out_are_found(results, target):
     assert counts["load"]["undefined"] >= 0.7 * counts["load"]["mutants"] > 10
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_variant_of_every_operator_computes_what_the_reference_computes(python, variables, target):
     lines = run(python, PROGRAMS.with_name("ptx_operators.py"), target, **variables).splitlines()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from in_environment import python_of, run
 
-pytestmark = pytest.mark.environments
+pytestmark = [pytest.mark.environments, pytest.mark.nightly]  # the matrix has such kernels
 
 PROGRAM = """
 import torch

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from in_environment import python_of, run
 
-pytestmark = [pytest.mark.environments, pytest.mark.slow]
+pytestmark = [pytest.mark.environments, pytest.mark.nightly]  # the matrix has results as large
 
 # 32 MiB and more go past the caches: with 1024 tokens and four streams at a hidden size of 2048. The rows of 2056 are
 # no whole vectors, and a result that begins one element late has no vector where such a store could go.
