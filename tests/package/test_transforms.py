@@ -194,15 +194,6 @@ def test_compiled_with_dynamic_tokens_it_is_never_compiled_again():
     assert len(set(graphs)) == 1, "compiled for the first tokens and never again"
 
 
-def test_after_a_second_number_of_tokens_there_is_no_third_graph():
-    """Without dynamic=True PyTorch compiles for the first number, then for all."""
-    counter = CompileCounterWithBackend("aot_eager")
-    compiled = torch.compile(connection(), fullgraph=True, backend=counter)
-    for tokens in (5, 7, 64, 9):
-        compiled(tensor(tokens, N, HIDDEN))
-    assert counter.frame_count == 2
-
-
 def test_an_exported_program_takes_any_number_of_tokens():
     module = nn.Sequential(connection(), mhc.HyperHead(N, HIDDEN))
     tokens = torch.export.Dim("tokens", min=2)
