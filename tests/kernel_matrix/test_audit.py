@@ -258,6 +258,7 @@ def put(site, name, value):
         ("badge.json", r"\d+ fail", "7 fail", "badge.json: message: 7 fail"),
     ],
 )
+@pytest.mark.slow
 def test_a_number_that_is_edited_in_the_text_is_named_with_both_values(audited, file, pattern, replacement, words):
     site, differences = audited
     text = (site / file).read_text()
@@ -342,6 +343,7 @@ def test_a_report_with_a_wrong_figure_ends_with_1_and_says_which(doubles, monkey
 
 
 @pytest.mark.parametrize(("most", "note"), first_are_quick(1, [(1, True), (10_000, False)]))
+@pytest.mark.slow
 def test_of_a_large_plan_a_sample_is_audited_also_where_few_results_are_there(doubles, monkeypatch, most, note):
     (doubles.root / "build" / "results").mkdir(parents=True)
     monkeypatch.setattr("kernel_matrix.audit.MOST_PLANNED", most)

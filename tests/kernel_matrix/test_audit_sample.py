@@ -80,6 +80,7 @@ def cases_of(site: Path, part: str) -> tuple[str, dict[str, Any], int]:
     raise AssertionError(part)
 
 
+@pytest.mark.slow
 def test_a_state_that_the_results_do_not_make_is_named(sites):
     site, sources, audit = sites
     name, value, _ = cases_of(site, "/reference/")

@@ -108,6 +108,7 @@ def test_a_cut_ends_no_line_and_leaves_no_block_open(most):
     assert "The page in the artifact 'site' has all of it." in cut or cut == text
 
 
+@pytest.mark.slow
 def test_a_hostile_text_stays_inside_its_place_of_the_summary(whole):
     text = summary(whole, None)
     outside = re.sub(r"^(`{3,})text\n.*?\n\1$", "", text, flags=re.MULTILINE | re.DOTALL)

@@ -121,6 +121,7 @@ def test_an_annotation_stands_on_the_suite_s_innermost_line(matrix, planned, pas
     assert "%0ARepeat it: kernel-matrix run --platform cuda --case" in note
 
 
+@pytest.mark.slow
 def test_annotations_are_no_more_than_are_shown_and_say_how_many_are_left(matrix, planned):
     records = [Record(case.id, "error", "run", "launch", f"message {n}") for n, case in enumerate(planned.cases[:200])]
     notes = annotate.annotate(matrix, red(compare(replace(planned, jobs=planned.jobs[:3]), records)))

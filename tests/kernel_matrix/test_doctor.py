@@ -462,6 +462,7 @@ def test_an_image_of_older_locks_or_without_an_environment_is_to_be_built_anew(i
     assert "/bin/false does not run" in image()["environment triton-3.6"].text
 
 
+@pytest.mark.slow
 def test_in_an_image_a_gpu_that_was_not_given_to_the_container_is_no_matter_of_drivers(image, monkeypatch):
     monkeypatch.setattr(nvidia, "is_on_pci_bus", lambda vendor: vendor == "0x10de")
     found = image()["NVIDIA driver"]

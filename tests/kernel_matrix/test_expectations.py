@@ -93,6 +93,7 @@ def test_an_expectation_ends_with_its_last_day(doubles: Doubles, compared):
     assert after.cells[0].cases[1].reason == "max_abs is over (expected until 2026-12-31, which is over)"
 
 
+@pytest.mark.slow
 def test_an_expectation_that_is_over_makes_a_green_run_red(doubles: Doubles, compared):
     """Its case passes: nothing is red but the entry."""
     expecting(doubles)

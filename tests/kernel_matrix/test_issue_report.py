@@ -114,6 +114,7 @@ def test_a_probe_s_report_holds_its_program_and_exact_output(doubles: Doubles, t
     assert "/// probe" not in text
 
 
+@pytest.mark.slow
 def test_a_failing_probe_is_found_among_the_toolchains(doubles: Doubles):
     doubles.edit("suite: suite,", "suite: suite, probes: probes,")
     (doubles.root / "probes").mkdir()

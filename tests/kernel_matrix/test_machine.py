@@ -100,6 +100,7 @@ def test_a_job_on_an_emulated_gpu_has_tensors_on_the_cpu(matrix, tmp_path):
         assert (others.toolchain.backend, others.vendor.framework_device, others.gpu) == ("triton", "cuda", on_gpu)
 
 
+@pytest.mark.slow
 def test_machine_code_is_emulated_where_a_compiler_for_it_is_and_also_of_a_toolchain_that_runs_on_no_card(
     matrix, monkeypatch
 ):

@@ -81,6 +81,7 @@ def test_cells_count_their_cases_by_outcome(past):
     assert rows(query, past) == [("pass", 3, 3, 0), ("fail", 3, 2, 1), ("pass", 2, 2, 0)]
 
 
+@pytest.mark.slow
 def test_a_transition_says_what_else_had_changed(past):
     query = "SELECT before, after, since, commit_before, commit, versions, reason FROM transitions ORDER BY since"
     found = [(*row[:2], str(row[2]), *row[3:]) for row in rows(query, past)]
@@ -150,6 +151,7 @@ def test_the_past_has_the_figures_of_each_run(past):
     assert [one.noise["fp32/out"] for one in runs] == pytest.approx([2.0, 2.1, 2.2])
 
 
+@pytest.mark.slow
 def test_the_page_takes_the_transitions_as_they_are(past):
     assert len(HistoryData.model_validate({"transitions": transitions(past), "trends": []}).transitions) == 2
 
@@ -189,6 +191,7 @@ def test_the_past_has_the_measurements_of_the_report():
 # --- History ---
 
 
+@pytest.mark.slow
 def test_the_history_of_a_report_may_be_a_folder_of_tables(past):
     known = history.read(past)
     assert known.problems == ()

@@ -137,6 +137,7 @@ def test_the_findings_of_any_program_have_kernel_and_line(tmp_path: Path, monkey
     assert check.unfinished == ()
 
 
+@pytest.mark.slow
 def test_a_program_without_findings_is_clean_only_if_it_was_watched_to_its_end(tmp_path: Path, monkeypatch):
     ended = "========= ERROR SUMMARY: 0 errors"
     assert launches(tmp_path, monkeypatch, ended, "python", "-c", "pass").returncode == 0

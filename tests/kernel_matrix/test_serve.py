@@ -414,6 +414,7 @@ def test_a_port_that_is_no_port_is_one_sentence(doubles):
     assert (done.returncode, done.stderr) == (2, "kernel-matrix: --port 99999: a port is a number from 0 to 65535.\n")
 
 
+@pytest.mark.slow
 def test_once_writes_the_page_and_ends(doubles):
     done = harness("serve", "--matrix", str(doubles.root / "matrix.yaml"), "--once")
     assert done.returncode == 0

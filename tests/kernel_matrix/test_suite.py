@@ -434,6 +434,7 @@ def test_a_case_by_its_id_and_a_shard_run_their_part_only(tmp_path):
     assert sorted([*parts[0], *parts[1]]) == sorted(f"test_a/test_{n}" for n in range(10))
 
 
+@pytest.mark.slow
 def test_a_row_that_was_planned_before_anything_was_collected_runs_all_tests(tmp_path):
     suite = Suite.made(tmp_path, {"tests/test_a.py": "def test_one(): pass\ndef test_two(): pass\n"})
     project = pipeline.load(suite.root / "matrix.yaml")
@@ -447,6 +448,7 @@ def test_a_row_that_was_planned_before_anything_was_collected_runs_all_tests(tmp
     assert [case.name for job in row.jobs for case in job.cases] == ["collected", "test_one", "test_two"]
 
 
+@pytest.mark.slow
 def test_a_test_that_a_row_names_is_in_no_other_row(tmp_path):
     suite = Suite.made(tmp_path, {"tests/test_a.py": "def test_one(): pass\ndef test_two(): pass\n"})
     cases = pipeline.plan(suite.collected(), "quick").cases

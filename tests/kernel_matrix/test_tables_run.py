@@ -276,6 +276,7 @@ def test_the_audit_reads_tables_by_a_road_of_its_own(whole, tmp_path):  # noqa: 
         assert one in others, case
 
 
+@pytest.mark.slow
 def test_tables_in_a_checkout_do_not_count_as_changed_files(doubles: Doubles, passing, matrix: Matrix):
     git = ("git", "-C", str(doubles.root), "-c", "user.name=a", "-c", "user.email=a@b")
     for command in (("init", "-q"), ("add", "."), ("commit", "-qm", "all")):

@@ -40,6 +40,7 @@ def reported(doubles: Doubles, results: Path) -> tuple[int, dict[str, Any], dict
     return status, json.loads((site / "compat.json").read_text()), files
 
 
+@pytest.mark.slow
 def test_a_report_of_some_cases_reads_only_the_runs_that_have_one(doubles: Doubles, results: Path, monkeypatch, capsys):
     status, whole, cells = reported(doubles, results)
     assert whole["run"]["unplanned"] == 1
@@ -60,6 +61,7 @@ def test_a_report_of_some_cases_reads_only_the_runs_that_have_one(doubles: Doubl
     assert "audit:" not in said.out + said.err
 
 
+@pytest.mark.slow
 def test_a_run_that_cannot_be_used_is_refused_if_it_is_touched(doubles: Doubles, results: Path, monkeypatch, capsys):
     monkeypatch.setattr(touched, "MANY", 0)
     of_job = {files.job: files for files in names.find(results)}

@@ -11,8 +11,8 @@ from browsing import FAILING, VIEWS
 
 # What an engine finds by itself in WCAG 2.2 A and AA, and what it calls best practice.
 TAGS = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
-PLACES = (*VIEWS, f"grid?cell={FAILING}", "grid?q=state:fail", "accuracy?q=platform:cpu-llvm")
-# Its rows are alike, and the engine looks at each: by day at those of one platform.
+PLACES = (*VIEWS, f"grid?cell={FAILING}", "grid?q=state:fail", "accuracy?q=platform:cpu-llvm toolchain:inductor")
+# Its rows are alike, and the engine looks at each: by day at the rows of one toolchain.
 AT_NIGHT = ("accuracy",)
 
 
