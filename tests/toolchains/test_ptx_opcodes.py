@@ -10,12 +10,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from interpreters import kept_interpreter
+from interpreters import unoptimized
 
 from ptx_emulator import EmulatorError, Memory, Program, UnknownInstructionError
 from ptx_emulator.launch import library
 
-pytestmark = pytest.mark.slow  # to compile the interpreter takes ten CPU-seconds
+pytestmark = pytest.mark.slow  # to compile the interpreter takes five CPU-seconds
 
 COUNT = 1024
 _RANDOM = np.random.default_rng(1)
@@ -27,9 +27,9 @@ _REGISTERS = {16: "%h", 32: "%r", 64: "%d"}
 
 @pytest.fixture(autouse=True, scope="module")
 def cache():
-    """Keep the compiled interpreter with the matrix's interpreter."""
+    """Keep the compiled interpreter."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in kept_interpreter(ptx=True).items():
+        for name, value in unoptimized().items():
             patch.setenv(name, value)
         library()
         yield
