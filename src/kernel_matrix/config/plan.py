@@ -141,13 +141,14 @@ def targets_with_machine(platform: Platform) -> Sequence[str]:
 def _jobs(matrix: Matrix, tier: Tier) -> Iterator[Job]:
     """Yield the job of each platform toolchain, and after it the job of its timed cases if it has any."""
     directions = [(name, direction) for name, op in matrix.ops.items() for direction in op.directions]
-    quick, untimed = (
-        {
+    by_tier = {
+        each: {
             (name, direction): with_owed(matrix, name, direction, expand(matrix.ops[name], each, direction))
             for name, direction in directions
         }
-        for each in ("quick", tier)
-    )
+        for each in {"quick", tier}
+    }
+    quick, untimed = by_tier["quick"], by_tier[tier]
     timed = {
         (name, direction): with_owed(
             matrix, name, direction, combinations(matrix.ops[name], matrix.ops[name].timed, direction)
