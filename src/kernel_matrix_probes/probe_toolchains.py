@@ -15,6 +15,7 @@ from kernel_matrix.base.git import commit
 from kernel_matrix.config.locks import pins
 from kernel_matrix.config.model import Matrix, Tier
 from kernel_matrix.config.plan import Job
+from kernel_matrix.config.reads import Checkout
 from kernel_matrix.diagnosis import diagnose, in_words
 from kernel_matrix.matrix.kept import Keeper
 from kernel_matrix.pipeline import Project
@@ -108,9 +109,11 @@ def probing(
     """
     by_environment = environments(project.matrix, toolchains)
     probes = _asked(project, select_probes(project.matrix, project.root), by_environment, once=tier == "quick")
+    checkout = Checkout(project.matrix, project.root)
 
     def depends(environment: str) -> list[str]:
-        return [executor, _own_code(), *(probe.id for probe in probes[environment])]
+        concerning = checkout.content_for("", by_environment[environment])
+        return [executor, concerning, _own_code(project), *(probe.id for probe in probes[environment])]
 
     def work(environment: str) -> None:
         toolchain = by_environment[environment]
@@ -127,9 +130,10 @@ def probing(
     ]
 
 
-def _own_code() -> str:
-    """Return the hash of this distribution: other code may find something else."""
-    files = sorted(Path(__file__).parent.rglob("*.py"))
+def _own_code(project: Project) -> str:
+    """Return the hash of this distribution and of the programs of the probes: other code may find something else."""
+    programs = project.root / (project.matrix.package.probes or "")
+    files = [path for folder in (Path(__file__).parent, programs) for path in sorted(folder.rglob("*.py"))]
     return sha256(b"".join(sha256(file.read_bytes()).digest() for file in files)).hexdigest()
 
 

@@ -18,6 +18,7 @@ from kernel_matrix.config.plan import plan
 from kernel_matrix.config.selection import Selection
 from kernel_matrix.matrix import everything
 from kernel_matrix.matrix.kept import Keeper
+from kernel_matrix.results.judged import Judged
 from kernel_matrix.run import schedule
 from kernel_matrix.run.decide import Decision
 from kernel_matrix.run.executors import Request
@@ -34,10 +35,16 @@ HERE = Machine((CPU,))
 def committed(doubles: Doubles) -> Doubles:
     """The doubles in a git checkout of their own."""
     (doubles.root / ".gitignore").write_text("build/\n__pycache__/\n")
-    git = ("git", "-C", str(doubles.root), "-c", "user.name=a", "-c", "user.email=a@b")
-    for command in (("init", "-q"), ("add", "."), ("commit", "-qm", "all")):
-        subprocess.run([*git, *command], check=True)
+    subprocess.run(["git", "-C", str(doubles.root), "init", "-q"], check=True)
+    commit_all(doubles)
     return doubles
+
+
+def commit_all(doubles: Doubles) -> None:
+    """Make a commit of all files."""
+    git = ("git", "-C", str(doubles.root), "-c", "user.name=a", "-c", "user.email=a@b")
+    for command in (("add", "."), ("commit", "-qm", "all")):
+        subprocess.run([*git, *command], check=True)
 
 
 class Seen(Silent):
@@ -86,7 +93,8 @@ def is_kept(doubles: Doubles, machine: Machine = HERE) -> bool:
     project = pipeline.load(doubles.root / "matrix.yaml")
     [job] = pipeline.select(project, Selection(toolchains=("good",))).jobs
     settings = Settings(project.root, project.build, "current")
-    return bool(Keeper(project, machine).since(job.id, everything._made_from(project, settings, job)))
+    depends = everything.made_from(project, settings, [job])[job.id]
+    return bool(Keeper(project, machine).since(job.id, depends))
 
 
 # What changes, and its new content; no content takes the file away.
@@ -95,6 +103,7 @@ CHANGES = {
     "no results": (lambda root: next((root / "build" / "results" / "jobs").iterdir()), None),
     "no samples": (lambda root: next((root / "build" / "results" / "samples").iterdir()), None),
     "a source file": (lambda root: root / "src" / "doubles" / "__init__.py", "x = 1\n"),
+    "the matrix, where no job reads it": (lambda root: root / "matrix.yaml", "MATRIX # another comment\n"),
     "the lock": (lambda root: root / "lock.txt", "numpy==1\n"),
 }
 
@@ -109,7 +118,7 @@ def test_a_job_of_which_something_has_changed_is_run_again(committed, monkeypatc
         before = path.read_bytes()
         path.unlink()
         if text is not None:
-            path.write_text(text)
+            path.write_bytes(text.encode().replace(b"MATRIX", before))
         assert not is_kept(committed), name
         path.write_bytes(before)
     assert is_kept(committed)
@@ -122,8 +131,27 @@ def test_a_job_of_which_something_has_changed_is_run_again(committed, monkeypatc
 
 
 @pytest.mark.slow
-def test_outside_a_checkout_nothing_is_kept(doubles):
+def test_a_commit_of_files_that_no_job_reads_keeps_results_and_what_the_judge_finds_red_later_is_run_again(committed):
+    run(committed, "good")
+    for name in ("README.md", "tool.py"):
+        (committed.root / name).write_text("x = 1\n")
+        assert is_kept(committed), "also while no commit has the file"
+    commit_all(committed)
+    assert is_kept(committed)
+    assert run(committed, "good")[0] == []
+    [note] = (committed.root / "build" / "kept").glob("*.json")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Judged, "red", lambda judged, most=None: judged.verdicts()[:most])
+        run(committed, "good")
+    assert not note.exists()
+    assert run(committed, "good")[0] == ["here.good"]
+
+
+@pytest.mark.slow
+def test_without_git_the_files_alone_say_what_is_kept(doubles):
     run(doubles, "good")
+    assert is_kept(doubles)
+    (doubles.root / "src" / "doubles" / "new.py").write_text("x = 1\n")
     assert not is_kept(doubles)
 
 

@@ -131,12 +131,11 @@ def concerned(matrix: Matrix, paths: Iterable[str]) -> Concerned:
     """
 
     def concern(path: str) -> Concerned:
-        harness = _HARNESS.fullmatch(path)
-        is_matrix = "/" not in path and path.endswith((".yaml", ".yml"))
         readers = readers_of(matrix, path)
         if readers is not None:
             return _those(path, readers)
-        if is_matrix or path == matrix.package.preflight or _may_run_cases(matrix, harness):
+        is_matrix = "/" not in path and path.endswith((".yaml", ".yml"))
+        if is_matrix or path == matrix.package.preflight or _may_run_cases(matrix, path):
             return Concerned(everything=path)
         toolchains = [name for name, toolchain in matrix.toolchains.items() if path in lock_files(toolchain.lock)]
         entries = [entry for entry, lock in matrix.own_locks.items() if path in lock_files(lock)]
@@ -169,9 +168,9 @@ def _those(path: str, readers: Readers) -> Concerned:
     return Concerned(everything=path)
 
 
-def _may_run_cases(matrix: Matrix, harness: re.Match[str] | None) -> bool:
+def _may_run_cases(matrix: Matrix, path: str) -> bool:
     """Return whether a file of the harness, which no job reads, may decide which cases there are and how they run."""
-    if harness is None:
+    if (harness := _HARNESS.fullmatch(path)) is None:
         return False
     if (match := _VENDOR.fullmatch(harness[1])) and match[1] in vendor_names():
         return False

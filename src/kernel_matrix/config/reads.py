@@ -22,7 +22,7 @@ from ruamel.yaml.error import YAMLError
 import kernel_matrix
 from kernel_matrix.base import git
 from kernel_matrix.base.syntax import code_of
-from kernel_matrix.config.concern import Concerned, Readers, is_of_harness, readers_of
+from kernel_matrix.config.concern import Concerned, Readers, concerned, is_of_harness, readers_of
 from kernel_matrix.config.model import Matrix
 
 _HARNESS = Path(kernel_matrix.__file__).parent
@@ -95,6 +95,15 @@ class Checkout:
             if _reads(readers, platform, toolchain, outside) and path == self.root / name
         }
 
+    def content_for(self, platform: str, toolchain: str) -> str:
+        """Return the hash of all files that concern a job: if one changes, ``ci plan --changed-since`` runs it again."""
+        lines = (
+            f"{name} {digest_of(path)}"
+            for name, path, concern in self._concerning
+            if concern.file_for(platform, toolchain)
+        )
+        return _digest("\n".join(lines).encode())
+
     def is_read(self, name: str, platform: str, toolchain: str, executor: str) -> bool:
         """Return whether a job reads the file of that name, if there is one."""
         readers = readers_of(self.matrix, name)
@@ -111,16 +120,23 @@ class Checkout:
     @cached_property
     def _files(self) -> list[tuple[str, Path, Readers]]:
         """All files that some job reads, by their names in turn."""
+        found = ((name, path, readers_of(self.matrix, name)) for name, path in self._paths)
+        return [(name, path, readers) for name, path, readers in found if readers is not None]
+
+    @cached_property
+    def _concerning(self) -> list[tuple[str, Path, Concerned]]:
+        """All files that concern some job, by their names in turn."""
+        found = ((name, path, concerned(self.matrix, [name])) for name, path in self._paths)
+        return [(name, path, concern) for name, path, concern in found if concern != Concerned()]
+
+    @cached_property
+    def _paths(self) -> list[tuple[str, Path]]:
+        """All files of the repository and of the harness, by their names in turn."""
         found = (*_HARNESS.rglob("*.py"), *_HARNESS.parent.glob("kernel_matrix_containers/*.py"))
         harness = {str(path.relative_to(_HARNESS.parent)): path for path in found}
         names = {*source_names(self.root), *_hidden(self.root, self.root / self.matrix.package.suite)}
         own = {name: self.root / name for name in names if not is_of_harness(name)}
-        files = []
-        for name, path in sorted({**own, **harness}.items()):
-            readers = readers_of(self.matrix, name)
-            if readers is not None and path.is_file():
-                files.append((name, path, readers))
-        return files
+        return [(name, path) for name, path in sorted({**own, **harness}.items()) if path.is_file()]
 
 
 def is_code(name: str) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from kernel_matrix import judging, pipeline
 from kernel_matrix.config.plan import Job
+from kernel_matrix.config.reads import Checkout
 from kernel_matrix.matrix.dashboard import Dashboard, write_dashboard
 from kernel_matrix.matrix.kept import Keeper
 from kernel_matrix.pipeline import Project, Selected
@@ -50,7 +51,7 @@ def run_everything(
     Raises:
         UserError: another run is at one of the jobs, or a result has another value of a fact.
     """
-    depends = {job.id: _made_from(project, settings, job) for job in selected.jobs}
+    depends = made_from(project, settings, selected.jobs) if keeper else {}
     since = {name: keeper.since(name, depends[name]) for name in depends} if keeper else {}
     kept = {name: when for name, when in since.items() if when}
     for name in kept:
@@ -64,9 +65,8 @@ def run_everything(
         of_run = judged.narrowed(selected.part.cases)
         repeat.check(_results(of_run, selected) if expected else (), expected)
         if keeper:
-            _remember(
-                keeper, of_run, [job for job in rest if names.result_of(project.results, job.id) in files], depends
-            )
+            made = {job.id for job in rest if names.result_of(project.results, job.id) in files}
+            _note_again(keeper, of_run, selected.jobs, {name: depends[name] for name in made})
         on_judged(of_run)
         return _written(project, selected, judged, notes, of_run)
 
@@ -93,18 +93,25 @@ def _results(judged: Judged, selected: Selected) -> list[Record]:
     return [record for record in judged.tried() if record.job.get("job") in jobs]
 
 
-def _remember(keeper: Keeper, judged: Judged, jobs: Iterable[Job], depends: Mapping[str, list[str]]) -> None:
-    """Keep the results of the jobs that have nothing red."""
+def _note_again(keeper: Keeper, judged: Judged, jobs: Iterable[Job], made: Mapping[str, list[str]]) -> None:
+    """Keep the results that were ``made`` now where nothing is red, and no results of a job that has something red."""
     red = {verdict.case.id for verdict in judged.red()}
     for job in jobs:
-        if not any(case.id in red for case in job.cases):
-            keeper.remember(job.id, depends[job.id])
+        if any(case.id in red for case in job.cases):
+            keeper.forget(job.id)
+        elif job.id in made:
+            keeper.remember(job.id, made[job.id])
 
 
-def _made_from(project: Project, settings: Settings, job: Job) -> list[str]:
-    """Return what a job's results depend on, in addition to the source and the machine."""
-    executor, _ = choose_executor(settings.executor, project.matrix.platforms[job.platform])
-    return [executor, *(case.id for case in job.cases)]
+def made_from(project: Project, settings: Settings, jobs: Iterable[Job]) -> dict[str, list[str]]:
+    """Return by the id of each job what its results depend on, in addition to the machine."""
+    checkout = Checkout(project.matrix, project.root)
+
+    def of_job(job: Job) -> list[str]:
+        executor, _ = choose_executor(settings.executor, project.matrix.platforms[job.platform])
+        return [executor, checkout.content_for(job.platform, job.toolchain), *(case.id for case in job.cases)]
+
+    return {job.id: of_job(job) for job in jobs}
 
 
 def in_words(kept: dict[str, str], jobs: int) -> str:
@@ -113,7 +120,7 @@ def in_words(kept: dict[str, str], jobs: int) -> str:
         return ""
     return (
         f"The results of {len(kept)} of {jobs} jobs were kept from earlier runs, the oldest of {min(kept.values())}: "
-        "the source, the locks, the matrix and this machine are as they were. Probes are kept in the same way. "
+        "the files that concern them and this machine are as they were. Probes are kept in the same way. "
         "--anew runs all."
     )
 

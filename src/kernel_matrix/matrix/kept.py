@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-import kernel_matrix
-from kernel_matrix.base import git
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.pipeline import Project
 from kernel_matrix.store import names
@@ -32,15 +30,17 @@ class Keeper:
     def since(self, name: str, made_from: Sequence[str]) -> str:
         """Return when the results called ``name`` were made, or nothing if they cannot be kept.
 
-        ``made_from`` is what else they depend on than source and machine: the executor, and the ids of what ran.
+        ``made_from`` is all that they depend on apart from the machine: the files, the executor, the ids of what ran.
         """
-        if not git.is_checkout(self.project.root):  # nobody can say then what has changed
-            return ""
         try:
             note = json.loads(self._note(name).read_text(encoding="utf-8"))
             return str(note["started"]) if note["depends"] == self._dependencies(name, made_from) else ""
         except (OSError, ValueError, KeyError):
             return ""
+
+    def forget(self, name: str) -> None:
+        """Take away the note about results of which something is red."""
+        self._note(name).unlink(missing_ok=True)
 
     def remember(self, name: str, made_from: Sequence[str]) -> None:
         """Note what the results called ``name`` were made from. They have nothing red."""
@@ -68,15 +68,11 @@ class Keeper:
     @cached_property
     def _shared(self) -> dict[str, object]:
         """Return what every job depends on."""
-        root, names = self.project.root, {*self.project.matrix.package.environment, "PATH"}
-        revision = git.commit(root)
+        names = {*self.project.matrix.package.environment, "PATH"}
         tools = {program.name: shutil.which(program.command) or "" for program in programs()}
         for program in programs():
             names |= {*program.homes, program.variable}
         return {
-            "commit": revision,
-            "changes": _digest(_contents(root, git.changed_since(root, revision.removesuffix("+changes")) or ())),
-            "harness": _digest(path.read_bytes() for path in sorted(Path(kernel_matrix.__file__).parent.rglob("*.py"))),
             "machine": repr(self.machine),
             "cores": os.cpu_count(),
             "python": sys.version,
@@ -84,12 +80,6 @@ class Keeper:
             "variables": {name: os.environ.get(name, "") for name in sorted(names - {""})},
             "excluded": self.excluded,
         }
-
-
-def _contents(root: Path, paths: Sequence[str]) -> Iterable[bytes]:
-    for path in paths:
-        yield path.encode()
-        yield (root / path).read_bytes() if (root / path).is_file() else b""
 
 
 def _digest(parts: Iterable[bytes]) -> str:
