@@ -22,7 +22,7 @@ from kernel_matrix.pipeline import Project, plan
 from kernel_matrix.results import history, repeat
 from kernel_matrix.results.history import History
 from kernel_matrix.results.present import Present
-from kernel_matrix.results.present import present as present_with
+from kernel_matrix.results.present import present as present_of
 from kernel_matrix.results.states import State
 from kernel_matrix.store.record import Record
 from kernel_matrix.store.validation import STREAMED
@@ -74,7 +74,7 @@ def judged(
         if row_plan:
             _enter_absences(connection, project, row_plan, statuses or {}, earlier or History(), loaded.refused)
         jobs = records.Jobs(connection)
-        present = _present(jobs, project, loaded, now) if asks_present else None
+        present = present_of(project.matrix, project.root, now) if asks_present else None
         found = _judged(project, planned, columns, connection, loaded, jobs, present)
         of_rows = plugins.needed("notes", "ci")(row_plan, statuses or {}) if row_plan else ()
         yield replace(found, notes=(*of_rows, *found.notes))
@@ -115,12 +115,6 @@ def _require_libraries() -> None:
             f"nothing was judged: this Python has no {' and no '.join(missing)}. The results stay as they are: "
             "`kernel-matrix report FOLDER` judges them on a machine that has DuckDB and pyarrow"
         )
-
-
-def _present(jobs: Jobs, project: Project, loaded: Loaded, now: datetime | None) -> Present:
-    """Return the present state of the checkout for the jobs that have results."""
-    records = [Record("", "pass", job=facts) for facts in jobs.facts.values()]
-    return present_with(project.matrix, project.root, records, (*loaded.files, *loaded.paths), now, project.name)
 
 
 def _enter_absences(
@@ -170,7 +164,6 @@ def _judged(
         loaded,
         jobs,
         notes=(
-            *([presence.note] if presence and presence.note else []),
             *outputs_not_named(planned),
             *(told_notes(connection) if (told_notes := plugins.part("told notes")) else ()),
         ),

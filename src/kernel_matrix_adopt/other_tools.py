@@ -17,6 +17,7 @@ from kernel_matrix.base.git import commit
 from kernel_matrix.config import suite
 from kernel_matrix.config.model import ASSERTED
 from kernel_matrix.config.plan import Job, plan
+from kernel_matrix.config.reads import Checkout
 from kernel_matrix.job.test_names import COLLECTED, SUITE, Key, case_of, numbered, op_named
 from kernel_matrix.pipeline import Project
 from kernel_matrix.results.repeat import ANOTHER_TOOL
@@ -65,6 +66,7 @@ def take(project: Project, files: Sequence[Path], platform: str, toolchain: str,
         "commit": commit(project.root),
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
+    facts |= Checkout(matrix, project.root).facts_of(platform, toolchain, ANOTHER_TOOL, ())
     devices = [decision.device] if decision.device else []
     return write.replace(project.results, facts_of(request, ANOTHER_TOOL, devices) | facts, taken), replaced
 

@@ -16,6 +16,7 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.git import commit
 from kernel_matrix.config.own_version import own_version
 from kernel_matrix.config.plan import Job
+from kernel_matrix.config.reads import Checkout
 from kernel_matrix.doctor.environment import examine
 from kernel_matrix.pipeline import Project
 from kernel_matrix.run.executors import InstallError, Interpreter, MachineError, Prepare, Request, UnavailableError
@@ -239,6 +240,8 @@ def _write(
     project: Project, place: Place, toolchain: str, records: Sequence[Record], facts: Mapping[str, str], wish: Wish
 ) -> Path:
     """Write the records of a toolchain next to the results of the jobs."""
+    ops = {record.case.split("/")[3].rpartition(".")[0] for record in records}
+    read = Checkout(project.matrix, project.root).facts_of(place.platform, toolchain, wish.executor, ops)
     job = f"{place.platform}.{toolchain}.bench"
     lock = project.root / project.matrix.toolchains[toolchain].lock
     of_job = {
@@ -254,6 +257,7 @@ def _write(
         "lock.sha256": sha256(lock.read_bytes()).hexdigest(),
         "bench": "quick" if wish.quick else "whole",
         "bench.compiled": f"beforehand, {wish.parallel} processes at a time" if wish.parallel else "while it was timed",
+        **read,
         **facts,
     }
     own = own_version(project.root, project.matrix.package)

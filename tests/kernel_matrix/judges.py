@@ -123,7 +123,7 @@ def judged(
         jobs = Jobs(connection)
         verdicts.judge(connection, planned, jobs, present, samples, hold)
         loaded = Loaded((), tuple(broken), {}, (), samples)
-        notes = (*([present.note] if present and present.note else []), *outputs_not_named(plan))
+        notes = outputs_not_named(plan)
         yield Judged(connection, planned, plan.package, plan.tier, loaded, jobs, notes, presence=present)
 
 

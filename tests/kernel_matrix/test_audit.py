@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from checkouts import AtCommit
 from conftest import ROOT, few_cases, figures_of, harness, output_figures
 from judges import write_site
 from shown import Page
@@ -24,7 +25,6 @@ from kernel_matrix.audit.figures import LONG, of_undiagnosed
 from kernel_matrix.audit.planned import planned as plan_by_loops
 from kernel_matrix.audit.states import Now
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.config.concern import Concerned
 from kernel_matrix.config.plan import plan
 from kernel_matrix.report.document import Document
 from kernel_matrix.results.present import Pins, Present
@@ -94,7 +94,7 @@ def whole(one_op, tmp_path_factory):
             write(folder, job, [record_of(case, 0) for case in job.cases], facts_of(job.cases[0]))
     collected = collect([folder / "results"])
     pins = {name: Pins(t.lock, LOCK, tuple(t.requires)) for name, t in one_op.toolchains.items()}
-    present = Present(NOW, HEAD, True, pins, {HEAD: Concerned()})
+    present = Present(NOW, AtCommit(HEAD), pins)
     write_site(one_op, planned, collected.records, folder / "site", present=present, broken=collected.broken)
     return planned, collected.files, folder / "site"
 
@@ -111,7 +111,7 @@ def audited(whole, one_op, tmp_path):
     planned, files, site = whole
     shutil.copytree(site, tmp_path / "site")
     entries = [(name, entry.toolchain) for name, platform in one_op.platforms.items() for entry in platform.entries]
-    now = Now(NOW, HEAD, dict.fromkeys(entries, LOCK))
+    now = Now(NOW, dict.fromkeys(entries, LOCK), AtCommit(HEAD))
     asked = {case.id for case in planned.cases}
     return tmp_path / "site", lambda: audit(tmp_path / "site", files, one_op, ROOT, asked, now)
 

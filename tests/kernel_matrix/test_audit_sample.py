@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from checkouts import AtCommit
 from conftest import ROOT
 from shown import Page
 from test_audit import HEAD, LOCK, NOW, one_op, whole  # noqa: F401  two of them are fixtures
@@ -29,7 +30,7 @@ def sites(whole, one_op, tmp_path):  # noqa: F811
     """Return a copy of the site, the sources by platform and toolchain, and a function that audits some of them."""
     planned, files, site = whole
     shutil.copytree(site, tmp_path / "site")
-    now = Now(NOW, HEAD, dict.fromkeys(one_op.toolchains, LOCK))
+    now = Now(NOW, dict.fromkeys(one_op.toolchains, LOCK), AtCommit(HEAD))
     sources: dict[tuple[str, str], Source] = {}
     for job in planned.jobs:
         place = job.platform, job.toolchain

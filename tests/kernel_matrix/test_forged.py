@@ -12,13 +12,13 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from checkouts import ANOTHER, AtCommit
 from conftest import ROOT, few_cases, figures_of, job_of, limits_of
 from judges import write_site
 from shown import Page
 
 from kernel_matrix.audit import audit
 from kernel_matrix.audit.states import Now
-from kernel_matrix.config.concern import Concerned
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Case, Plan, plan
 from kernel_matrix.job.sample import take
@@ -134,13 +134,13 @@ class Results:
             name: Pins(f"locks/{name}.txt", LOCK, tuple(self.matrix.toolchains[name].requires))
             for name in self.matrix.toolchains
         }
-        present = Present(NOW, HEAD, True, pins, {HEAD: Concerned(), "b" * 12: None})
+        present = Present(NOW, AtCommit(HEAD), pins)
         records, broken = collected.records, collected.broken
         whole = write_site(self.matrix, self.planned, records, self.site, present=present, broken=broken)
         platforms = self.matrix.platforms.items()
         locks = {(name, entry.toolchain): LOCK for name, platform in platforms for entry in platform.entries}
         asked = {case.id for case in self.planned.cases}
-        differences = audit(self.site, [self.folder], self.matrix, ROOT, asked, Now(NOW, HEAD, locks))
+        differences = audit(self.site, [self.folder], self.matrix, ROOT, asked, Now(NOW, locks, AtCommit(HEAD)))
         assert differences == [], "the audit goes another road to the same states"
         return whole
 
@@ -346,9 +346,8 @@ def test_an_edited_case_is_not_green_and_says_why(many_results):
 OF_A_JOB = {
     "a clock of 2099": (job("started", "2099-01-01T00:00:00Z"), "in the future"),
     "no start": (job("started", None), "it does not say when it started"),
-    "another commit": (job("commit", "b" * 12), "is not in this checkout"),
-    "changes in no commit": (job("commit", f"{HEAD}+changes"), "with changes that are in no commit"),
-    "no commit": (job("commit", None), "it names no commit"),
+    "another commit": (job("commit", "b" * 12), ANOTHER),
+    "no commit": (job("commit", None), ANOTHER),
     "another lock": (job("lock.sha256", "2" * 64), "it was measured with another locks/reference.txt (sha256 22222222"),
     "no lock": (job("lock.sha256", None), "another locks/reference.txt (sha256 not said)"),
     "another version": (job("version.torch", "2.9.0"), "its versions do not meet torch>=2.11"),

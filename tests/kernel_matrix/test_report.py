@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from xml.etree import ElementTree
 
 import pytest
+from checkouts import ANOTHER, AtCommit
 from conftest import ROOT, few_cells
 from judges import make_document, write_site
 from pydantic import ValidationError
@@ -16,7 +17,6 @@ from shown import Page
 from test_compare import TRITON, compiled
 
 from kernel_matrix.cli import main
-from kernel_matrix.config.concern import Concerned
 from kernel_matrix.config.plan import plan
 from kernel_matrix.report import badges
 from kernel_matrix.report import site as sites
@@ -192,7 +192,7 @@ def test_each_job_stands_in_the_document_once(make, planned, passing):
     }
 
 
-OLD = Present(datetime(2026, 5, 1, tzinfo=UTC), "a" * 12, True, {}, {"b" * 12: Concerned(everything="kernels/all.py")})
+OLD = Present(datetime(2026, 5, 1, tzinfo=UTC), AtCommit("a" * 12))
 
 
 def of_the_old_commit(records):
@@ -206,7 +206,7 @@ def test_what_is_stale_is_counted_and_never_plain_green(make, planned, passing):
     records = [*of_the_old_commit(good), *(Record(case, "unavailable") for case in expected)]
     whole, site = make(records, present=OLD)
     [reason] = whole.stale
-    assert reason.reason == f"kernels/all.py was changed since commit {'b' * 12}"
+    assert reason.reason == ANOTHER
     assert reason.cases == whole.run.stale_cases == len(good) - whole.run.cases_by_state["excluded"]
     assert f"{whole.run.stale} are stale." in headline(whole)
     badge = json.loads((site / "badge.json").read_text())
@@ -244,13 +244,6 @@ def test_some_present_runs_among_stale_ones_keep_the_badge_green(make, planned, 
     before = of_the_old_commit(r for r in good if not r.case.startswith(f"{TRITON}/"))
     _, site = make([*now, *before, *(Record(case, "unavailable") for case in expected)], present=OLD)
     assert json.loads((site / "badge.json").read_text())["color"] == "#1a7f37"
-
-
-@pytest.mark.slow
-def test_what_cannot_be_known_of_the_results_is_said(make, planned, passing):
-    _, site = make(all_cases(planned, passing), present=replace(OLD, commit="", is_checkout=False, changed={}))
-    for text in ((site / "summary.md").read_text(), "\n".join(Page(site).overview["notes"])):
-        assert "This is no git checkout" in text
 
 
 @pytest.mark.slow

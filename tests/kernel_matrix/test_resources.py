@@ -56,9 +56,9 @@ def both(matrix, cases, records, entries, root):
         )  # fmt: skip
     content = {**matrix.model_dump(), "accuracy": matrix.accuracy.limits(), "exclusions": [], "expectations": []}
     content["resources"] = entries
-    now = Now(datetime(2026, 5, 1, tzinfo=UTC), "", {}, Checkout(matrix, root))
+    now = Now(datetime(2026, 5, 1, tzinfo=UTC), {}, Checkout(matrix, root))
     audit = Judge(content, {case.id: facts_of(case) for case in cases}, raws, now)
-    return [(one, {state for state, _ in audit.allowed(one.case.id, stale=False)}) for one in verdicts]
+    return [(one, {state for state, _ in audit.allowed(one.case.id)}) for one in verdicts]
 
 
 RAN, CODE, SMALL = "ran", {"registers": 168, "spill_bytes": 0, "shared_bytes": 100}, {"registers": 40}

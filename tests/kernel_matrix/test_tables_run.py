@@ -12,17 +12,13 @@ from pathlib import Path
 import pytest
 from conftest import CPU, Doubles, Silent, copy_doubles, harness
 from test_audit import one_op, whole  # noqa: F401  fixtures
-from test_compare import TRITON, case_of
 from test_samples import record as with_sample
 
 from kernel_matrix import judging, pipeline
 from kernel_matrix.audit import raw
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.locking import BusyError, locked
-from kernel_matrix.config.model import Matrix
-from kernel_matrix.config.plan import plan
 from kernel_matrix.config.selection import Selection
-from kernel_matrix.results.present import present
 from kernel_matrix.run import schedule
 from kernel_matrix.run.settings import Settings
 from kernel_matrix.store import names
@@ -274,19 +270,3 @@ def test_the_audit_reads_tables_by_a_road_of_its_own(whole, tmp_path):  # noqa: 
     for case, [one] in of_tables.items():
         others = [other._replace(file=one.file, run=one.run) for other in of_xml[case]]
         assert one in others, case
-
-
-@pytest.mark.slow
-def test_tables_in_a_checkout_do_not_count_as_changed_files(doubles: Doubles, passing, matrix: Matrix):
-    git = ("git", "-C", str(doubles.root), "-c", "user.name=a", "-c", "user.email=a@b")
-    for command in (("init", "-q"), ("add", "."), ("commit", "-qm", "all")):
-        subprocess.run([*git, *command], check=True)
-    revision = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout[:12]
-    record = passing(case_of(plan(matrix, "quick"), TRITON))
-    record = replace(record, job={**record.job, "job": "here.good", "commit": revision})
-    write_all(doubles.root / "suite" / "kept", [record])
-    collected = collect([doubles.root / "suite" / "kept"])
-    for files, everything in (((), "suite/kept/cases"), (collected.paths, "")):
-        state = present(doubles.matrix, doubles.root, collected.records, files)
-        assert state.changed[revision].everything.startswith(everything)
-        assert bool(state.changed[revision].everything) == bool(everything)

@@ -10,12 +10,12 @@ from random import Random
 from typing import Any
 
 import numpy as np
+from checkouts import AtCommit
 from conftest import output_figures
 
 from kernel_matrix.audit.planned import Facts
 from kernel_matrix.audit.raw import Raw
 from kernel_matrix.audit.states import Judge, Now
-from kernel_matrix.config.concern import Concerned
 from kernel_matrix.config.model import Exclusion, Expectation
 from kernel_matrix.config.owed import Owed
 from kernel_matrix.config.plan import Case, Cell, Job, Plan
@@ -26,10 +26,8 @@ NOW = datetime(2026, 6, 1, tzinfo=UTC)
 COMMIT = "abcdef123456"
 PRESENT = Present(
     NOW,
-    COMMIT,
-    True,
+    AtCommit(COMMIT, "decade0"),
     {"one": Pins("ci/locks/one.txt", "1" * 64, ("compiler>=1",)), "two": Pins("ci/locks/two.txt", "2" * 64, ())},
-    {"0ddba11": Concerned({"one": "src/one.py"}), "decade0": Concerned(), "badc0de": None},
 )
 _CELLS = [
     Cell("cuda", "sm_90", "one", "op", "forward", "one", "package", "nvidia", "run"),
@@ -133,8 +131,6 @@ def _job(random: Random, cell: Cell) -> dict[str, str]:
             *[{}] * 8,
             {"commit": "0ddba11"},
             {"commit": "decade0"},
-            {"commit": "badc0de"},
-            {"commit": "decade0+3"},
             {"commit": ""},
             {"started": "2027-01-01T00:00:00Z"},
             {"started": "at noon"},
@@ -305,24 +301,16 @@ def as_audited(plan: Plan, files: list[list[Record]], presence: Present | None) 
     locks = {
         (case.cell.platform, case.cell.toolchain): PRESENT.toolchains[case.cell.toolchain].sha256 for case in plan.cases
     }
-    now = Now(NOW, COMMIT, locks) if presence else Now(datetime(2000, 1, 1, tzinfo=UTC), "", {})
-    return _Told(content(plan), cases, raws, now, presence), of_raws
+    if presence:
+        return Judge(content(plan), cases, raws, Now(NOW, locks, PRESENT.checkout)), of_raws
+    return _WithoutPresent(content(plan), cases, raws, Now(datetime(2000, 1, 1, tzinfo=UTC), {})), of_raws
 
 
-class _Told(Judge):
-    """Judge as the audit does, and be told which results are stale where git would have to say it."""
-
-    def __init__(self, *given: Any) -> None:
-        *given, self.presence = given
-        super().__init__(*given)
+class _WithoutPresent(Judge):
+    """Judge as the audit does where nothing is stale, as nobody asks for a present."""
 
     def _fresh(self, raw: Raw) -> bool:
-        if self.presence is None:
-            return True
-        platform, _, toolchain = raw.case.split("/")[:3]
-        told = not self.presence.stale(platform, toolchain, Record(raw.case, "pass", job=raw.job))
-        assert super()._fresh(raw) in (None, told)
-        return told
+        return True
 
 
 def content(plan: Plan) -> dict[str, Any]:

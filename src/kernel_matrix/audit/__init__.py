@@ -23,7 +23,6 @@ from kernel_matrix.audit.planned import planned as plan_of
 from kernel_matrix.audit.raw import Raw, read
 from kernel_matrix.audit.sampled import Sample, SampleJudge, content_of, sums
 from kernel_matrix.audit.states import Judge, Now, evidence_of
-from kernel_matrix.base import git
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.reads import Checkout
@@ -199,7 +198,7 @@ def _of_case(judge: Judge, case: str, result: Shown) -> tuple[list[Difference], 
     differences, raw = min(found, key=lambda pair: len(pair[0]))
     differences += figures.unequal("evidence", result["evidence"], evidence_of(result["state"], raw))
     fresh = judge.is_fresh(case, raw)
-    if fresh is not None and fresh == bool(result["stale"]):
+    if fresh == bool(result["stale"]):
         differences.append(("stale", result["stale"], "not stale" if fresh else "stale"))
     return differences, raw
 
@@ -265,7 +264,7 @@ def _present(matrix: Matrix, root: Path) -> Now:
         for name, platform in matrix.platforms.items()
         for entry in platform.entries
     }
-    return Now(datetime.now(UTC), git.commit(root), locks, Checkout(matrix, root))
+    return Now(datetime.now(UTC), locks, Checkout(matrix, root))
 
 
 def _digest(path: Path) -> str:

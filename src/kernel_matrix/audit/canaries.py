@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
 
 from kernel_matrix.audit.planned import Facts
 from kernel_matrix.audit.raw import Raw, is_asserted
@@ -11,28 +10,17 @@ from kernel_matrix.audit.raw import Raw, is_asserted
 _Group = tuple[str, str]  # a cell and a dtype
 
 
-class Faulty(NamedTuple):
-    """The runs of the jobs that are not trusted, and of those that are trusted only if their results are stale."""
-
-    surely: set[str]
-    unless_stale: set[str]
-
-    def has(self, raw: Raw, *, is_stale: bool) -> bool:
-        """Return whether the job of a result is not trusted."""
-        return raw.run in self.surely or (not is_stale and raw.run in self.unless_stale)
-
-
 def faulty(
     every: Mapping[str, list[Raw]],
     cases: Mapping[str, Facts],
     taken: Callable[[str, Raw], bool],
-    fresh: Mapping[int, bool | None],
-) -> Faulty:
-    """Return the jobs that are not trusted.
+    fresh: Mapping[int, bool],
+) -> set[str]:
+    """Return the runs of the jobs that are not trusted.
 
     Canaries are counted in ``every`` result of a case. They are owed by the results of the planned ``cases`` that are
     ``taken``. A job whose results are stale owes one in any result: which cases carried them then nobody knows. What is
-    ``fresh`` is by the identity of a result; None if git has to say it.
+    ``fresh`` is by the identity of a result.
     """
     counted: dict[str, list[Raw]] = {}
     for case, raws in every.items():
@@ -43,15 +31,11 @@ def faulty(
     for case, facts in cases.items():
         group = case.rpartition("/")[0], str(facts.get("dtype"))
         for raw in every.get(case, ()):
-            is_stale = fresh[id(raw)] is False and raw.run in with_canaries
+            is_stale = not fresh[id(raw)] and raw.run in with_canaries
             if not is_stale and taken(case, raw):
                 owing.setdefault(raw.run, []).append((group, raw))
-    found = Faulty({run for run, raws in counted.items() if _missed(raws)}, set())
-    for run, members in owing.items():
-        if _lacks(members):
-            may_be_stale = run in with_canaries and any(fresh[id(raw)] is None for _, raw in members)
-            (found.unless_stale if may_be_stale else found.surely).add(run)
-    return found
+    missing = {run for run, raws in counted.items() if _missed(raws)}
+    return missing | {run for run, members in owing.items() if _lacks(members)}
 
 
 def _injected(raw: Raw) -> bool:

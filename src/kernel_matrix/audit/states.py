@@ -18,7 +18,7 @@ from kernel_matrix.audit.raw import Raw, is_asserted
 from kernel_matrix.base.patterns import is_found
 from kernel_matrix.base.versions import satisfies
 from kernel_matrix.config.model import ASSERTED
-from kernel_matrix.config.reads import Checkout, says_what_it_read
+from kernel_matrix.config.reads import Checkout
 from kernel_matrix.vendors.registry import vendor_named
 
 _ACTIONS = ("", "compile", "emulate", "run")
@@ -29,13 +29,9 @@ _OWED = ("elements", "nan", "inf", "max_abs", "rel_fro", "limit_max_abs", "limit
 
 
 class Now(NamedTuple):
-    """The present: the time, the commit of the checkout, the digest of the lock by platform and toolchain, the files.
-
-    Without a ``checkout`` git has to say what differs.
-    """
+    """The present: the time, the digest of the lock by platform and toolchain, what jobs read."""
 
     time: datetime
-    commit: str
     locks: Mapping[tuple[str, str], str]
     checkout: Checkout | None = None
 
@@ -54,16 +50,13 @@ class Judge:
         """Take matrix.yaml's plain content, the planned cases, raw results, the present, and results of others."""
         self.matrix, self.cases, self.now = matrix, cases, now
         self.raws = {case: raws.get(case, []) for case in cases}
-        of_jobs: dict[tuple[str, str], bool | None] = {}  # every result of a job is as fresh as the others
-        self.fresh: dict[int, bool | None] = {}
+        of_jobs: dict[tuple[str, str], bool] = {}  # every result of a job is as fresh as the others
+        self.fresh: dict[int, bool] = {}
         for raw in (raw for group in self.raws.values() for raw in group):
             key = raw.run, raw.case.split("/")[2]
             if raw.outcome in ("pass", "fail", "error") and key not in of_jobs:
                 of_jobs[key] = self._fresh(raw)
             self.fresh[id(raw)] = of_jobs[key] if raw.outcome in ("pass", "fail", "error") else True
-        fresh = {inputs: {self.fresh[id(r)] for r in group} for inputs, group in self._of_all_cells().items()}
-        # Git has to say for these cases which results count together.
-        self.mixed = {inputs for inputs, values in fresh.items() if None in values and len(values) > 1}
         self.inputs = self._common_inputs()
         self.faulty = faulty(raws, cases, lambda case, raw: not self._has_other_inputs(case, raw), self.fresh)
         self.medians = self._medians()
@@ -71,28 +64,28 @@ class Judge:
         self.others = Judge(matrix, cases, told, now) if told else None  # a result counts among its like alone
         self.fresh |= self.others.fresh if self.others else {}
 
-    def shown_as(self, case: str, result: Mapping[str, Any]) -> list[tuple[str, Raw | None]]:
-        """Return the states that a case may have, as the page shows it, each with the raw result that gives it."""
-        own, stale = self.allowed(case, bool(result["stale"])), bool(result["stale"])
-        words = self.others.allowed(case, stale) if self.others and any(map(_says_less, own)) else []
+    def shown_as(self, case: str, _result: Mapping[str, Any]) -> list[tuple[str, Raw | None]]:
+        """Return the states that a case may have, each with the raw result that gives it.
+
+        What the page shows counts only where not all results are known (:class:`.sampled.SampleJudge`).
+        """
+        own = self.allowed(case)
+        words = self.others.allowed(case) if self.others and any(map(_says_less, own)) else []
         ran = [raw for state, raw in words if raw and raw.action == "run" and state in ("pass", "held")]
         told = [raw for raw in ran if not self._has_other_inputs(case, raw)]
         if told and len(told) == len(words):  # a row plan may say that a case is missing
             own = [pair for pair in own if pair[0] == "missing" or not _says_less(pair)]
         return [*own, *(("told", raw) for raw in told)]
 
-    def is_fresh(self, case: str, raw: Raw) -> bool | None:
-        """Return whether a case is not stale that is shown by this result; None if git has to say.
+    def is_fresh(self, case: str, raw: Raw) -> bool:
+        """Return whether a case is not stale that is shown by this result.
 
         A case whose result is refused for its inputs is missing, and what is missing is never stale.
         """
         return True if self._has_other_inputs(case, raw) else self.fresh[id(raw)]
 
-    def allowed(self, case: str, stale: bool) -> list[tuple[str, Raw | None]]:
-        """Return the states that a case may have on the page, each with the raw result that gives it.
-
-        There is more than one only where it is git that knows which of several results are stale.
-        """
+    def allowed(self, case: str) -> list[tuple[str, Raw | None]]:
+        """Return the state of a case, with each raw result that may give it: several may weigh the same."""
         facts = self.cases[case]
         if any(holds(rule["where"], facts) for rule in self.matrix["exclusions"]):
             return [("excluded", None)]
@@ -102,21 +95,10 @@ class Judge:
         taken = [raw for raw in group if not self._has_other_inputs(case, raw)]
         if not taken:
             return [("missing", group[0])]
-        if None in (self.fresh[id(raw)] for raw in taken):
-            pool = [raw for raw in taken if self.fresh[id(raw)] in (None, not stale)] or taken
-            one, other = _heaviest(pool), _heaviest(pool, _counts_as_run)
-            heaviest = pool if len(pool) < len(taken) else one + [raw for raw in other if raw not in one]
-        else:
-            heaviest = self._deciding(taken)
-        states: list[tuple[str, Raw | None]] = [(self._state(case, raw, stale=stale), raw) for raw in heaviest]
-        if _inputs(case) in self.mixed:
-            states += [
-                (state, raw) for raw in heaviest if raw.outcome == "pass" for state in ("pass", "error", "missing")
-            ]
-        return states
+        return [(self._state(case, raw), raw) for raw in self._deciding(taken)]
 
     def _deciding(self, taken: list[Raw]) -> list[Raw]:
-        """Return the results that may decide a case, where it is known which are stale: those that tried most.
+        """Return the results that may decide a case: those that tried most.
 
         A stale one decides only if it tried more than all fresh ones, and the worst of these did not go wrong. A fresh
         emulation that went wrong counts as a run.
@@ -128,7 +110,7 @@ class Judge:
         is_wrong = now[0].outcome in ("fail", "error")
         return now if is_wrong or _weight(now[0])[0] >= _weight(before[0])[0] else before
 
-    def _state(self, case: str, raw: Raw, *, stale: bool) -> str:
+    def _state(self, case: str, raw: Raw) -> str:
         if raw.outcome in ("excluded", "missing"):
             return "missing"
         if raw.outcome == "unavailable":
@@ -144,8 +126,8 @@ class Judge:
                 good = level if kind and raw.metrics.get("artifact.bytes") else "error"
             else:
                 proven = "held" if _only_asserts(raw) else "pass"
-                good = "error" if self._is_doubtful(case, raw, stale=stale) else proven
-            good = good if good == "error" else self._by_code(case, stale=stale) or good
+                good = "error" if self._is_doubtful(case, raw) else proven
+            good = good if good == "error" else self._by_code(case, raw) or good
             return good if good in ("error", "fail") else "fixed" if expected else "flaky" if raw.attempts else good
         for rule in expected:
             same = (rule["outcome"], rule["stage"] or "") == (raw.outcome, raw.stage)
@@ -153,15 +135,16 @@ class Judge:
                 return "known"
         return raw.outcome
 
-    def _by_code(self, case: str, *, stale: bool) -> str:
+    def _by_code(self, case: str, raw: Raw) -> str:
         """Return the state that the limits of resources give to a case that passes; empty where it stays as it is."""
         if not self.matrix.get("resources"):
             return ""
-        taken = [raw for raw in self.raws[case] if not self._has_other_inputs(case, raw)]
-        now = [raw for raw in taken if self.fresh[id(raw)] is not False]
+        taken = [one for one in self.raws[case] if not self._has_other_inputs(case, one)]
+        now = [one for one in taken if self.fresh[id(one)]]
+        of_past = [] if self.fresh[id(raw)] else taken
         root = self.now.checkout.root if self.now.checkout else None
         state_of = plugins.needed("audit of code", "resources")
-        return str(state_of(self.matrix["resources"], case, self.cases[case], now, taken if stale else [], root))
+        return str(state_of(self.matrix["resources"], case, self.cases[case], now, of_past, root))
 
     def _is_over(self, until: str, versions: Mapping[str, str]) -> bool:
         """Return whether an expectation has ended: after a day, or with a version."""
@@ -169,7 +152,7 @@ class Judge:
             return self.now.time.date().isoformat() > until
         return satisfies([until], versions)
 
-    def _is_doubtful(self, case: str, raw: Raw, *, stale: bool) -> bool:
+    def _is_doubtful(self, case: str, raw: Raw) -> bool:
         """Return whether a result that says pass is no proof."""
         platform, target, toolchain, operator, _ = case.split("/")
         job, facts, outputs = raw.job, self.cases[case], raw.outputs
@@ -182,7 +165,7 @@ class Judge:
         place = job.get("platform"), job.get("toolchain"), job.get("device.vendor"), raw.action
         if place != (platform, toolchain, device, action):
             return True
-        if target not in job.get("device.targets", "").split() or self.faulty.has(raw, is_stale=stale):
+        if target not in job.get("device.targets", "").split() or raw.run in self.faulty:
             return True
         if _only_asserts(raw):
             return False
@@ -256,8 +239,8 @@ class Judge:
         entries = self.matrix["platforms"][platform]["toolchains"]
         return next((e for e in entries if isinstance(e, dict) and e["toolchain"] == toolchain), {})
 
-    def _fresh(self, raw: Raw) -> bool | None:
-        """Return whether a job is of the present: False if it is stale for certain, None if git has to say."""
+    def _fresh(self, raw: Raw) -> bool:
+        """Return whether a job is of the present."""
         platform, _, toolchain = raw.case.split("/")[:3]
         try:
             started = datetime.fromisoformat(raw.job.get("started", ""))
@@ -271,9 +254,7 @@ class Judge:
             return False
         if requires and (not versions or not satisfies(requires, versions)):
             return False
-        if self.now.checkout and says_what_it_read(raw.job):
-            return not self.now.checkout.difference(platform, toolchain, raw.job)
-        return True if not self.now.commit or raw.job.get("commit") == self.now.commit else None
+        return not (self.now.checkout and self.now.checkout.difference(platform, toolchain, raw.job))
 
     def _of_all_cells(self) -> dict[tuple[str, ...], list[Raw]]:
         """Return the raw results of the same inputs: the results of an operator's case in all cells."""
@@ -312,7 +293,7 @@ class Judge:
                 }
                 for name in dict.fromkeys(name.split("@")[0] for name in whole):
                     chosen = whole.get(name) or next(f for other, f in whole.items() if other.split("@")[0] == name)
-                    groups.setdefault((_inputs(case), name, self.fresh[id(raw)] is False), []).append(chosen)
+                    groups.setdefault((_inputs(case), name, not self.fresh[id(raw)]), []).append(chosen)
         keys = ("elements", *_MADE_FROM)
         return {k: {n: median(f.get(n, 0) for f in fs) for n in keys} for k, fs in groups.items() if len(fs) >= 3}
 
@@ -323,7 +304,7 @@ class Judge:
             for raw in raws:
                 ran = raw.outcome == "pass" and raw.action in ("run", "emulate")
                 if ran and not self._has_other_inputs(case, raw):
-                    groups.setdefault((_inputs(case), self.fresh[id(raw)] is False), []).append(raw)
+                    groups.setdefault((_inputs(case), not self.fresh[id(raw)]), []).append(raw)
         every = groups.values()
         without = {one for group in every if not is_asserted(group[0]) for one in lacking(group)}
         return without | {one for group in every for one in far_off(group)}
@@ -332,7 +313,7 @@ class Judge:
         if id(raw) in self.unlike:
             return True
         for name, figures in raw.outputs.items() if not _draws_alone(raw) else ():
-            usual = self.medians.get((_inputs(case), name.split("@")[0], self.fresh[id(raw)] is False))
+            usual = self.medians.get((_inputs(case), name.split("@")[0], not self.fresh[id(raw)]))
             if usual and _differs(figures, usual, self.matrix["accuracy"]["ulps"]):
                 return True
         return False

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import subprocess
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from io import BytesIO
 from pathlib import Path
 
 from kernel_matrix.base.errors import UserError
@@ -82,25 +80,8 @@ def former_text(root: Path, reference: str, name: str) -> str | None:
         UserError: git does not know the reference, or ``root`` is no checkout.
     """
     base = _base(partial(_asked, root, reference), reference)
-    former = contents_at(root, base, [name]).get(name)
-    return None if former is None else former.decode()
-
-
-def contents_at(root: Path, revision: str, names: Iterable[str]) -> dict[str, bytes]:
-    """Return the bytes of files of the folder ``root`` in a commit of the checkout, by name, without those it lacks.
-
-    One process reads all: to start one takes longer than to read a file, where this process is large.
-    """
-    asked = [name for name in names if "\n" not in name]
-    lines = "".join(f"{revision}:./{name}\n" for name in asked).encode()
-    command = ["git", "-C", str(root), "cat-file", "--batch"]
-    answer = BytesIO(subprocess.run(command, input=lines, capture_output=True, check=False).stdout)
-    contents: dict[str, bytes] = {}
-    for name in asked:
-        size = answer.readline().split()[-1:]
-        if size and size[0].isdigit():
-            contents[name] = answer.read(int(size[0]) + 1)[:-1]
-    return contents
+    shown = _git(root, "show", f"{base}:./{name}")
+    return None if shown.returncode else shown.stdout
 
 
 def _base(git: Callable[..., str], reference: str) -> str:
@@ -137,17 +118,6 @@ def files(root: Path) -> list[str]:
     names = {name for name in listed.split("\0") if name}
     modules = {name for name in names if (root / name / ".git").exists()}
     return sorted(names.union(*([f"{name}/{file}" for file in files(root / name)] for name in modules)))
-
-
-def changed_since(root: Path, revision: str) -> list[str] | None:
-    """Return the files that differ between a commit and the working tree, new ones too; None without that commit.
-
-    Paths are relative to ``root``, and only files below it count.
-    """
-    is_name = re.fullmatch(r"[0-9a-f]{7,64}", revision)
-    if not is_name or not _output(root, "cat-file", "-t", f"{revision}^{{commit}}"):
-        return None
-    return _differing(partial(_output, root), "--relative", revision)
 
 
 def _differing(git: Callable[..., str], *commit: str) -> list[str]:

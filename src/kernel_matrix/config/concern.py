@@ -111,23 +111,11 @@ def is_of_harness(path: str) -> bool:
     return bool(_HARNESS.fullmatch(path) or _OTHER_DISTRIBUTIONS.fullmatch(path))
 
 
-def read_by_results(matrix: Matrix, paths: Iterable[str], *, in_container: bool = True) -> Concerned:
-    """Return whose results the files make stale where they changed."""
-
-    def read(path: str) -> Concerned:
-        readers = readers_of(matrix, path)
-        if readers is None or (readers.only_in_containers and not in_container):
-            return Concerned()
-        return _those(path, readers)
-
-    return _together(paths, read)
-
-
 def concerned(matrix: Matrix, paths: Iterable[str]) -> Concerned:
     """Return whose cases are to run again where the files changed.
 
-    This is more careful than :func:`read_by_results`: the whole matrix.yaml counts, a file that a lock was resolved
-    from, and all of the harness that decides which cases there are and how they run.
+    More counts than what their jobs read: the whole matrix.yaml, a file that a lock was resolved from, and all of the
+    harness that decides which cases there are and how they run.
     """
 
     def concern(path: str) -> Concerned:

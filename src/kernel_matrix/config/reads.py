@@ -11,13 +11,10 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
-
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 
 import kernel_matrix
 from kernel_matrix.base import git
@@ -35,19 +32,14 @@ _PARTS = {
     "image": "recipe of its image",
     "matrix": "part of matrix.yaml",
 }
-_OUTSIDE = ("venv", "current")  # the executors that start no container
+_CONTAINER = "container"  # the executor whose jobs read what their image is made from
 _NOT_SOURCE = ("__pycache__", "node_modules")
 _CODE = (".py", ".so", ".pyd", ".pth", ".ini", ".toml", ".cfg")
 
 
 def is_outside(job: Mapping[str, str]) -> bool:
     """Return whether a job says that it ran in no container."""
-    return job.get("executor") in _OUTSIDE
-
-
-def says_what_it_read(job: Mapping[str, str]) -> bool:
-    """Return whether the facts of a job have the hashes of what it read. Facts of earlier versions have none."""
-    return f"{_FACT}harness" in job
+    return job.get("executor") != _CONTAINER
 
 
 @dataclass(frozen=True)
@@ -66,6 +58,8 @@ class Checkout:
 
     def difference(self, platform: str, toolchain: str, job: Mapping[str, str]) -> str:
         """Return what a job with these facts read otherwise than one would today; empty if nothing."""
+        if f"{_FACT}harness" not in job:
+            return "it does not say what its job read"
         today = self._hashes(platform, toolchain, is_outside(job))
         others = [_PARTS[name.removeprefix(_FACT)] for name, value in today.items() if job.get(name) != value]
         named = (entry.partition(":") for entry in job.get(_AXES, "").split())
@@ -96,7 +90,7 @@ class Checkout:
         }
 
     def content_for(self, platform: str, toolchain: str) -> str:
-        """Return the hash of all files that concern a job: if one changes, ``ci plan --changed-since`` runs it again."""
+        """Return the hash of all files that concern a job: a plan of changes runs it again where one has changed."""
         lines = (
             f"{name} {digest_of(path)}"
             for name, path, concern in self._concerning
@@ -212,36 +206,6 @@ _UNREAD = {
 }
 
 
-def differences(former: str, present: str, name: str) -> Concerned | None:
-    """Return what concerns whom, where two texts of the file ``name`` differ; None where one cannot be read.
-
-    The values of the result are names of parts, such as ``matrix.yaml (accuracy)``.
-    """
-    before, now = _read(former), _read(present)
-    if before is None or now is None:
-        return None
-    toolchains, platforms = _named(before, now, "toolchains"), _named(before, now, "platforms")
-    of_all = [*_of_everything(before, now), *_of_axes(before, now)]
-    return Concerned(
-        {
-            key: f"{name} (toolchains.{key})"
-            for key, (old, new) in toolchains.items()
-            if _without(old, "toolchain") != _without(new, "toolchain")
-        },
-        {
-            key: f"{name} (platforms.{key})"
-            for key, (old, new) in platforms.items()
-            if _without(old, "platform") != _without(new, "platform")
-        },
-        f"{name} ({of_all[0]})" if of_all else "",
-        {
-            (key, toolchain): f"{name} (platforms.{key}.toolchains)"
-            for key, (old, new) in platforms.items()
-            for toolchain in _entries_that_differ(old, new)
-        },
-    )
-
-
 def content_of(matrix: Matrix) -> dict[str, Any]:
     """Return the matrix without what stands at its default, so that a new key of the model changes nothing."""
     return matrix.model_dump(mode="json", exclude_defaults=True)
@@ -257,37 +221,11 @@ def read_by_job(content: Mapping[str, Any], platform: str, toolchain: str) -> li
     ]
 
 
-@lru_cache(maxsize=8)  # the present text is compared with the text of many commits
-def _read(text: str) -> Mapping[str, Any] | None:
-    """Return the content of a matrix.yaml; None if it is none."""
-    try:
-        content = YAML(typ="safe").load(text)
-    except YAMLError:
-        return None
-    sections = ("toolchains", "platforms", "ops", "package", "accuracy")
-    if not isinstance(content, dict) or not all(isinstance(content.get(name, {}), dict) for name in sections):
-        return None
-    return content
-
-
 def _without(section: Any, kind: str) -> Any:
     """Return a section without the keys that no job reads."""
     if not isinstance(section, dict):
         return section
     return {key: value for key, value in section.items() if key not in _UNREAD[kind]}
-
-
-def _named(before: Mapping[str, Any], now: Mapping[str, Any], section: str) -> dict[str, tuple[Any, Any]]:
-    """Return by name the former and the present entry of all that a section has or had."""
-    old, new = before.get(section, _NONE), now.get(section, _NONE)
-    return {name: (old.get(name), new.get(name)) for name in {**old, **new}}
-
-
-def _of_everything(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the sections that every job reads and that differ."""
-    for section in sorted({**_without(before, ""), **_without(now, "")}):
-        if _read_section(before, section) != _read_section(now, section):
-            yield section
 
 
 def _read_section(content: Mapping[str, Any], section: str) -> Any:
@@ -303,22 +241,6 @@ def _limits(rules: Any) -> Any:
     if not isinstance(rules, dict):
         return rules
     return {key: _limits(value) for key, value in rules.items() if key != "source"}
-
-
-def _of_axes(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the operators that are in both and have other axes: a name of a case then means something else."""
-    for name, (old, new) in _named(before, now, "ops").items():
-        both = isinstance(old, dict) and isinstance(new, dict)
-        if both and old.get("axes") != new.get("axes"):
-            yield f"ops.{name}.axes"
-
-
-def _entries_that_differ(old: Any, new: Any) -> Iterator[str]:
-    """Yield the toolchains of a platform whose job reads something else."""
-    before, now = _entries(old), _entries(new)
-    for toolchain in {**before, **now}:
-        if before.get(toolchain) != now.get(toolchain):
-            yield toolchain
 
 
 def _entries(platform: Any) -> dict[str, Any]:
