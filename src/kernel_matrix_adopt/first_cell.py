@@ -44,7 +44,7 @@ def run(project: Project, selected: Selected, machine: Machine, progress: Progre
     settings = Settings(project.root, project.build, _EXECUTOR, workers=1)
     files = pipeline.run_selected(project, selected, machine, settings, progress)
     with judging.judged(project, selected.part, files) as judged:
-        lines, is_red = [*summary(project.matrix, judged, project.rules)], judged.is_red
+        lines, is_red = [*summary(project.matrix, judged, lambda: project.rules)], judged.is_red
     with judging.judged(project, selected.plan, [project.results]) as judged:
         dashboard = write_dashboard(project, judged)
     return [*lines, f"page: {dashboard.index}"], is_red

@@ -152,7 +152,7 @@ def test_every_report_shows_the_noise_ratio(matrix, planned, cases, make):
     assert page.rows[TRITON]["noise_output"]["bf16"] == "h_in"
     assert page.cells[TRITON]["results"][case.name]["outputs"]["h_in"]["noise_ratio"] == 2.5
     with judges.judged(planned, [result]) as judged:
-        lines = list(terminal.summary(matrix, judged, ()))
+        lines = list(terminal.summary(matrix, judged, tuple))
     assert (
         f"noise ratio (the error over that of {matrix.package.baseline}), bf16: at most 2.5 (h_in in {TRITON})" in lines
     )

@@ -46,7 +46,7 @@ def main(options: argparse.Namespace) -> int:
             console.say(line)
 
         def show(judged: Judged) -> None:
-            for line in summary(project.matrix, judged, project.rules, project.options):
+            for line in summary(project.matrix, judged, lambda: project.rules, project.options):
                 console.say(here(line))
 
         toolchains = sorted({job.toolchain for job in selected.jobs})

@@ -44,6 +44,6 @@ def main(options: argparse.Namespace) -> int:
         files = pipeline.run_selected(project, selected, machine, settings, console)
     with judging.judged(project, selected.part, files) as judged:
         repeat.check(judged.of_cases() if options.expect else (), options.expect or ())
-        lines = summary(project.matrix, judged, project.rules, project.options)
+        lines = summary(project.matrix, judged, lambda: project.rules, project.options)
         print(here("\n".join([*lines, *ended_lines(project.file, judged.ended)])))
         return int(judged.is_red)

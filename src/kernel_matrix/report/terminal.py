@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,15 +26,16 @@ if TYPE_CHECKING:  # DuckDB and NumPy take long to import
     from kernel_matrix.results.ulp import Distance
 
 
+Rules = Callable[[], tuple[Rule, ...]]
 _MOST_OUTPUTS = 3  # of a case whose noise ratios are printed
 _MOST_REASONS = 5  # why cases are unavailable
 _MOST_CASES = 3  # of one cell; a broken kernel fails in all of its cases
 
 
-def summary(matrix: Matrix, judged: Judged, rules: tuple[Rule, ...], options: Sequence[str] = ()) -> Iterator[str]:
+def summary(matrix: Matrix, judged: Judged, rules: Rules, options: Sequence[str] = ()) -> Iterator[str]:
     """Yield the counts of all cases, and the first red cases of every cell.
 
-    ``rules`` are the project's, and ``options`` are what a command needs to find its matrix.yaml.
+    ``rules`` reads the project's rules, if an error asks for them, and ``options`` are what a command needs to find its matrix.yaml.
     """
     counts = judged.counts
     yield f"{counted(sum(counts.values()), 'case')}: {', '.join(f'{count} {state}' for state, count in counts.items())}"
@@ -72,7 +73,7 @@ def _noise(judged: Judged, baseline: str) -> Iterator[str]:
         yield f"noise ratio (the error over that of {baseline}), {dtype}: at most {ratio:.3g} ({output} in {place})"
 
 
-def _red_case(commands: Commands, verdict: Verdict, rules: tuple[Rule, ...], options: Sequence[str]) -> Iterator[str]:
+def _red_case(commands: Commands, verdict: Verdict, rules: Rules, options: Sequence[str]) -> Iterator[str]:
     case, record = verdict.case, verdict.record
     stage = f" in {record.stage}" if record and record.stage else ""
     reason = verdict.reason.partition("\n")[0][:300] or "no reason was given"
@@ -80,7 +81,7 @@ def _red_case(commands: Commands, verdict: Verdict, rules: tuple[Rule, ...], opt
     if record and verdict.state == "fail" and (ratios := noises.in_words(record, _MOST_OUTPUTS)):
         yield f"  noise ratio: {ratios}"
     if record and verdict.state == "error":
-        yield f"  {in_words(diagnose(record.text, record.stage, record.job, rules))}"
+        yield f"  {in_words(diagnose(record.text, record.stage, record.job, rules()))}"
     yield f"  repeat it: {line_here(commands.command(case.id, record), options)}"
 
 
