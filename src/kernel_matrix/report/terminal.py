@@ -35,7 +35,8 @@ _MOST_CASES = 3  # of one cell; a broken kernel fails in all of its cases
 def summary(matrix: Matrix, judged: Judged, rules: Rules, options: Sequence[str] = ()) -> Iterator[str]:
     """Yield the counts of all cases, and the first red cases of every cell.
 
-    ``rules`` reads the project's rules, if an error asks for them, and ``options`` are what a command needs to find its matrix.yaml.
+    ``rules`` reads the project's rules where an error asks for them; ``options`` are what a command needs to find its
+    matrix.yaml.
     """
     counts = judged.counts
     yield f"{counted(sum(counts.values()), 'case')}: {', '.join(f'{count} {state}' for state, count in counts.items())}"
