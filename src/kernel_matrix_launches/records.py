@@ -12,6 +12,8 @@ from pathlib import Path
 from kernel_matrix.base.git import commit
 from kernel_matrix.base.paths import without_folders
 from kernel_matrix.config.plan import Case, Job, Plan
+from kernel_matrix.config.reads import Checkout
+from kernel_matrix.pipeline import Project
 from kernel_matrix.store import write
 from kernel_matrix.store.record import Outcome, Record
 from kernel_matrix_launches.matrix_file import Names
@@ -25,29 +27,33 @@ _SKIPPED = ("CompileTimeAssertionFailure", "PTXASError", "ptxas")
 
 
 def write_records(
-    folder: Path, plan: Plan, recordings: Iterable[Recording], names: Names, started: str, program: Sequence[str]
+    project: Project, plan: Plan, recordings: Iterable[Recording], names: Names, started: str, program: Sequence[str]
 ) -> list[Path]:
-    """Write the records of each platform as a job into ``folder/results``; return the files."""
+    """Write the records of each platform as a job into the project's results; return the files."""
     by_platform = {recording.vendor.platform: recording for recording in recordings}
-    results = folder / "results"
-    shutil.rmtree(results, ignore_errors=True)  # what another program has launched
+    checkout = Checkout(project.matrix, project.root)
+    shutil.rmtree(project.results, ignore_errors=True)  # what another program has launched
     paths = []
     for job in plan.jobs:
         recording = by_platform[job.platform]
-        facts = _job_facts(job, recording, folder, started, program)
+        facts = _job_facts(job, recording, checkout, started, program)
         records = [record for case in job.cases if (record := _record(case, recording, names)) is not None]
         if records:
-            paths.append(write.write(results, facts, records))
+            paths.append(write.write(project.results, facts, records))
     return paths
 
 
-def _job_facts(job: Job, recording: Recording, folder: Path, started: str, program: Sequence[str]) -> dict[str, str]:
+def _job_facts(
+    job: Job, recording: Recording, checkout: Checkout, started: str, program: Sequence[str]
+) -> dict[str, str]:
+    folder, executor, ops = checkout.root, "current", {case.cell.op for case in job.cases}
     compiler, simulator = recording.compilers.get(job.cases[0].cell.backend), recording.simulator
     return {
         "job": job.id,
         "platform": job.platform,
         "toolchain": job.toolchain,
-        "executor": "current",
+        "executor": executor,
+        **checkout.facts_of(job.platform, job.toolchain, executor, ops),
         **_device(recording),
         "driver": "",
         "commit": commit(folder),

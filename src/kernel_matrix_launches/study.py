@@ -86,7 +86,7 @@ def _study(
     package = package or package_of(shown)[0]
     project = pipeline.load(matrix_file.write(folder, shown, names, package), folder)
     plan = pipeline.plan(project, "full")
-    write_records(folder, plan, shown, names, started, program)
+    write_records(project, plan, shown, names, started, program)
     page = folder / "launches.md"
     with judging.judged(project, plan, [project.results]) as judged:
         dashboard, verdicts = write_dashboard(project, judged), judged.verdicts()
