@@ -17,6 +17,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import bench_tables
 import calibration_tables
 import sweep_tables
 from packaging.version import Version
@@ -46,7 +47,7 @@ MUTANTS = ROOT / "tests" / "package" / "mutants"
 PAGES = (
     *("README.md", "CONTRIBUTING.md"),
     *("docs/containers.md", "docs/history.md", "docs/limits.md", "docs/runners.md", "docs/sanitizers.md"),
-    *("docs/versions.md", "docs/caches.md"),
+    *("docs/speed.md", "docs/versions.md", "docs/caches.md"),
 )
 
 # A probe's verdicts by version, the oldest version first.
@@ -167,6 +168,16 @@ def calibrated(machine: str) -> str:
     """Return how the cases of each toolchain ended over many seeds on a machine."""
     head = ("toolchain", "seeds", "cases", "how they ended", "canaries found")
     return markdown(head, calibration_tables.runs(calibration_tables.read(CALIBRATIONS / machine)))
+
+
+def bench(argument: str) -> str:
+    """Return a table of the kept times of a machine: of ``layers``, ``sinkhorn`` or ``few-tokens``, or the ``goals``."""
+    machine, _, kind = argument.partition(" ")
+    cases = bench_tables.read(RESULTS / machine)
+    if kind == "goals":
+        return markdown(*bench_tables.goals(cases))
+    ops = {"layers": bench_tables.LAYERS, "sinkhorn": bench_tables.SINKHORN, "few-tokens": bench_tables.LAYERS[:1]}
+    return markdown(*bench_tables.times(cases, ops[kind], few=kind == "few-tokens"))
 
 
 def checked(machine: str) -> str:
@@ -348,6 +359,7 @@ TYPES = {
 
 TABLES: Mapping[str, Callable[[str], str]] = {
     "attempts": lambda package: markdown(*sweep_tables.attempts(package)),
+    "bench": bench,
     "calibrated": calibrated,
     "checks": checked,
     "columns": columns,

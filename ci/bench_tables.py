@@ -1,0 +1,118 @@
+"""Make tables of the docs from kept results of the benchmark: medians of all contenders, and shares of the floor."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow.parquet as pq
+
+Shape = tuple[int, int]  # tokens, hidden; a hidden of 0 stands for an operator that has none
+Row = tuple[str, ...]
+
+LAYERS = ("read.forward", "read.backward", "layer.step", "mhc_post.forward", "mhc_post.backward")
+SINKHORN = ("sinkhorn.forward", "sinkhorn.backward")
+FEW = 128  # tokens that are in the table of few tokens
+AHEAD = 1.01  # a contender is ahead of the others where these take so much of its time
+# The shares of the floor that the package wants of its toolchain ``fastest``, in percent, in the order of the shapes.
+GOALS = {
+    "read.forward": (45, 70, 85, 80),
+    "read.backward": (40, 55, 60, 60),
+    "mhc_post.forward": (88, 95, 97, 98),
+    "mhc_post.backward": (86, 95, 98, 98),
+    "layer.step": (40, 60, 75, 80),
+}
+_SHAPE = re.compile(r"tokens(\d+)(?:-streams\d+)?(?:-hidden(\d+))?")
+
+
+class Case(NamedTuple):
+    """An operator at a shape: the median time in µs of each contender, and the shares of the floor."""
+
+    times: dict[str, float]
+    shares: dict[str, float]
+
+
+def read(folder: Path) -> dict[tuple[str, Shape], Case]:
+    """Return the cases of the kept results in a folder, by operator and shape.
+
+    Raises:
+        ValueError: the folder has no result of the benchmark, or two of one toolchain at one shape.
+    """
+    cases: dict[tuple[str, Shape], Case] = {}
+    for path in sorted((folder / "cases").glob("*.bench-*.parquet")):
+        for row in pq.read_table(path, columns=["case", "outcome", "figures"]).to_pylist():
+            _, _, toolchain, op, name = row["case"].split("/")
+            found, figures = _SHAPE.match(name), dict(row["figures"])
+            if found is None or row["outcome"] != "pass":
+                continue
+            case = cases.setdefault((op, (int(found[1]), int(found[2] or 0))), Case({}, {}))
+            if toolchain in case.times:
+                raise ValueError(f"{folder} has two results of {toolchain} for {op} at {name}")
+            case.times.update({toolchain: figures["bench.median_us"], **_rivals(figures)})
+            case.shares[toolchain] = figures["bench.floor_share"]
+    if not cases:
+        raise ValueError(f"{folder} has no result of the benchmark")
+    return cases
+
+
+def _rivals(figures: Mapping[str, float]) -> dict[str, float]:
+    """Return the medians of the rivals that are timed for every toolchain, without the package's own kernels."""
+    names = [key.removeprefix("bench.ratio.") for key in figures if key.startswith("bench.ratio.")]
+    return {name: figures[f"bench.{name}.median_us"] for name in names if name not in ("eager", "fastest", "triton")}
+
+
+def times(cases: Mapping[tuple[str, Shape], Case], ops: Iterable[str], *, few: bool) -> tuple[Row, list[Row]]:
+    """Return the heads of the columns, and a line for each operator and contender: its medians in µs.
+
+    ``few`` chooses the shapes of few tokens, one hidden size after the other, and otherwise the others. A median is
+    bold where the contender is ahead of those of the others: of the package's own, where they are ahead of the rivals.
+    """
+    lines: list[Row] = []
+    heads: Row = ()
+    for op in ops:
+        shapes = sorted(shape for name, shape in cases if name == op and (shape[0] <= FEW) == few)
+        for hidden in sorted({hidden for _, hidden in shapes}) if few else (None,):
+            chosen = [shape for shape in shapes if hidden in (None, shape[1])]
+            first = f"`{op}`" + (f", hidden {hidden}" if hidden else "")
+            heads = ("", "contender", *(_head(shape, few=few) for shape in chosen))
+            of_op = [cases[op, shape] for shape in chosen]
+            for number, name in enumerate(_contenders(of_op)):
+                lines.append((first if number == 0 else "", f"`{name}`", *(_median(case, name) for case in of_op)))
+    return heads, lines
+
+
+def _head(shape: Shape, *, few: bool) -> str:
+    tokens, hidden = shape
+    return f"{tokens}" if few or not hidden else f"({tokens}, {hidden})"
+
+
+def _contenders(cases: Iterable[Case]) -> list[str]:
+    """Return all contenders, the package's own first."""
+    own = sorted({name for case in cases for name in case.shares})
+    return [*own, *sorted({name for case in cases for name in case.times} - {*own})]
+
+
+def _median(case: Case, name: str) -> str:
+    """Return the median of a contender as text; empty where it was not timed."""
+    if name not in case.times:
+        return ""
+    own = min(case.times[toolchain] for toolchain in case.shares)
+    rivals = [time for rival, time in case.times.items() if rival not in case.shares]
+    time = case.times[name]
+    is_ahead = time == own if name in case.shares else time == min(rivals)
+    others = rivals if name in case.shares else [own]
+    text = f"{time:.1f}" if time < 100 else f"{time:.0f}"
+    return f"**{text}**" if is_ahead and all(other > AHEAD * time for other in others) else text
+
+
+def goals(cases: Mapping[tuple[str, Shape], Case]) -> tuple[Row, list[Row]]:
+    """Return the heads of the columns, and a line for each operator with a goal: goals and shares of the floor."""
+    lines = []
+    shapes = sorted(shape for op, shape in cases if op == LAYERS[0] and shape[0] > FEW)
+    for op, wanted in GOALS.items():
+        reached = [round(100 * cases[op, shape].shares["fastest"]) for shape in shapes]
+        pairs = zip(wanted, reached, strict=True)
+        lines.append((f"`{op}`", *(f"{share} %{'' if share >= goal else f' (goal {goal})'}" for goal, share in pairs)))
+    return ("", *(_head(shape, few=False) for shape in shapes)), lines
