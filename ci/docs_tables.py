@@ -171,7 +171,7 @@ def calibrated(machine: str) -> str:
 
 
 def bench(argument: str) -> str:
-    """Return a table of the kept times of a machine: of ``layers``, ``sinkhorn`` or ``few-tokens``, or the ``goals``."""
+    """Return a table of the kept times of a machine: ``layers``, ``sinkhorn``, ``few-tokens``, or the ``goals``."""
     machine, _, kind = argument.partition(" ")
     cases = bench_tables.read(RESULTS / machine)
     if kind == "goals":
