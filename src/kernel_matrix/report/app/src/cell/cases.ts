@@ -8,7 +8,7 @@ import { duration, moment, outOf, percent, short, times, type Written } from "..
 import { pattern } from "../search/match";
 import { bar, pill } from "../states";
 import { beginning, block, command } from "../text";
-import { diagnosed } from "./content";
+import { diagnosed } from "./diagnosis";
 import { largest, nearestToLimit, seed, type Result } from "./result";
 
 const AT_ONCE = 100;

@@ -1,13 +1,14 @@
 /** What the panel says of a cell, in the order of a newcomer's questions: does it work, why not, how to repeat it, how exact, how fast. */
 
 import type { Context } from "../context";
-import type { Cell, CellChunk, CellDetail, Determinism, Diagnosis } from "../data";
-import { facts, h, outside, type Child } from "../dom";
+import type { Cell, CellChunk, CellDetail, Determinism } from "../data";
+import { facts, h, type Child } from "../dom";
 import { daysSince, moment, outOf, plural } from "../numbers";
 import { meaning, pill } from "../states";
 import { beginning, block, command } from "../text";
 import { casesPart } from "./cases";
 import { costPart } from "./cost";
+import { diagnosed } from "./diagnosis";
 import { exactPart } from "./exact";
 import { pastPart } from "./past";
 import { results, type Result } from "./result";
@@ -66,20 +67,6 @@ function answer(context: Context, place: number, cell: Cell): HTMLElement {
         : h("p", { "data-test": "reason" }, beginning(cell.reason, 400))),
     cell.error !== "" && [h("h3", null, "Exact error"), block(cell.error, "exact error")],
     diagnosed(cell.diagnosis),
-  );
-}
-
-/** Return the cause and the remedy of an error. */
-export function diagnosed(diagnosis: Diagnosis | null): HTMLElement | null {
-  if (!diagnosis || diagnosis.cause === "") return null;
-  return h(
-    "p",
-    { class: "note", "data-test": "diagnosis" },
-    h("b", null, "Cause: "),
-    beginning(diagnosis.cause, 4000),
-    diagnosis.remedy !== "" && [h("br"), h("b", null, "Remedy: "), beginning(diagnosis.remedy, 4000)],
-    diagnosis.rule !== "" && h("span", { class: "dim" }, ` (rule ${diagnosis.rule})`),
-    diagnosis.link !== "" && [" ", outside(diagnosis.link, "More about it")],
   );
 }
 
