@@ -37,7 +37,7 @@ MEANING: dict[State, tuple[str, str]] = {
     "excluded": ("#c3c9cf", "left out by matrix.yaml, with its reason"),
 }
 _MOST_CELLS = 10  # of each kind, on a terminal
-STALE = "measured on another commit, lock or version than the present one, in something that concerns the case"
+STALE = "measured with other files, another lock or other versions than its job would have today"
 
 
 def headline(document: Document) -> str:
