@@ -8,7 +8,7 @@ names of cases are made up.
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
@@ -21,7 +21,9 @@ from ruamel.yaml import YAML
 from templates import Templates, templates_of
 
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Matrix
+from kernel_matrix.config.reads import Checkout
 from kernel_matrix.store import junit
 from kernel_matrix.store.record import Record
 from kernel_matrix.vendors import registry
@@ -44,6 +46,7 @@ _ENDS = {
     "absent": 5,
 }
 _STALE = 0.03  # of the jobs
+_EXECUTOR = "container"
 
 
 @dataclass(frozen=True)
@@ -83,10 +86,16 @@ def make(matrix: Matrix, like: Sequence[Record], scale: Scale, into: Path, *, ta
     results = into / "results"
     results.mkdir(exist_ok=True)
     jobs = list(_jobs(scale))
-    shared = _Shared(templates, scale, into, tables)
+    shared = _Shared(templates, scale, into, tables, _read(into, jobs, matrix.ops))
     with ProcessPoolExecutor(2, multiprocessing.get_context("spawn"), _share, (shared,)) as pool:
         counts = list(pool.map(_write_job, jobs, chunksize=8))
     return Made(into / "matrix.yaml", results, len(jobs), sum(counts))
+
+
+def _read(into: Path, jobs: Sequence[_Job], ops: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Return by the name of each job the facts that say what it read."""
+    checkout = Checkout(load(into / "matrix.yaml"), into)
+    return {job.name: checkout.facts_of(job.platform, job.toolchain, _EXECUTOR, ops) for job in jobs}
 
 
 @dataclass(frozen=True)
@@ -108,6 +117,7 @@ class _Shared:
     scale: Scale
     into: Path
     tables: bool
+    read: dict[str, dict[str, str]]
 
 
 _SHARED: list[_Shared] = []
@@ -205,7 +215,7 @@ def _write_job(job: _Job) -> int:
     random = Random(f"{shared.scale.seed} {job.name}")  # noqa: S311
     blocks = [block for cell in _cells(job, templates) for block in _blocks(random, job, *cell, templates)]
     path = into / "results" / f"{job.name}.xml"
-    templates.write(path, job.name, _facts(random, job), blocks)
+    templates.write(path, job.name, {**_facts(random, job), **shared.read[job.name]}, blocks)
     if shared.tables:
         from kernel_matrix.store.write import write
 
@@ -247,7 +257,7 @@ def _facts(random: Random, job: _Job) -> dict[str, str]:
         "job": job.name,
         "platform": job.platform,
         "toolchain": job.toolchain,
-        "executor": "container",
+        "executor": _EXECUTOR,
         "device": "a made-up device" if ran else "none",
         "driver": "1.0" if ran else "",
         "device.vendor": _VENDORS[job.kind] if ran else "",

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
+from kernel_matrix import judging, pipeline
+
 
 def scale(*words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(ROOT / "benchmarks" / "scale"), *words]
@@ -45,6 +47,9 @@ def test_made_up_results_are_reported_from_both_forms(tmp_path):
     assert [line[: line.index(" in ")] for line in measured.stdout.splitlines()] == [
         "junit: 960 cases", "tables: 960 cases"
     ]  # fmt: skip
+    project = pipeline.load(tmp_path / "matrix.yaml")
+    with judging.judged(project, pipeline.plan(project, "quick"), [tmp_path / "results"]) as judged:
+        assert judged.counts["pass"] > 480 > sum(judged.stale.values()), "a job says what it read, and few are stale"
 
 
 @pytest.mark.slow
