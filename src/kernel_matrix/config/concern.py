@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -112,37 +112,40 @@ def is_of_harness(path: str) -> bool:
 
 
 def concerned(matrix: Matrix, paths: Iterable[str]) -> Concerned:
-    """Return whose cases are to run again where the files changed.
+    """Return whose cases are to run again where the files changed, with the first file in the order of their names.
 
     More counts than what their jobs read: the whole matrix.yaml, a file that a lock was resolved from, and all of the
     harness that decides which cases there are and how they run.
     """
+    whole = Concerned()
+    for concern in each_concerned(matrix, sorted(set(paths))):
+        whole = whole | concern
+    return whole
 
-    def concern(path: str) -> Concerned:
+
+def each_concerned(matrix: Matrix, paths: Iterable[str]) -> Iterator[Concerned]:
+    """Yield for each file whose cases are to run again where it changed."""
+    of_locks: dict[str, Concerned] = {}
+    for name, toolchain in matrix.toolchains.items():
+        for path in lock_files(toolchain.lock):
+            of_locks[path] = of_locks.get(path, Concerned()) | Concerned(toolchains={name: path})
+    for entry, lock in matrix.own_locks.items():
+        for path in lock_files(lock):
+            of_locks[path] = of_locks.get(path, Concerned()) | Concerned(entries={entry: path})
+    for path in paths:
         readers = readers_of(matrix, path)
-        if readers is not None:
-            return _those(path, readers)
         is_matrix = "/" not in path and path.endswith((".yaml", ".yml"))
-        if is_matrix or path == matrix.package.preflight or _may_run_cases(matrix, path):
-            return Concerned(everything=path)
-        toolchains = [name for name, toolchain in matrix.toolchains.items() if path in lock_files(toolchain.lock)]
-        entries = [entry for entry, lock in matrix.own_locks.items() if path in lock_files(lock)]
-        return Concerned(dict.fromkeys(toolchains, path), {}, "", dict.fromkeys(entries, path))
-
-    return _together(paths, concern)
+        if readers is not None:
+            yield _those(path, readers)
+        elif is_matrix or path == matrix.package.preflight or _may_run_cases(matrix, path):
+            yield Concerned(everything=path)
+        else:
+            yield of_locks.get(path, Concerned())
 
 
 def lock_files(lock: str) -> tuple[str, str]:
     """Return a lock and the file that it was resolved from."""
     return lock, str(Path(lock).with_suffix(".in"))
-
-
-def _together(paths: Iterable[str], concern: Callable[[str], Concerned]) -> Concerned:
-    """Return whom any of the files concerns, with the first file in the order of their names."""
-    whole = Concerned()
-    for path in sorted(set(paths)):
-        whole = whole | concern(path)
-    return whole
 
 
 def _those(path: str, readers: Readers) -> Concerned:

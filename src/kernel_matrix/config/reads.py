@@ -19,7 +19,7 @@ from typing import Any
 import kernel_matrix
 from kernel_matrix.base import git
 from kernel_matrix.base.syntax import code_of
-from kernel_matrix.config.concern import Concerned, Readers, concerned, is_of_harness, readers_of
+from kernel_matrix.config.concern import Concerned, Readers, each_concerned, is_of_harness, readers_of
 from kernel_matrix.config.model import Matrix
 
 _HARNESS = Path(kernel_matrix.__file__).parent
@@ -90,12 +90,11 @@ class Checkout:
         }
 
     def content_for(self, platform: str, toolchain: str) -> str:
-        """Return the hash of all files that concern a job: a plan of changes runs it again where one has changed."""
-        lines = (
-            f"{name} {digest_of(path)}"
-            for name, path, concern in self._concerning
-            if concern.file_for(platform, toolchain)
-        )
+        """Return the hash of all files that concern a job: a plan of changes runs it again where one has changed.
+
+        The files are read once.
+        """
+        lines = (line for line, concern in self._concerning if concern.file_for(platform, toolchain))
         return _digest("\n".join(lines).encode())
 
     def is_read(self, name: str, platform: str, toolchain: str, executor: str) -> bool:
@@ -118,10 +117,14 @@ class Checkout:
         return [(name, path, readers) for name, path, readers in found if readers is not None]
 
     @cached_property
-    def _concerning(self) -> list[tuple[str, Path, Concerned]]:
-        """All files that concern some job, by their names in turn."""
-        found = ((name, path, concerned(self.matrix, [name])) for name, path in self._paths)
-        return [(name, path, concern) for name, path, concern in found if concern != Concerned()]
+    def _concerning(self) -> list[tuple[str, Concerned]]:
+        """The name and hash of each file that concerns some job, and whom it concerns."""
+        each = each_concerned(self.matrix, [name for name, _ in self._paths])
+        return [
+            (f"{name} {digest_of(path)}", concern)
+            for (name, path), concern in zip(self._paths, each, strict=True)
+            if concern != Concerned()
+        ]
 
     @cached_property
     def _paths(self) -> list[tuple[str, Path]]:
