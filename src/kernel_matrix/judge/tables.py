@@ -30,7 +30,7 @@ def enter_stale_jobs(connection: Connection, present: Present | None, jobs: Jobs
     pairs = rows(connection, "SELECT DISTINCT job, platform, toolchain FROM results JOIN plan_cells USING (cell)")
     stale = []
     for job, platform, toolchain in pairs if present else ():
-        reason = present.stale(platform, toolchain, Record("", "pass", job=jobs[job])) if present else ""
+        reason = present.stale(platform, toolchain, jobs[job]) if present else ""
         stale.append((job, platform, toolchain, reasons.setdefault(reason, len(reasons))))
     schema = {"job": KEY, "platform": TEXT, "toolchain": TEXT, "reason": NUMBER}
     enter_rows(connection, "stale_jobs", schema, stale)

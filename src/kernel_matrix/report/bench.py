@@ -13,6 +13,7 @@ _FIGURES = (
     *("floor_us", "floor_share", "copy_gbs", "host_us", "behind_us", "first_call_s", "peak_x", "limit_share"),
     *("copies", "rotated_bytes", "traffic_bytes", "baseline_ratio"),
 )
+_TRIED = ("pass", "fail", "error")
 _MOST_OF_A_MESSAGE = 500  # characters
 
 
@@ -42,7 +43,7 @@ def _result(record: Record, presence: Present | None) -> BenchResult:
         case=name,
         outcome=record.outcome,
         message=record.message[:_MOST_OF_A_MESSAGE],
-        stale=presence.stale(platform, toolchain, record) if presence else "",
+        stale=presence.stale(platform, toolchain, job) if presence and record.outcome in _TRIED else "",
         device=job.get("device", ""),
         commit=job.get("commit", ""),
         started=job.get("started", "")[:40],

@@ -15,10 +15,9 @@ from pathlib import Path
 from kernel_matrix.base.versions import satisfies
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.reads import Checkout
-from kernel_matrix.store.record import Record, versions_of
+from kernel_matrix.store.record import versions_of
 
 CLOCKS_DIFFER = timedelta(minutes=10)  # two machines' clocks agree to a few minutes
-_MEASURED = ("pass", "fail", "error")  # the outcomes of a case that was tried
 
 
 @dataclass(frozen=True)
@@ -42,11 +41,9 @@ class Present:
     toolchains: Mapping[str, Pins] = field(default_factory=dict)
     entries: Mapping[tuple[str, str], Pins] = field(default_factory=dict)
 
-    def stale(self, platform: str, toolchain: str, record: Record) -> str:
-        """Return why a record is stale for the toolchain on the platform; empty if it is not."""
-        if record.outcome not in _MEASURED:
-            return ""
-        return "; ".join(self._differences(platform, toolchain, record.job))
+    def stale(self, platform: str, toolchain: str, job: Mapping[str, str]) -> str:
+        """Return why what a job measured is stale for the toolchain on the platform; empty if it is not."""
+        return "; ".join(self._differences(platform, toolchain, job))
 
     def _differences(self, platform: str, toolchain: str, job: Mapping[str, str]) -> Iterator[str]:
         yield from _start_time(job.get("started", ""), self.now)

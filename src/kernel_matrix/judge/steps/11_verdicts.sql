@@ -17,16 +17,20 @@ other_inputs AS (  -- the first refused result of each case
     SELECT planned, arg_min(record, ordinal) AS record, arg_min(digest, ordinal) AS digest, any_value(common) AS common
     FROM refused GROUP BY planned
 ),
+words AS (  -- of few results: a join with all of a million takes more memory than there is
+    SELECT record, message, attempts FROM cases WHERE message <> '' OR len(attempts) > 0
+),
 known AS (
-    SELECT p.planned, p.exclusion, x.reason AS exclusion_reason, t.outcome AS tried, tc.message AS tried_message,
-           d.record, d.outcome, d.stale, c.message, c.attempts, r.record AS first_refused, r.digest, r.common,
+    SELECT p.planned, p.exclusion, x.reason AS exclusion_reason, t.outcome AS tried,
+           coalesce(tc.message, '') AS tried_message, d.record, d.outcome, d.stale, coalesce(c.message, '') AS message,
+           coalesce(c.attempts, []) AS attempts, r.record AS first_refused, r.digest, r.common,
            f.reached, f.doubt, u.over, u.owes, e.pending, e.matching, coalesce(e.ended, []) AS ended
     FROM planned p
     LEFT JOIN plan_exclusions x USING (exclusion)
     LEFT JOIN tried t USING (planned)
-    LEFT JOIN cases tc ON tc.record = t.record
+    LEFT JOIN words tc ON tc.record = t.record
     LEFT JOIN deciding d USING (planned)
-    LEFT JOIN cases c ON c.record = d.record
+    LEFT JOIN words c ON c.record = d.record
     LEFT JOIN other_inputs r USING (planned)
     LEFT JOIN proof f USING (planned)
     LEFT JOIN resources u USING (planned)
