@@ -112,8 +112,10 @@ def probing(
     checkout = Checkout(project.matrix, project.root)
 
     def depends(environment: str) -> list[str]:
-        concerning = checkout.content_for("", by_environment[environment])
-        return [executor, concerning, _own_code(project), *(probe.id for probe in probes[environment])]
+        toolchain = by_environment[environment]
+        lock = (project.root / project.matrix.toolchains[toolchain].lock).read_text(encoding="utf-8")
+        read = checkout.facts_of("", toolchain, executor, ())
+        return [executor, repr(read), lock, _own_code(project), *(probe.id for probe in probes[environment])]
 
     def work(environment: str) -> None:
         toolchain = by_environment[environment]

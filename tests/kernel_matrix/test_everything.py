@@ -93,17 +93,18 @@ def is_kept(doubles: Doubles, machine: Machine = HERE) -> bool:
     project = pipeline.load(doubles.root / "matrix.yaml")
     [job] = pipeline.select(project, Selection(toolchains=("good",))).jobs
     settings = Settings(project.root, project.build, "current")
-    depends = everything.made_from(project, settings, [job])[job.id]
+    depends = everything.made_from(project, settings, machine, Silent(), [job])[job.id]
     return bool(Keeper(project, machine).since(job.id, depends))
 
 
-# What changes, and its new content; no content takes the file away.
+# What changes, and its new content or an edit; no content takes the file away.
 CHANGES = {
     "the results": (lambda root: next((root / "build" / "results" / "cases").iterdir()), "none"),
     "no results": (lambda root: next((root / "build" / "results" / "jobs").iterdir()), None),
     "no samples": (lambda root: next((root / "build" / "results" / "samples").iterdir()), None),
     "a source file": (lambda root: root / "src" / "doubles" / "__init__.py", "x = 1\n"),
-    "the matrix, where no job reads it": (lambda root: root / "matrix.yaml", "MATRIX # another comment\n"),
+    "the limits of a job": (lambda root: root / "matrix.yaml", {"job: 120": "job: 121"}),
+    "the cases": (lambda root: root / "matrix.yaml", {"tokens: [1, 2, 3]": "tokens: [1, 2, 4]"}),
     "the lock": (lambda root: root / "lock.txt", "numpy==1\n"),
 }
 
@@ -116,9 +117,13 @@ def test_a_job_of_which_something_has_changed_is_run_again(committed, monkeypatc
         assert is_kept(committed)
         path = file_of(committed.root)
         before = path.read_bytes()
-        path.unlink()
-        if text is not None:
-            path.write_bytes(text.encode().replace(b"MATRIX", before))
+        if isinstance(text, dict):
+            [(old, new)] = text.items()
+            committed.edit(old, new)
+        elif text is None:
+            path.unlink()
+        else:
+            path.write_text(text)
         assert not is_kept(committed), name
         path.write_bytes(before)
     assert is_kept(committed)
@@ -136,6 +141,8 @@ def test_a_commit_of_files_that_no_job_reads_keeps_results_and_what_the_judge_fi
     for name in ("README.md", "tool.py"):
         (committed.root / name).write_text("x = 1\n")
         assert is_kept(committed), "also while no commit has the file"
+    committed.edit("title: this machine", "title: another")
+    assert is_kept(committed), "no job is given the title"
     commit_all(committed)
     assert is_kept(committed)
     assert run(committed, "good")[0] == []

@@ -39,7 +39,7 @@ def main(options: argparse.Namespace) -> int:
     project, selected = project_to_run(options)
     machine = detect()
 
-    keeper = None if options.anew or options.resume else Keeper(project, machine, selected.excluded or options.excluded)
+    keeper = None if options.anew or options.resume else Keeper(project, machine)
     executor = "current" if options.executor == "current" else "venv"
     with Console(selected.jobs) as console:
         for line in preview(project.matrix, selected.jobs, machine, options.executor):

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -118,29 +118,23 @@ def concerned(matrix: Matrix, paths: Iterable[str]) -> Concerned:
     harness that decides which cases there are and how they run.
     """
     whole = Concerned()
-    for concern in each_concerned(matrix, sorted(set(paths))):
-        whole = whole | concern
+
+    for path in sorted(set(paths)):
+        whole = whole | _concerned(matrix, path)
     return whole
 
 
-def each_concerned(matrix: Matrix, paths: Iterable[str]) -> Iterator[Concerned]:
-    """Yield for each file whose cases are to run again where it changed."""
-    of_locks: dict[str, Concerned] = {}
-    for name, toolchain in matrix.toolchains.items():
-        for path in lock_files(toolchain.lock):
-            of_locks[path] = of_locks.get(path, Concerned()) | Concerned(toolchains={name: path})
-    for entry, lock in matrix.own_locks.items():
-        for path in lock_files(lock):
-            of_locks[path] = of_locks.get(path, Concerned()) | Concerned(entries={entry: path})
-    for path in paths:
-        readers = readers_of(matrix, path)
-        is_matrix = "/" not in path and path.endswith((".yaml", ".yml"))
-        if readers is not None:
-            yield _those(path, readers)
-        elif is_matrix or path == matrix.package.preflight or _may_run_cases(matrix, path):
-            yield Concerned(everything=path)
-        else:
-            yield of_locks.get(path, Concerned())
+def _concerned(matrix: Matrix, path: str) -> Concerned:
+    harness = _HARNESS.fullmatch(path)
+    is_matrix = "/" not in path and path.endswith((".yaml", ".yml"))
+    readers = readers_of(matrix, path)
+    if readers is not None:
+        return _those(path, readers)
+    if is_matrix or path == matrix.package.preflight or _may_run_cases(matrix, harness):
+        return Concerned(everything=path)
+    toolchains = [name for name, toolchain in matrix.toolchains.items() if path in lock_files(toolchain.lock)]
+    entries = [entry for entry, lock in matrix.own_locks.items() if path in lock_files(lock)]
+    return Concerned(dict.fromkeys(toolchains, path), {}, "", dict.fromkeys(entries, path))
 
 
 def lock_files(lock: str) -> tuple[str, str]:
@@ -159,9 +153,9 @@ def _those(path: str, readers: Readers) -> Concerned:
     return Concerned(everything=path)
 
 
-def _may_run_cases(matrix: Matrix, path: str) -> bool:
+def _may_run_cases(matrix: Matrix, harness: re.Match[str] | None) -> bool:
     """Return whether a file of the harness, which no job reads, may decide which cases there are and how they run."""
-    if (harness := _HARNESS.fullmatch(path)) is None:
+    if harness is None:
         return False
     if (match := _VENDOR.fullmatch(harness[1])) and match[1] in vendor_names():
         return False

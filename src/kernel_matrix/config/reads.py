@@ -19,7 +19,7 @@ from typing import Any
 import kernel_matrix
 from kernel_matrix.base import git
 from kernel_matrix.base.syntax import code_of
-from kernel_matrix.config.concern import Concerned, Readers, each_concerned, is_of_harness, readers_of
+from kernel_matrix.config.concern import Readers, is_of_harness, readers_of
 from kernel_matrix.config.model import Matrix
 
 _HARNESS = Path(kernel_matrix.__file__).parent
@@ -89,14 +89,6 @@ class Checkout:
             if _reads(readers, platform, toolchain, outside) and path == self.root / name
         }
 
-    def content_for(self, platform: str, toolchain: str) -> str:
-        """Return the hash of all files that concern a job: a plan of changes runs it again where one has changed.
-
-        The files are read once.
-        """
-        lines = (line for line, concern in self._concerning if concern.file_for(platform, toolchain))
-        return _digest("\n".join(lines).encode())
-
     def is_read(self, name: str, platform: str, toolchain: str, executor: str) -> bool:
         """Return whether a job reads the file of that name, if there is one."""
         readers = readers_of(self.matrix, name)
@@ -113,27 +105,16 @@ class Checkout:
     @cached_property
     def _files(self) -> list[tuple[str, Path, Readers]]:
         """All files that some job reads, by their names in turn."""
-        found = ((name, path, readers_of(self.matrix, name)) for name, path in self._paths)
-        return [(name, path, readers) for name, path, readers in found if readers is not None]
-
-    @cached_property
-    def _concerning(self) -> list[tuple[str, Concerned]]:
-        """The name and hash of each file that concerns some job, and whom it concerns."""
-        each = each_concerned(self.matrix, [name for name, _ in self._paths])
-        return [
-            (f"{name} {digest_of(path)}", concern)
-            for (name, path), concern in zip(self._paths, each, strict=True)
-            if concern != Concerned()
-        ]
-
-    @cached_property
-    def _paths(self) -> list[tuple[str, Path]]:
-        """All files of the repository and of the harness, by their names in turn."""
         found = (*_HARNESS.rglob("*.py"), *_HARNESS.parent.glob("kernel_matrix_containers/*.py"))
         harness = {str(path.relative_to(_HARNESS.parent)): path for path in found}
         names = {*source_names(self.root), *_hidden(self.root, self.root / self.matrix.package.suite)}
         own = {name: self.root / name for name in names if not is_of_harness(name)}
-        return [(name, path) for name, path in sorted({**own, **harness}.items()) if path.is_file()]
+        files = []
+        for name, path in sorted({**own, **harness}.items()):
+            readers = readers_of(self.matrix, name)
+            if readers is not None and path.is_file():
+                files.append((name, path, readers))
+        return files
 
 
 def is_code(name: str) -> bool:

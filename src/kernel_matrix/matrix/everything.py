@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -19,7 +20,9 @@ from kernel_matrix.pipeline import Project, Selected
 from kernel_matrix.report.document import RunNotes
 from kernel_matrix.results import repeat
 from kernel_matrix.run import schedule
-from kernel_matrix.run.settings import Progress, Settings, choose_executor
+from kernel_matrix.run.job_command import specification
+from kernel_matrix.run.job_run import JobRun, Preparation
+from kernel_matrix.run.settings import Progress, Settings
 from kernel_matrix.store import names
 from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import Machine
@@ -51,7 +54,7 @@ def run_everything(
     Raises:
         UserError: another run is at one of the jobs, or a result has another value of a fact.
     """
-    depends = made_from(project, settings, selected.jobs) if keeper else {}
+    depends = made_from(project, settings, machine, progress, selected.jobs) if keeper else {}
     since = {name: keeper.since(name, depends[name]) for name in depends} if keeper else {}
     kept = {name: when for name, when in since.items() if when}
     for name in kept:
@@ -103,15 +106,24 @@ def _note_again(keeper: Keeper, judged: Judged, jobs: Iterable[Job], made: Mappi
             keeper.remember(job.id, made[job.id])
 
 
-def made_from(project: Project, settings: Settings, jobs: Iterable[Job]) -> dict[str, list[str]]:
-    """Return by the id of each job what its results depend on, in addition to the machine."""
+def made_from(
+    project: Project, settings: Settings, machine: Machine, progress: Progress, jobs: Iterable[Job]
+) -> dict[str, list[str]]:
+    """Return by the id of each job what its results depend on: what it reads, and what it is given.
+
+    It is given its cases with what this machine does with each, and all that its process is told of them.
+    """
     checkout = Checkout(project.matrix, project.root)
+    preparation = Preparation(project.matrix, machine, settings, progress, ExitStack())
 
-    def of_job(job: Job) -> list[str]:
-        executor, _ = choose_executor(settings.executor, project.matrix.platforms[job.platform])
-        return [executor, checkout.content_for(job.platform, job.toolchain), *(case.id for case in job.cases)]
+    def of_job(run: JobRun) -> list[str]:
+        place = run.job.platform, run.job.toolchain, run.executor
+        read = checkout.facts_of(*place, {case.cell.op for case in run.job.cases})
+        cases = [case for case in run.job.cases if case.id in run.actions]
+        lock = sha256(run.request.lock.read_bytes()).hexdigest()
+        return [repr(sorted(read.items())), repr(run.decisions), specification(run.request, run.actions, cases), lock]
 
-    return {job.id: of_job(job) for job in jobs}
+    return {job.id: of_job(preparation.decided(job)) for job in jobs}
 
 
 def in_words(kept: dict[str, str], jobs: int) -> str:
@@ -120,7 +132,7 @@ def in_words(kept: dict[str, str], jobs: int) -> str:
         return ""
     return (
         f"The results of {len(kept)} of {jobs} jobs were kept from earlier runs, the oldest of {min(kept.values())}: "
-        "the files that concern them and this machine are as they were. Probes are kept in the same way. "
+        "what they read, what they are given and this machine are as they were. Probes are kept in the same way. "
         "--anew runs all."
     )
 

@@ -25,12 +25,11 @@ class Keeper:
 
     project: Project
     machine: Machine
-    excluded: bool = False
 
     def since(self, name: str, made_from: Sequence[str]) -> str:
         """Return when the results called ``name`` were made, or nothing if they cannot be kept.
 
-        ``made_from`` is all that they depend on apart from the machine: the files, the executor, the ids of what ran.
+        ``made_from`` is all that they depend on apart from the machine: what was read, and what the job was given.
         """
         try:
             note = json.loads(self._note(name).read_text(encoding="utf-8"))
@@ -78,7 +77,6 @@ class Keeper:
             "python": sys.version,
             "tools": tools,
             "variables": {name: os.environ.get(name, "") for name in sorted(names - {""})},
-            "excluded": self.excluded,
         }
 
 
