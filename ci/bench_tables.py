@@ -66,8 +66,8 @@ def _rivals(figures: Mapping[str, float]) -> dict[str, float]:
 def times(cases: Mapping[tuple[str, Shape], Case], ops: Iterable[str], *, few: bool) -> tuple[Row, list[Row]]:
     """Return the heads of the columns, and a line for each operator and contender: its medians in µs.
 
-    ``few`` chooses the shapes of few tokens, one hidden size after the other, and otherwise the others. A median is
-    bold where the contender is ahead of those of the others: of the package's own, where they are ahead of the rivals.
+    ``few`` chooses the shapes of few tokens, one hidden size after the other; without it the other shapes are chosen. A
+    median is bold where its contender is ahead: a toolchain of the package of all rivals, a rival of all toolchains.
     """
     lines: list[Row] = []
     heads: Row = ()

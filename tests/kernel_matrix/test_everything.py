@@ -88,11 +88,11 @@ def test_a_job_of_which_nothing_has_changed_is_not_run_again_and_the_page_says_s
     assert page == ""
 
 
-def is_kept(doubles: Doubles, machine: Machine = HERE) -> bool:
+def is_kept(doubles: Doubles, machine: Machine = HERE, executor: str = "current") -> bool:
     """Return whether a run would keep the results of the toolchain ``good``."""
     project = pipeline.load(doubles.root / "matrix.yaml")
     [job] = pipeline.select(project, Selection(toolchains=("good",))).jobs
-    settings = Settings(project.root, project.build, "current")
+    settings = Settings(project.root, project.build, executor)
     depends = everything.made_from(project, settings, machine, Silent(), [job])[job.id]
     return bool(Keeper(project, machine).since(job.id, depends))
 
@@ -128,6 +128,7 @@ def test_a_job_of_which_something_has_changed_is_run_again(committed, monkeypatc
         path.write_bytes(before)
     assert is_kept(committed)
     assert not is_kept(committed, Machine((CPU, CPU)))
+    assert not is_kept(committed, executor="venv")
     with monkeypatch.context() as patch:
         patch.setenv("PATH", f"/nowhere:{os.environ['PATH']}")
         assert not is_kept(committed)

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -21,7 +20,7 @@ from kernel_matrix.report.document import RunNotes
 from kernel_matrix.results import repeat
 from kernel_matrix.run import schedule
 from kernel_matrix.run.job_command import specification
-from kernel_matrix.run.job_run import JobRun, Preparation
+from kernel_matrix.run.job_run import JobRun, Preparation, facts_of
 from kernel_matrix.run.settings import Progress, Settings
 from kernel_matrix.store import names
 from kernel_matrix.store.record import Record
@@ -119,9 +118,9 @@ def made_from(
     def of_job(run: JobRun) -> list[str]:
         place = run.job.platform, run.job.toolchain, run.executor
         read = checkout.facts_of(*place, {case.cell.op for case in run.job.cases})
+        common = facts_of(run.request, run.executor, ())  # the executor, the device and the lock are among them
         cases = [case for case in run.job.cases if case.id in run.actions]
-        lock = sha256(run.request.lock.read_bytes()).hexdigest()
-        return [repr(sorted(read.items())), repr(run.decisions), specification(run.request, run.actions, cases), lock]
+        return [repr(common), repr(read), repr(run.decisions), specification(run.request, run.actions, cases)]
 
     return {job.id: of_job(preparation.decided(job)) for job in jobs}
 
