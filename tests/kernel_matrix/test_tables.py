@@ -507,6 +507,16 @@ def test_a_file_that_ends_or_holds_up_its_reader_is_lost_alone(folder, monkeypat
     assert "ends the process that opens it, or holds it up" in sentence
 
 
+def test_a_reader_that_does_not_start_is_no_fault_of_the_tables_and_says_why(folder, tmp_path, monkeypatch):
+    """It finds modules where this process finds them: PYTHONPATH is a usual way to install on clusters."""
+    (tmp_path / "on-the-path").mkdir()
+    (tmp_path / "on-the-path" / "pyarrow.py").write_text("raise ImportError('no pyarrow for this Python')\n")
+    monkeypatch.syspath_prepend(tmp_path / "on-the-path")
+    monkeypatch.setattr(apart, "_READER", apart._Reader())
+    with pytest.raises(UserError, match="does not start: ImportError: no pyarrow for this Python"):
+        collect([folder], bounds=SMALL)
+
+
 def test_a_journal_with_a_control_character_is_refused_and_its_neighbour_is_read(folder):
     record = replace(GOOD, case=f"{CELL}/tokens3", message="\x1b[2J")
     journal.write(folder, names.name_of("here.good", identity(JOB, [record])), JOB, [record])

@@ -18,18 +18,23 @@ from pathlib import Path
 from threading import Lock
 
 import kernel_matrix
+from kernel_matrix.base.errors import UserError
 from kernel_matrix.store.validation import Bounds
 
 SECONDS = 60  # for one file: opening takes a millisecond
 _BYTES = 4 * 2**30  # of addresses
+_READY = b"ready\n"
+# It gets the places of modules as its argument: with -I, Python itself does not look in PYTHONPATH. NumPy reserves
+# addresses for each thread, and a large machine has many.
 _CODE = f"""
-import json, resource, sys
-resource.setrlimit(resource.RLIMIT_AS, ({_BYTES}, {_BYTES}))
-resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-sys.path.append({str(Path(kernel_matrix.__file__).parents[1])!r})
+import json, os, resource, sys
+sys.path[:] = json.loads(sys.argv[1])
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
 from pathlib import Path
 from kernel_matrix.store.columns import fault_of
 from kernel_matrix.store.validation import Bounds
+resource.setrlimit(resource.RLIMIT_AS, ({_BYTES}, {_BYTES}))
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 print("ready", flush=True)
 for line in sys.stdin:
     bounds, files = json.loads(line)
@@ -58,11 +63,12 @@ class _Reader:
         return found
 
     def _started(self) -> subprocess.Popen[bytes]:
-        words = [sys.executable, "-I", "-c", _CODE]
-        pipe = subprocess.PIPE
+        words, pipe = _command(), subprocess.PIPE
         process = subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
         assert process.stdout is not None
-        process.stdout.readline()  # the time of a file begins when all is imported
+        if process.stdout.readline() != _READY:  # the time of a file begins when all is imported
+            process.communicate()
+            raise UserError(f"Tables are opened in a process of their own, and it does not start: {_why_not(words)}")
         return process
 
     def end(self) -> None:
@@ -72,6 +78,18 @@ class _Reader:
         if process:
             process.kill()
             process.communicate()
+
+
+def _command() -> list[str]:
+    """Return the command of the process, which finds the modules that this one finds."""
+    places = [*filter(None, sys.path), str(Path(kernel_matrix.__file__).parents[1])]
+    return [sys.executable, "-I", "-c", _CODE, json.dumps([*dict.fromkeys(places)])]
+
+
+def _why_not(words: Sequence[str]) -> str:
+    """Return the last line of what the process says when it does not start."""
+    ended = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    return next(iter(reversed(ended.stderr.strip().splitlines())), f"it ends with status {ended.returncode}")
 
 
 def _answers(process: subprocess.Popen[bytes], question: bytes, number: int) -> Iterator[str]:
