@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from platform import python_version
 
 import pytest
 from conftest import CPU, ROOT, Doubles, harness, records_in
@@ -106,6 +107,14 @@ def test_a_driver_older_than_the_image_needs_makes_cells_unavailable(doubles: Do
     comparison = doubles.run("good", executor="container", device=GPU)
     assert states(comparison) == ["unavailable"] * 3
     assert middle(comparison).reason == "the image of here needs driver 580 or newer, and a GPU has 570.86"
+
+
+def test_a_python_for_which_a_toolchain_has_no_packages_makes_cells_unavailable(doubles: Doubles):
+    doubles.edit("requires: [numpy]", 'requires: [numpy], python: "<3"')
+    comparison = doubles.run("good", executor="venv")
+    assert states(comparison) == ["unavailable"] * 3
+    assert middle(comparison).reason.startswith(f"its packages are for Python <3, and this is {python_version()}")
+    assert not (doubles.root / "build" / "envs").exists()
 
 
 def test_a_gpu_that_the_engine_cannot_give_makes_cells_unavailable(contained: Doubles):

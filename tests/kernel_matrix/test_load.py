@@ -45,6 +45,7 @@ def test_a_lock_that_can_be_made_is_answered_with_the_command_that_makes_it(doub
         ("device: cpu", "device: gpu", "this should be 'cpu', 'google', 'software', 'webgpu', 'amd', 'apple', 'cambricon', 'huawei', 'hygon', 'intel', 'metax', 'moore_threads' or 'nvidia', and it is 'gpu'"),
         ("source: src", "source: source", "package.source: the folder 'source' does not exist"),
         ("requires: [numpy]", "requires: ['numpy>>1']", "'numpy>>1' is not a requirement"),
+        ("requires: [numpy]", "python: 'of today'", "Invalid specifier: 'of today'. Write '>=3.11,<3.13'"),
         ("directions: [forward]", "directions: [backward]", "accuracy.caps has no cap for 'backward'"),
         ("directions: [forward]\n", "directions: [forwards]\n", "ops.double.directions[0]: unknown direction 'forwards'. Did you mean 'forward'?"),
         ("ops:", "ops:\nops:", 'found duplicate key "ops"'),

@@ -184,7 +184,7 @@ _UNREAD = {
     "": ("start", "ci", "expectations", "exclusions", "resources", "bench", "fuzz", "toolchains", "platforms", "ops"),
     "package": ("directions", "baseline", "probes", "rules", "sweeps", "checks", "distributions", "companions"),
     # The lock's content and the versions of an environment are compared with the record itself.
-    "toolchain": ("requires", "ops", "versions"),
+    "toolchain": ("requires", "python", "ops", "versions"),
     "platform": ("title", "runner", "targets", "machines", "toolchains"),
     "entry": ("targets", "ops", "cases", "quick", "needs"),
 }

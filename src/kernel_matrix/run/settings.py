@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import importlib
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from platform import python_version
 from typing import Protocol
+
+from packaging.specifiers import SpecifierSet
 
 from kernel_matrix import plugins
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.model import Platform
-from kernel_matrix.run.executors import Prepare, UnavailableError
+from kernel_matrix.run.executors import Interpreter, Prepare, Request, UnavailableError
 
 CONTAINER = "container"  # a distribution of its own brings it
 # The module of each other executor.
@@ -58,7 +62,23 @@ def load_executor(name: str) -> AbstractContextManager[Prepare]:
     else:
         make = importlib.import_module(_MODULES[name]).executor
     executor: AbstractContextManager[Prepare] = make()
-    return executor
+    return _with_this_python(executor) if name == "venv" else executor
+
+
+@contextmanager
+def _with_this_python(executor: AbstractContextManager[Prepare]) -> Iterator[Prepare]:
+    """Give an executor whose environments have the Python of this process."""
+    with executor as prepare:
+
+        def prepared(request: Request) -> Interpreter:
+            asked, present = request.toolchain.python, python_version()
+            if not SpecifierSet(asked).contains(present, prereleases=True):
+                raise UnavailableError(
+                    f"its packages are for Python {asked}, and this is {present}: take another Python, or a container"
+                )
+            return prepare(request)
+
+        yield prepared
 
 
 def choose_executor(asked: str, platform: Platform) -> tuple[str, str]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from kernel_matrix.base.errors import did_you_mean
 from kernel_matrix.config.document import Fault, Place
@@ -35,6 +36,7 @@ def toolchains(matrix: Matrix) -> Iterator[Fault]:
     for name, toolchain in matrix.toolchains.items():
         yield from each(("toolchains", name, "uses"), "backend", toolchain.uses, backends)
         yield from requirements(("toolchains", name, "requires"), toolchain.requires)
+        yield from _pythons(("toolchains", name, "python"), toolchain.python)
         yield from _unknown_ops(matrix, ("toolchains", name, "ops"), toolchain.ops or ())
 
 
@@ -205,6 +207,14 @@ def requirements(place: Place, texts: Sequence[str]) -> Iterator[Fault]:
             Requirement(text)
         except InvalidRequirement as error:
             yield (*place, index), f"'{text}' is not a requirement: {str(error).splitlines()[0]}. Write 'name>=1.2'."
+
+
+def _pythons(place: Place, text: str) -> Iterator[Fault]:
+    """Yield the text if it is no range of versions (PEP 440)."""
+    try:
+        SpecifierSet(text)
+    except InvalidSpecifier as error:
+        yield place, f"{error}. Write '>=3.11,<3.13'."
 
 
 def _unknown_ops(matrix: Matrix, place: Place, texts: Sequence[str]) -> Iterator[Fault]:

@@ -47,6 +47,9 @@ class Toolchain(Section):
     requires: list[str] = Field(
         default_factory=list, description="What an already provisioned interpreter must have (PEP 508)."
     )
+    python: str = Field(
+        default="", description="The Pythons that its packages are for, such as '<3.12' (PEP 440); all by default."
+    )
     ahead_of_time: bool = Field(default=False, description="Whether it compiles for a GPU that is not there.")
     ops: list[str] | None = Field(
         default=None, description="The operators that its backend has, as 'op' or 'op.direction'; all by default."
