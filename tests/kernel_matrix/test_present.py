@@ -77,6 +77,25 @@ def test_what_differs_from_the_present_makes_a_result_stale_and_is_said(case, me
     assert told == {" ".join(job): ("pass", "ran", reason) for job, reason in STALE.items()}
 
 
+def test_nobody_asks_for_the_versions_of_an_environment_that_could_not_be_made(case, measured):
+    bare = {name: value for name, value in measured().job.items() if name != "version.triton"} | {"version.mhc": "0.1.0"}
+
+    def error(stage: str, **job: str) -> list[Record]:
+        return [Record(case.id, "error", "run", stage, "no network", job=bare | job)]
+
+    results = {
+        "not made": error("install"),
+        "not made of another lock": error("install", **{"lock.sha256": "2" * 64}),
+        "made": error("launch"),
+    }
+    found = judge_each(case, results, present=here())
+    assert {name: verdict.stale for name, verdict in found.items()} == {
+        "not made": "",
+        "not made of another lock": STALE["lock_sha256", "2" * 64],
+        "made": "its versions do not meet triton==3.6.*",
+    }
+
+
 @pytest.mark.slow
 def test_a_toolchain_with_a_lock_of_its_own_on_a_platform_is_held_to_that_one(case, measured):
     place = (case.cell.platform, case.cell.toolchain)

@@ -182,7 +182,8 @@ def _record(random: Random, case: Case, faulty: float, carries: bool) -> Record:
     if kind == "fail" and random.random() < 0.2:
         action = ""
     if kind in ("error", "fail"):
-        stage = random.choice(["lower", "lower", "launch"]) if kind == "error" else ""
+        late = "install" if len(case.id) % 2 else "launch"  # another random number would make other worlds
+        stage = random.choice(["lower", "lower", late]) if kind == "error" else ""
         return Record(case.id, kind, action, stage, message, detail, 1.5, attempts, _metrics(random, case, carries))
     if kind == "unavailable":
         return Record(case.id, "unavailable", message="no such device")

@@ -50,10 +50,10 @@ class Judge:
         """Take matrix.yaml's plain content, the planned cases, raw results, the present, and results of others."""
         self.matrix, self.cases, self.now = matrix, cases, now
         self.raws = {case: raws.get(case, []) for case in cases}
-        of_jobs: dict[tuple[str, str], bool] = {}  # every result of a job is as fresh as the others
+        of_jobs: dict[tuple[str, str, bool], bool] = {}  # every result of a job is as fresh as the others
         self.fresh: dict[int, bool] = {}
         for raw in (raw for group in self.raws.values() for raw in group):
-            key = raw.run, raw.case.split("/")[2]
+            key = raw.run, raw.case.split("/")[2], _has_environment(raw)
             if raw.outcome in ("pass", "fail", "error") and key not in of_jobs:
                 of_jobs[key] = self._fresh(raw)
             self.fresh[id(raw)] = of_jobs[key] if raw.outcome in ("pass", "fail", "error") else True
@@ -252,7 +252,7 @@ class Judge:
         requires = self.matrix["toolchains"][toolchain]["requires"]
         if started > self.now.time + timedelta(minutes=10) or (lock and raw.job.get("lock.sha256") != lock):
             return False
-        if requires and (not versions or not satisfies(requires, versions)):
+        if _has_environment(raw) and requires and (not versions or not satisfies(requires, versions)):
             return False
         return not (self.now.checkout and self.now.checkout.difference(platform, toolchain, raw.job))
 
@@ -317,6 +317,11 @@ class Judge:
             if usual and _differs(figures, usual, self.matrix["accuracy"]["ulps"]):
                 return True
         return False
+
+
+def _has_environment(raw: Raw) -> bool:
+    """Return whether the environment of a job was made: it has versions then."""
+    return (raw.outcome, raw.stage) != ("error", "install")
 
 
 def _says_less(pair: tuple[str, Raw | None]) -> bool:

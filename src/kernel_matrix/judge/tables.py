@@ -30,9 +30,10 @@ def enter_stale_jobs(connection: Connection, present: Present | None, jobs: Jobs
     pairs = rows(connection, "SELECT DISTINCT job, platform, toolchain FROM results JOIN plan_cells USING (cell)")
     stale = []
     for job, platform, toolchain in pairs if present else ():
-        reason = present.stale(platform, toolchain, jobs[job]) if present else ""
-        stale.append((job, platform, toolchain, reasons.setdefault(reason, len(reasons))))
-    schema = {"job": KEY, "platform": TEXT, "toolchain": TEXT, "reason": NUMBER}
+        place = platform, toolchain, jobs[job]
+        of_job = [present.stale(*place, versions=asked) for asked in (True, False)] if present else ()
+        stale.append((job, platform, toolchain, *(reasons.setdefault(reason, len(reasons)) for reason in of_job)))
+    schema = {"job": KEY, "platform": TEXT, "toolchain": TEXT, "reason": NUMBER, "without_versions": NUMBER}
     enter_rows(connection, "stale_jobs", schema, stale)
     enter_rows(connection, "stale_reasons", {"stale": NUMBER, "text": TEXT}, [(n, t) for t, n in reasons.items()])
 

@@ -41,25 +41,32 @@ class Present:
     toolchains: Mapping[str, Pins] = field(default_factory=dict)
     entries: Mapping[tuple[str, str], Pins] = field(default_factory=dict)
 
-    def stale(self, platform: str, toolchain: str, job: Mapping[str, str]) -> str:
-        """Return why what a job measured is stale for the toolchain on the platform; empty if it is not."""
-        return "; ".join(self._differences(platform, toolchain, job))
+    def stale(self, platform: str, toolchain: str, job: Mapping[str, str], *, versions: bool = True) -> str:
+        """Return why what a job measured is stale for the toolchain on the platform; empty if it is not.
+
+        ``versions`` are not asked for where the job had no environment.
+        """
+        differences = [*self._differences(platform, toolchain, job)]
+        return "; ".join([*differences, *(self._other_versions(platform, toolchain, job) if versions else ())])
 
     def _differences(self, platform: str, toolchain: str, job: Mapping[str, str]) -> Iterator[str]:
         yield from _start_time(job.get("started", ""), self.now)
         if self.checkout and (difference := self.checkout.difference(platform, toolchain, job)):
             yield difference
-        pins = self.entries.get((platform, toolchain)) or self.toolchains.get(toolchain)
-        if pins is None:
-            return
+        pins = self._pins(platform, toolchain)
         if pins.sha256 and (lock := job.get("lock.sha256", "")) != pins.sha256:
             yield f"it was measured with another {pins.lock} (sha256 {lock[:12] or 'not said'})"
-        versions = versions_of(job)
+
+    def _other_versions(self, platform: str, toolchain: str, job: Mapping[str, str]) -> Iterator[str]:
+        pins, versions = self._pins(platform, toolchain), versions_of(job)
         if pins.requires and not versions:
             yield "it names no versions"
         for text in pins.requires if versions else ():
             if not satisfies([text], versions):
                 yield f"its versions do not meet {text}"
+
+    def _pins(self, platform: str, toolchain: str) -> Pins:
+        return self.entries.get((platform, toolchain)) or self.toolchains.get(toolchain) or Pins("", "", ())
 
 
 def present(matrix: Matrix, root: Path, now: datetime | None = None) -> Present:
