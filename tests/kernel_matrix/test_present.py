@@ -78,7 +78,9 @@ def test_what_differs_from_the_present_makes_a_result_stale_and_is_said(case, me
 
 
 def test_nobody_asks_for_the_versions_of_an_environment_that_could_not_be_made(case, measured):
-    bare = {name: value for name, value in measured().job.items() if name != "version.triton"} | {"version.mhc": "0.1.0"}
+    bare = {name: value for name, value in measured().job.items() if name != "version.triton"} | {
+        "version.mhc": "0.1.0"
+    }
 
     def error(stage: str, **job: str) -> list[Record]:
         return [Record(case.id, "error", "run", stage, "no network", job=bare | job)]
