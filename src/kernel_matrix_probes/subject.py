@@ -111,9 +111,10 @@ class Subject:
         return set(required(texts))
 
     def toolchain_with(self, lock: Path) -> Toolchain:
-        """Return the toolchain as it is with another lock."""
+        """Return the toolchain as it is with another lock, whose packages may be for other Pythons."""
         if self.toolchain:
-            return self.project.matrix.toolchains[self.toolchain].model_copy(update={"lock": str(lock), "requires": []})
+            changes = {"lock": str(lock), "requires": [], "python": ""}
+            return self.project.matrix.toolchains[self.toolchain].model_copy(update=changes)
         return Toolchain(backend="none", lock=str(lock), requires=[])
 
     def matrix_with(self, lock: Path, packages: Path) -> Matrix:

@@ -192,6 +192,15 @@ def test_without_companions_all_that_the_toolchain_asks_for_stays(doubles: Doubl
     assert subject.companions(["Platformdirs"]) == {"numpy": "2.4.6"}
 
 
+def test_another_version_may_be_for_other_pythons(doubles: Doubles, tmp_path):
+    doubles.edit("requires: [numpy]", 'requires: [numpy], python: "<3"')
+    subject = make_subject(
+        load(doubles.root / "matrix.yaml"), "numpy", Machine(()), cases=["here/any/good/double.forward"]
+    )
+    assert subject.project.matrix.toolchains["good"].python == "<3"
+    assert subject.toolchain_with(tmp_path / "other.txt").python == ""
+
+
 @pytest.mark.slow
 def test_a_version_is_resolved_beside_the_versions_of_the_lock(doubles: Doubles, tmp_path):
     """An installer that is left alone takes the newest of all that is not pinned."""
