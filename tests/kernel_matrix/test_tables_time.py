@@ -13,7 +13,7 @@ from kernel_matrix.store.load import collect
 from kernel_matrix.store.query import ask
 from kernel_matrix.store.record import Record
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.nightly]  # the records alone take 15 seconds, while no other test may run
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,6 @@ def thousand() -> list[Record]:
     return [replace(record, case=f"{record.case}-{number}", job=JOB) for number, record in enumerate(ran[:1000])]
 
 
-@pytest.mark.nightly  # its second is of a faster machine than some that run the tests by day
 def test_a_job_of_a_thousand_cases_is_written_and_read_in_less_than_a_second_each(thousand, tmp_path):
     assert len(thousand) == 1000
     began = time.process_time()
@@ -37,7 +36,6 @@ def test_a_job_of_a_thousand_cases_is_written_and_read_in_less_than_a_second_eac
     assert time.process_time() - began < 1
 
 
-@pytest.mark.slow
 def test_twenty_jobs_of_a_thousand_cases_are_asked_in_a_second(thousand, tmp_path):
     for number in range(20):
         job = {**JOB, "started": f"2026-10-{number + 1:02d}T00:00:00Z"}

@@ -24,11 +24,11 @@ from kernel_matrix.store.validation import Bounds
 SECONDS = 60  # for one file: opening takes a millisecond
 _BYTES = 4 * 2**30  # of addresses
 _READY = b"ready\n"
-# It gets the places of modules as its argument: with -I, Python itself does not look in PYTHONPATH. NumPy reserves
-# addresses for each thread, and a large machine has many.
+# Its argument has the places of modules that the process which starts it has: with -I, Python itself does not look in
+# PYTHONPATH. NumPy reserves addresses for each thread, and a large machine has many.
 _CODE = f"""
 import json, os, resource, sys
-sys.path[:] = json.loads(sys.argv[1])
+sys.path += json.loads(sys.argv[1])
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 from pathlib import Path
 from kernel_matrix.store.columns import fault_of
@@ -81,9 +81,9 @@ class _Reader:
 
 
 def _command() -> list[str]:
-    """Return the command of the process, which finds the modules that this one finds."""
+    """Return the command of the process. What is not installed in its Python it finds where this process does."""
     places = [*filter(None, sys.path), str(Path(kernel_matrix.__file__).parents[1])]
-    return [sys.executable, "-I", "-c", _CODE, json.dumps([*dict.fromkeys(places)])]
+    return [sys.executable, "-I", "-c", _CODE, json.dumps(places)]
 
 
 def _why_not(words: Sequence[str]) -> str:
