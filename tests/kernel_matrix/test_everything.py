@@ -105,6 +105,7 @@ CHANGES = {
     "a source file": (lambda root: root / "src" / "doubles" / "__init__.py", "x = 1\n"),
     "the limits of a job": (lambda root: root / "matrix.yaml", {"job: 120": "job: 121"}),
     "the cases": (lambda root: root / "matrix.yaml", {"tokens: [1, 2, 3]": "tokens: [1, 2, 4]"}),
+    "the Pythons": (lambda root: root / "matrix.yaml", {"requires: [numpy]": "requires: [numpy], python: '>=3'"}),
     "the lock": (lambda root: root / "lock.txt", "numpy==1\n"),
 }
 

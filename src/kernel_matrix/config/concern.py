@@ -118,7 +118,6 @@ def concerned(matrix: Matrix, paths: Iterable[str]) -> Concerned:
     harness that decides which cases there are and how they run.
     """
     whole = Concerned()
-
     for path in sorted(set(paths)):
         whole = whole | _concerned(matrix, path)
     return whole

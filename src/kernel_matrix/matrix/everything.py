@@ -120,7 +120,8 @@ def made_from(
         read = checkout.facts_of(*place, {case.cell.op for case in run.job.cases})
         common = facts_of(run.request, run.executor, ())  # the executor, the device and the lock are among them
         cases = [case for case in run.job.cases if case.id in run.actions]
-        return [repr(common), repr(read), repr(run.decisions), specification(run.request, run.actions, cases)]
+        given = specification(run.request, run.actions, cases)
+        return [repr(common), run.request.toolchain.python, repr(read), repr(run.decisions), given]
 
     return {job.id: of_job(preparation.decided(job)) for job in jobs}
 
