@@ -1,0 +1,1 @@
+"""The pins of a repository: the versions that its own locks, requirements and constraints name."""

@@ -1,0 +1,506 @@
+"""Read all that a repository pins: every kind of file that names versions, and the order in which they count."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import os
+from pathlib import Path
+
+import pytest
+from test_init import lay
+
+from kernel_matrix.run.environments.venv import uv
+from kernel_matrix_adopt.pinned.repository import Pins, pins_of
+
+UV_LOCK = """version = 1
+revision = 3
+requires-python = ">=3.11"
+resolution-markers = ["python_full_version >= '3.12'", "python_full_version < '3.12'"]
+
+[[package]]
+name = "own-kernels"
+version = "1.0"
+source = { editable = "." }
+
+[[package]]
+name = "torch"
+version = "2.9.1+cu128"
+source = { registry = "https://example.org/whl/cu128" }
+dependencies = [{ name = "triton", marker = "sys_platform == 'linux'" }]
+
+[[package]]
+name = "numpy"
+version = "2.2.6"
+source = { registry = "https://example.org/simple" }
+resolution-markers = ["python_full_version < '3.12'"]
+
+[[package]]
+name = "numpy"
+version = "2.3.4"
+source = { registry = "https://example.org/simple" }
+resolution-markers = ["python_full_version >= '3.12'"]
+
+[[package]]
+name = "flash-attn"
+version = "2.8.3"
+source = { git = "https://user:secret@example.org/flash?rev=v2.8.3#abc" }
+
+[[package]]
+name = "helper"
+version = "0.1"
+source = { virtual = "../helper" }
+"""
+PYLOCK = """lock-version = "1.0"
+created-by = "uv"
+requires-python = ">=3.11"
+extras = ["cuda"]
+dependency-groups = ["test"]
+
+[[packages]]
+name = "pytest"
+version = "9.0.1"
+marker = "'test' in dependency_groups"
+
+[[packages]]
+name = "triton"
+version = "3.5.1"
+marker = "'cuda' in extras and sys_platform == 'linux'"
+
+[[packages]]
+name = "flash-attn"
+vcs = { type = "git", url = "https://example.org/flash", commit-id = "abc" }
+
+[[packages]]
+name = "helper"
+directory = { path = "helper", editable = true }
+"""
+POETRY = """[[package]]
+name = "numpy"
+version = "2.2.6"
+python-versions = ">=3.10"
+groups = ["main"]
+markers = "python_version == \\"3.11\\""
+
+[[package]]
+name = "numpy"
+version = "2.3.4"
+python-versions = ">=3.11"
+groups = ["main", "dev"]
+markers = {main = "python_version >= \\"3.12\\"", dev = "python_version >= \\"3.12\\""}
+
+[[package]]
+name = "torch"
+version = "2.9.1+cu128"
+python-versions = ">=3.10"
+[package.source]
+type = "legacy"
+url = "https://example.org/whl/cu128"
+
+[[package]]
+name = "flash-attn"
+version = "2.8.3"
+[package.source]
+type = "git"
+url = "git@example.org:flash.git"
+
+[[package]]
+name = "helper"
+version = "0.1"
+[package.source]
+type = "directory"
+url = "../helper"
+
+[metadata]
+lock-version = "2.1"
+python-versions = "^3.11"
+"""
+OLD_POETRY = """[[package]]
+name = "numpy"
+version = "1.26.4"
+python-versions = ">=3.9"
+category = "main"
+
+[[package]]
+name = "numpy"
+version = "2.2.6"
+python-versions = ">=3.10"
+
+[[package]]
+name = "scipy"
+version = "1.13.1"
+python-versions = ">=3.9"
+
+[[package]]
+name = "scipy"
+version = "1.17.0"
+python-versions = ">=3.12"
+
+[metadata]
+python-versions = ">=3.10,<4.0"
+"""
+PDM = """[metadata]
+groups = ["default", "dev"]
+lock_version = "4.5.0"
+
+[[metadata.targets]]
+requires_python = ">=3.11"
+
+[[package]]
+name = "Torch"
+version = "2.9.1"
+requires_python = ">=3.10"
+groups = ["default"]
+marker = "python_version >= \\"3.11\\""
+
+[[package]]
+name = "coverage"
+version = "7.0.0"
+extras = ["toml"]
+
+[[package]]
+name = "flash-attn"
+version = "2.8.3"
+git = "https://example.org/flash"
+revision = "abc"
+
+[[package]]
+name = "helper"
+version = "0.1"
+editable = true
+path = "./helper"
+"""
+PIPFILE = json.dumps(
+    {
+        "_meta": {"requires": {"python_version": "3.11"}},
+        "default": {
+            "torch": {"version": "==2.9.1", "markers": "python_version >= '3.10'", "hashes": ["sha256:00"]},
+            "flash-attn": {"git": "https://example.org/flash", "ref": "abc"},
+            "helper": {"editable": True, "path": "./helper"},
+        },
+        "develop": {"pytest": {"version": "==9.0.1"}},
+        "docs": {"numpy": {"version": "==2.2.6"}},
+    }
+)
+
+
+def read(root: Path, files: dict[str, str], **named) -> Pins:
+    return pins_of(lay(root, files), "3.11", **named)
+
+
+def told(pins: Pins) -> dict[str, str]:
+    """Return what each file says of each distribution."""
+    return {pin.name: pin.version or pin.wanted or pin.place for pin in pins.pins}
+
+
+PLACES = {"flash-attn": "https://example.org/flash", "helper": "the folder ./helper"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "pins"),
+    [
+        (
+            "uv.lock",
+            UV_LOCK,
+            {
+                "own-kernels": "the folder .",
+                "torch": "2.9.1",
+                "numpy": "2.2.6",
+                "flash-attn": "https://example.org/flash?rev=v2.8.3#abc",
+                "helper": "the folder ../helper",
+            },
+        ),
+        ("pylock.toml", PYLOCK, {"pytest": "9.0.1", "triton": "3.5.1", **PLACES, "helper": "the folder helper"}),
+        ("pylock.gpu.toml", PYLOCK, {"pytest": "9.0.1", "triton": "3.5.1", **PLACES, "helper": "the folder helper"}),
+        (
+            "poetry.lock",
+            POETRY,
+            {
+                "numpy": "2.2.6",
+                "torch": "2.9.1",
+                "flash-attn": "git@example.org:flash.git",
+                "helper": "the folder ../helper",
+            },
+        ),
+        ("poetry.lock", OLD_POETRY, {"numpy": "2.2.6", "scipy": "1.13.1"}),
+        ("pdm.lock", PDM, {"torch": "2.9.1", "coverage": "7.0.0", **PLACES}),
+        ("Pipfile.lock", PIPFILE, {"torch": "2.9.1", "pytest": "9.0.1", "numpy": "2.2.6", **PLACES}),
+    ],
+    ids=["uv", "pylock", "pylock-named", "poetry", "poetry-1", "pdm", "pipenv"],
+)
+def test_the_lock_of_every_tool_is_read(tmp_path, name, text, pins):
+    assert told(read(tmp_path, {name: text})) == pins
+
+
+def test_where_a_lock_does_not_say_which_version_is_for_this_python_the_newest_is_taken_and_it_is_said(tmp_path):
+    [note] = read(tmp_path, {"poetry.lock": OLD_POETRY}).notes
+    assert note.startswith("poetry.lock has numpy 1.26.4, 2.2.6")
+    assert note.endswith("2.2.6 is taken")
+
+
+def test_conflicting_extras_of_a_lock_give_one_version(tmp_path):
+    fork = '[[package]]\nname = "torch"\nversion = "{}"\nresolution-markers = ["extra == \'extra-3-own-{}\'"]\n'
+    both = fork.format("2.9.1+cpu", "cpu") + fork.format("2.9.1+cu128", "cu128")
+    pins = read(tmp_path, {"uv.lock": both})
+    assert (told(pins), pins.notes) == ({"torch": "2.9.1"}, ())
+
+
+@pytest.mark.parametrize(
+    ("text", "pins"),
+    [
+        ("torch==2.9.1\n", {"torch": "2.9.1"}),
+        ("torch == 2.9.1  # why\r\nNumPy==2.2.6\r\n", {"torch": "2.9.1", "numpy": "2.2.6"}),
+        ("torch==2.9.1+cu128", {"torch": "2.9.1"}),
+        ("torch===2.9.1", {"torch": "2.9.1"}),
+        ("torch==2.9.*", {"torch": "==2.9.*"}),
+        ("torch~=2.9.0", {"torch": "~=2.9.0"}),
+        ("numpy<2.3,>=2", {"numpy": "<2.3,>=2"}),
+        ("einops", {}),
+        ("ML_Dtypes==0.5.3\nRuamel.Yaml[jinja2]==0.18.15", {"ml-dtypes": "0.5.3", "ruamel-yaml": "0.18.15"}),
+        ("numpy==1.26.4 ; python_version < '3.11'\nnumpy==2.2.6 ; python_version >= '3.11'", {"numpy": "2.2.6"}),
+        ("pywin32==311 ; sys_platform == 'win32'", {}),
+        ("torch==2.9.1 \\\n    --hash=sha256:00 \\\n    --hash=sha256:11\n    # via -r base.in\n", {"torch": "2.9.1"}),
+        ("--index-url https://example.org\n--pre\n-f wheels\ntorch==2.9.1", {"torch": "2.9.1"}),
+        ("torch @ https://example.org/torch-2.9.1%2Bcu128-cp311-cp311-linux_x86_64.whl", {"torch": "2.9.1"}),
+        ("https://example.org/torch-2.9.1-cp311-cp311-linux_x86_64.whl#sha256=00", {"torch": "2.9.1"}),
+        ("./wheels/own_thing-1.2.tar.gz", {"own-thing": "1.2"}),
+        ("-e .\n-e ./own[test]\n.", {}),
+        ("-e git+https://me:secret@example.org/flash#egg=flash_attn", {"flash-attn": "git+https://example.org/flash"}),
+        ("flash-attn @ git+https://example.org/flash@v1 ; os_name == 'nt'", {}),
+        ("\ufefftorch==2.9.1", {"torch": "2.9.1"}),
+        ("torch==2.9.1.dev20250901+cu128", {"torch": "2.9.1.dev20250901"}),
+    ],
+)
+def test_requirements_are_read_as_pip_reads_them(tmp_path, text, pins):
+    found = read(tmp_path, {"requirements.txt": text})
+    assert (told(found), found.notes) == (pins, ())
+
+
+def test_requirements_in_the_encodings_of_windows_are_read(tmp_path):
+    (tmp_path / "requirements.txt").write_bytes(codecs.BOM_UTF16_LE + "torch==2.9.1\r\n".encode("utf-16-le"))
+    assert told(pins_of(tmp_path, "3.11")) == {"torch": "2.9.1"}
+
+
+def test_files_that_name_others_are_followed_once_and_each_pin_has_its_own_file(tmp_path):
+    pins = read(
+        tmp_path,
+        {
+            "requirements-dev.txt": "-r requirements.txt\n-c=pinned/all.txt\n--requirement 'gone.txt'\n-rhttps://example.org/x\n",
+            "requirements.txt": "-r requirements-dev.txt\ntorch==2.9.1\n",
+            "pinned/all.txt": "numpy==2.2.6\n",
+        },
+    )
+    assert {(pin.name, pin.file) for pin in pins.pins} == {("torch", "requirements.txt"), ("numpy", "pinned/all.txt")}
+    assert pins.notes == (
+        "requirements-dev.txt names gone.txt, which cannot be read: No such file or directory",
+        "requirements-dev.txt names https://example.org/x, which cannot be read: it is not on this machine",
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("requirements.lock", "requirements-dev.lock", "requirements_test.txt", "dev-requirements.txt"),
+        *(
+            "test_requirements.txt",
+            "requirements/test.txt",
+            "requirements/base.in",
+            "constraints.txt",
+            "constraint.txt",
+        ),
+        *("tests/requirements.txt", "python/constraints-ci.txt", "ci/requirements/cuda.txt", "Requirements.TXT"),
+    ],
+)
+def test_requirements_are_found_by_any_of_their_usual_names(tmp_path, name):
+    pins = read(
+        tmp_path, {name: "torch==2.9.1\n", "docs/requirements.txt": "torch==1.0\n", "notes.txt": "torch==1.1\n"}
+    )
+    assert [(pin.version, pin.file) for pin in pins.pins] == [("2.9.1", name)]
+
+
+@pytest.mark.parametrize(
+    ("line", "pins"),
+    [
+        ("pytorch=2.9.1", {"torch": "2.9.1"}),
+        ("numpy=2.2", {"numpy": "==2.2.*"}),
+        ("numpy=2.2.*", {"numpy": "==2.2.*"}),
+        ("numpy==2.2.6", {"numpy": "2.2.6"}),
+        ("conda-forge::numpy=2.2=py311_0", {"numpy": "2.2"}),
+        ("numpy >=2,<2.3", {"numpy": "<2.3,>=2"}),
+        ("numpy 2.2.6", {"numpy": "2.2.6"}),
+        ("numpy", {}),
+        ("cuda-version=12.9|13.0", {}),
+        ("{pip: [torch==2.9.1, -r more.txt]}", {"torch": "2.9.1", "einops": "0.8.1"}),
+    ],
+)
+def test_environments_of_conda_are_read(tmp_path, line, pins):
+    text = f"name: own\nchannels: [conda-forge]\ndependencies:\n  - {line}\n"
+    assert told(read(tmp_path, {"environment.yml": text, "more.txt": "einops==0.8.1\n"})) == pins
+
+
+def test_setup_cfg_and_the_constraints_of_uv_are_read(tmp_path):
+    pins = read(
+        tmp_path,
+        {
+            "setup.cfg": "[options]\ninstall_requires =\n    torch==2.9.1\n    file: more.txt\n"
+            "[options.extras_require]\ntest =\n    pytest==9.0.1; python_version>'3'\n",
+            "pyproject.toml": '[tool.uv]\nconstraint-dependencies = ["numpy==2.2.6", 3]\n',
+        },
+    )
+    assert told(pins) == {"torch": "2.9.1", "pytest": "9.0.1", "numpy": "2.2.6"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("uv.lock", "<<<<<<< HEAD\nversion = 1\n", "Invalid statement"),
+        ("uv.lock", 'version = 1\npackage = "x"\n', None),
+        ("pylock.toml", "[[packages]]\nversion = 3\n[[packages]]\nname = 4\n", None),
+        (
+            "poetry.lock",
+            '[[package]]\nname = "a b/c"\nversion = "1"\n[[package]]\nname = "d"\nversion = "not one"\n',
+            None,
+        ),
+        ("pdm.lock", "version https://git-lfs.github.com/spec/v1\n", "Expected '='"),
+        ("Pipfile.lock", "{", "Expecting property name"),
+        ("Pipfile.lock", "[]", "it has no tables"),
+        ("Pipfile.lock", '{"default": {"torch": "2"}, "develop": 3, "_meta": 4}', None),
+        ("environment.yml", "a: [", "while parsing"),
+        ("environment.yml", "- a\n- b\n", None),
+        ("setup.cfg", "install_requires = x\n", "File contains no section headers"),
+        ("requirements.txt", "torch = 2.9.1\n<html>\n", "'torch = 2.9.1' is no requirement, and 1 more"),
+        ("pylock.toml", "a = " + "[" * 3000, "cannot be read"),
+        ("pixi.lock", "version: 6\n", "pixi.lock is not read"),
+        ("conda-lock.yml", "version: 1\n", "conda-lock.yml is not read"),
+    ],
+)
+def test_a_file_that_cannot_be_used_costs_one_sentence_and_no_other_file(tmp_path, name, text, words):
+    pins = read(tmp_path, {name: text, "constraints.txt": "einops==0.8.1\n"})
+    assert told(pins) == {"einops": "0.8.1"}
+    assert len(pins.notes) == (words is not None)
+    for note in pins.notes:
+        assert name in note
+        assert words in note
+        assert "\n" not in note
+
+
+def test_what_is_no_file_or_cannot_be_opened_stops_nothing(tmp_path):
+    (tmp_path / "poetry.lock").mkdir()
+    (tmp_path / "uv.lock").symlink_to("nowhere")
+    (tmp_path / "pdm.lock").write_bytes(b"\xff\xfe\x00")
+    os.mkfifo(tmp_path / "requirements.txt")
+    pins = pins_of(tmp_path, "3.11")
+    assert pins.pins == ()
+    assert [note.partition(":")[0] for note in pins.notes] == ["uv.lock cannot be read", "pdm.lock cannot be read"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("uv.lock", 'requires-python = ">=3.12"\n[[package]]\nname = "torch"\nversion = "2.9.1"\n'),
+        ("poetry.lock", '[[package]]\nname = "torch"\nversion = "2.9.1"\n[metadata]\npython-versions = "^3.12"\n'),
+        (
+            "Pipfile.lock",
+            '{"_meta": {"requires": {"python_version": "3.12"}}, "default": {"torch": {"version": "==2.9.1"}}}',
+        ),
+        ("requirements.txt", "# by the following command: pip-compile with Python 3.12\ntorch==2.9.1\n"),
+        ("requirements.txt", "#    uv pip compile --python-version 3.12 requirements.in\ntorch==2.9.1\n"),
+    ],
+)
+def test_a_lock_for_another_python_is_tried_and_named(tmp_path, name, text):
+    pins = read(tmp_path, {name: text})
+    assert told(pins)["torch"] == "2.9.1"
+    [note] = pins.notes
+    assert note.startswith(f"{name} is for Python ")
+    assert "3.12" in note
+    assert note.endswith("the environment has 3.11")
+
+
+def test_the_nearest_lock_counts_and_what_another_file_says_is_named(tmp_path):
+    pins = read(
+        tmp_path / "own",
+        {
+            "requirements.txt": "torch==2.8.0\nnumpy<2.2\ntriton==3.4.0\n",
+            "poetry.lock": '[[package]]\nname = "torch"\nversion = "2.9.1"\n',
+            "constraints.txt": "numpy==2.1.3\n",
+            "tests/uv.lock": '[[package]]\nname = "torch"\nversion = "2.7.1"\n',
+        },
+    )
+    assert pins.preferred() == ["numpy==2.1.3", "torch==2.9.1", "triton==3.4.0"]
+    assert pins.constraints() == [], "an exact pin comes before a range"
+    assert pins.files() == {"poetry.lock": 1, "constraints.txt": 1, "requirements.txt": 3, "tests/uv.lock": 1}
+    assert pins.not_kept("triton.txt", {"torch": "2.9.1", "numpy": "2.2.0", "triton": "3.5.1", "other": "1"}) == [
+        "numpy: constraints.txt pins 2.1.3, triton.txt has 2.2.0",
+        "torch: requirements.txt pins 2.8.0, poetry.lock comes first and pins 2.9.1",
+        "numpy: requirements.txt wants <2.2, triton.txt has 2.2.0",
+        "triton: requirements.txt pins 3.4.0, triton.txt has 3.5.1",
+        "torch: tests/uv.lock pins 2.7.1, poetry.lock comes first and pins 2.9.1",
+    ]
+
+
+def test_a_build_of_the_pinned_version_keeps_the_pin(tmp_path):
+    pins = read(tmp_path, {"constraints.txt": "torch==2.9.1+cu128\nnumpy~=2.2.0\nscipy==1.16\n"})
+    assert pins.not_kept("a.txt", {"torch": "2.9.1+cpu", "numpy": "2.2.6", "scipy": "1.16.0"}) == []
+    assert pins.constraints() == ["numpy~=2.2.0"]
+
+
+def test_what_comes_from_a_repository_is_never_what_an_index_has(tmp_path):
+    pins = read(tmp_path, {"uv.lock": UV_LOCK})
+    [sentence] = pins.not_kept("a.txt", {"flash-attn": "2.8.3"})
+    assert sentence == (
+        "flash-attn: uv.lock takes it from https://example.org/flash?rev=v2.8.3#abc, a.txt has 2.8.3"
+    ), "no password is printed"
+
+
+@pytest.mark.parametrize("checkout", [True, False])
+def test_the_lock_of_the_workspace_above_is_read(tmp_path, checkout):
+    lay(tmp_path, {"constraints.txt": "torch==1.0\n"})
+    workspace = lay(
+        tmp_path / "workspace",
+        {"uv.lock": UV_LOCK, "pyproject.toml": '[tool.uv.workspace]\nmembers = ["packages/*"]\n'},
+    )
+    if checkout:
+        (workspace / "pyproject.toml").unlink()
+        (workspace / ".git").mkdir()
+    pins = read(workspace / "packages" / "own", {"pyproject.toml": "[project]\n"})
+    assert {pin.file for pin in pins.pins} == {"../../uv.lock"}
+    assert told(pins)["torch"] == "2.9.1"
+
+
+def test_folders_that_are_near_come_first_and_files_can_be_left_out(tmp_path):
+    files = {"a/constraints.txt": "torch==2.8.0\n", "python/own/constraints.txt": "torch==2.9.1\n"}
+    files["ci/locks/requirements.txt"] = "einops==0.8.1\n"
+    pins = read(tmp_path, files, near=("python/own",), without=[tmp_path / "ci" / "locks" / "requirements.txt"])
+    assert [pin.version for pin in pins.pins] == ["2.9.1", "2.8.0"]
+
+
+def test_other_checkouts_environments_and_hidden_folders_are_not_looked_into(tmp_path):
+    left = (".venv", "third_party", "build", "submodule", "docs", "examples")
+    lay(tmp_path, {f"{name}/requirements.txt": "torch==1.0\n" for name in left})
+    (tmp_path / "submodule" / ".git").write_text("gitdir: elsewhere\n")
+    (tmp_path / "again").symlink_to(tmp_path)
+    assert pins_of(tmp_path, "3.11") == Pins()
+
+
+@pytest.mark.slow
+def test_what_is_read_of_a_lock_is_what_uv_exports_of_it(tmp_path):
+    lay(
+        tmp_path,
+        {
+            "pyproject.toml": '[project]\nname = "own"\nversion = "1"\nrequires-python = ">=3.11"\n'
+            'dependencies = ["iniconfig<2.1", "tomli<2.1; python_version < \'3.12\'", '
+            "\"tomli>2.2; python_version >= '3.12'\"]\n"
+            '[dependency-groups]\ntest = ["pluggy<1.6"]\n[project.optional-dependencies]\nmore = ["packaging<25"]\n',
+        },
+    )
+    uv("lock", "--quiet", "--project", str(tmp_path))
+    words = ("--frozen", "--offline", "--quiet", "--no-hashes", "--no-emit-project", "--all-groups", "--all-extras")
+    uv("export", *words, "--project", str(tmp_path), "--output-file", str(tmp_path / "requirements.txt"))
+    uv("export", *words, "--project", str(tmp_path), "--output-file", str(tmp_path / "pylock.toml"))
+
+    def preferred(name: str) -> list[str]:
+        return pins_of(lay(tmp_path / f"of-{name}", {name: (tmp_path / name).read_text()}), "3.11").preferred()
+
+    assert preferred("uv.lock") == preferred("requirements.txt") == preferred("pylock.toml")
+    names = {line.partition("==")[0] for line in preferred("uv.lock")}
+    assert names == {"iniconfig", "tomli", "pluggy", "packaging"}
