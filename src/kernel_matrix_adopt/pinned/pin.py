@@ -20,7 +20,7 @@ _LONGEST = 120
 
 @dataclass(frozen=True)
 class Pin:
-    """What one file says of one distribution: a version, some versions, or a place that is no index.
+    """Keep what one file says of one distribution: a version, some versions, or a place that is no index.
 
     A version has no local part: which build of it is installed (``+cu128``) is decided where it is installed.
     """
