@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import configparser
 import contextlib
+import re
 import shutil
 import tarfile
 import tempfile
@@ -179,12 +180,24 @@ def metadata_of(root: Path) -> tuple[RawMetadata, str, str]:
         copy = Path(folder, "source")
         shutil.copytree(root, copy, ignore=shutil.ignore_patterns(*_LEFT), symlinks=True, ignore_dangling_symlinks=True)
         try:
-            uv("build", "--quiet", "--sdist", "--out-dir", folder, str(copy), variables=_VARIABLES)
+            uv("build", "--sdist", "--out-dir", folder, str(copy), variables=_VARIABLES)
             return parse_email(_in_archive(next(Path(folder).glob("*.tar.gz"))))[0], "the package's own build", ""
         except (InstallError, OSError, StopIteration, KeyError, tarfile.TarError) as error:
-            last = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-            text = f"What the package depends on is not known, because its source archive cannot be built: {last[-1]}"
+            reason = why_not_built(str(error)) or type(error).__name__
+            text = f"What the package depends on is not known, because its source archive cannot be built: {reason}"
             return {}, "", text.replace(folder, "")
+
+
+def why_not_built(printed: str) -> str:
+    """Return the one line that says why a build failed: of the build backend; if that printed nothing, of uv."""
+    of_backend, _, of_uv = printed.partition("\nerror: ")
+    lines = [line for line in of_backend.splitlines()[1:] if line.strip() and not line.startswith("Building ")]
+    traces = [number for number, line in enumerate(lines) if line.startswith("Traceback ")]
+    said = [line for line in lines if not line[0].isspace()]
+    if traces:
+        said = [line for line in lines[traces[-1] + 1 :] if not line[0].isspace()][:1]
+    causes = re.findall(r"^ *(?:cause|Caused by): (.*)", of_uv, re.MULTILINE)
+    return [*printed.splitlines()[-1:], *of_uv.splitlines()[:1], *causes, *said][-1].strip() if printed.strip() else ""
 
 
 def _in_archive(archive: Path) -> str:

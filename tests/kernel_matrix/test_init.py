@@ -18,7 +18,7 @@ from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.vendor import Device
 from kernel_matrix_adopt import requirements
 from kernel_matrix_adopt.lock import resolve
-from kernel_matrix_adopt.project_file import by_extra, metadata_of
+from kernel_matrix_adopt.project_file import by_extra, metadata_of, why_not_built
 from kernel_matrix_adopt.proposal import propose
 from kernel_matrix_adopt.repository import look
 from kernel_matrix_adopt.words import next_lines
@@ -274,8 +274,36 @@ def test_a_package_that_cannot_be_built_is_named_and_does_not_stop_it(tmp_path, 
     )
     assert init("--root", str(root), "--no-run") == 0
     output = capsys.readouterr().out
-    assert "What the package depends on is not known, because its source archive cannot be built" in output
+    words = "What the package depends on is not known, because its source archive cannot be built: "
+    assert f"{words}RuntimeError: needs a GPU\n" in output
     assert str(tmp_path.parent / "tmp") not in output
+
+
+_TRACE = 'Traceback (most recent call last):\n  File "setup.py", line 1, in <module>\n    raise Error(\n'
+_UV = """error: Failed to build `own`
+  cause: The build backend returned an error
+  cause: Call to `setuptools.build_meta:__legacy__.build_sdist` failed (signal: 9 (SIGKILL))
+
+hint: This error likely indicates that `own` depends on `torch`.
+
+or `uv pip install torch` into the environment and re-run with `--no-build-isolation`."""
+
+
+@pytest.mark.parametrize(
+    ("backend", "reason"),
+    [
+        (f"{_TRACE}ModuleNotFoundError: No module named 'torch'\n", "ModuleNotFoundError: No module named 'torch'"),
+        (f"{_TRACE}own.Error: no GPU:\n  set CUDA_HOME\nand try again\n", "own.Error: no GPU:"),
+        (f"{_TRACE}KeyError: 1\n\nDuring this, another occurred:\n\n{_TRACE}OSError: x\n", "OSError: x"),
+        ("warning: old\nerror in own setup command: 'x' must be a list\n    a b\n      ^\n", "error in own setup"),
+        ("CMake Error: no nvcc\nplease install CUDA\n", "please install CUDA"),
+        ("", "Call to `setuptools.build_meta:__legacy__.build_sdist` failed (signal: 9 (SIGKILL))"),
+    ],
+)
+def test_the_reason_of_a_failed_build_is_the_word_of_what_builds_and_not_of_uv(backend, reason):
+    printed = f"$ uv build own\nBuilding source distribution...\n{backend}{_UV}"
+    assert why_not_built(printed).startswith(reason)
+    assert why_not_built("uv is not here. Install it") == "uv is not here. Install it"
 
 
 def test_a_lock_is_made_by_uv_and_names_no_build(tmp_path, monkeypatch):
