@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import re
 import sys
+import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pipeline_policy
 from ruamel.yaml import YAML
 
 TRIGGERS = {"pull_request", "push", "schedule", "workflow_dispatch", "workflow_call"}
@@ -23,7 +25,7 @@ AFTER = "workflow_run"  # the only trigger of a workflow that works on what othe
 SAME_REPOSITORY = "github.event.pull_request.head.repo.full_name == github.repository"
 APPROVED = "own-machines"  # the environment whose reviewers approve a commit
 RELEASE = "release"  # the environment whose reviewers approve what goes to the package index
-PLANNED = "${{ !cancelled() && needs.plan.result == 'success' }}"
+ALWAYS = "${{ always() }}"
 _HOSTED = re.compile(r"(?:ubuntu|windows|macos)-[\w.-]+")
 _PINNED = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}")
 _LOCAL = re.compile(r"\./\.github/(?:workflows/[\w-]+\.yml|actions/[\w-]+)")
@@ -37,6 +39,7 @@ _OF_MAIN = {
 }
 _BELOW_BUILD = re.compile(r"build(/[\w-]+)+")
 _READS = re.compile(r"ci/kernel-matrix ci (comment|notify) [^\n;&|<>`()\\]+")  # one command, and nothing in it
+_FENCE = re.compile(r"^[ ]*```yaml\n(.*?)^[ ]*```$", re.DOTALL | re.MULTILINE)
 _SECRET = re.compile(r"\bsecrets\b")
 
 Job = Mapping[str, Any]
@@ -87,7 +90,7 @@ def main(arguments: list[str]) -> int:
     if not files:
         print(f"{root / '.github'}: there are no workflow files. Name the repository's root.", file=sys.stderr)
         return 2
-    sentences = violations(files)
+    sentences = [*violations(files), *violations(documented(root)), *of_other_services(root)]
     print("\n".join(sentences) or "the workflow files keep every rule", file=sys.stderr if sentences else sys.stdout)
     return int(bool(sentences))
 
@@ -97,6 +100,38 @@ def read(root: Path) -> dict[str, str]:
     folder = root / ".github"
     paths = [*folder.glob("workflows/*.y*ml"), *folder.glob("actions/**/action.y*ml")]
     return {str(path.relative_to(root)): path.read_text(encoding="utf-8") for path in sorted(paths)}
+
+
+def documented(root: Path) -> dict[str, str]:
+    """Return the workflows of the docs by their places, completed by what an example leaves to its reader."""
+    head = "name: x\non: [pull_request]\npermissions: {}\nconcurrency: { group: x }\n"
+    placeholder = "OWNER/kernel-matrix@COMMIT"
+    pinned = f"owner/kernel-matrix@{'0' * 40} # v0.0.0"
+    return {
+        place: (text if "on" in example else head + text).replace(placeholder, pinned)
+        for place, text, example in _examples(root)
+        if "jobs" in example
+    }
+
+
+def of_other_services(root: Path) -> list[str]:
+    """Return a sentence for each place of a pipeline in the docs where a failure is hidden."""
+    return [
+        f"{place}: {sentence}"
+        for place, _, example in _examples(root)
+        for service, key in (("gitlab", "stages"), ("buildkite", "steps"))
+        if key in example
+        for sentence in pipeline_policy.violations(service, example)
+    ]
+
+
+def _examples(root: Path) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """Yield the place, the text and the content of each YAML example of the docs that has keys."""
+    for path in sorted(root.glob("docs/**/*.md")):
+        for number, text in enumerate(_FENCE.findall(path.read_text(encoding="utf-8")), 1):
+            content = YAML(typ="safe", pure=True).load(textwrap.dedent(text))
+            if isinstance(content, Mapping):
+                yield f"{path.relative_to(root)}: example {number}", textwrap.dedent(text), content
 
 
 def parse(files: Mapping[str, str]) -> dict[str, Workflow]:
@@ -255,7 +290,7 @@ def _matrix_is_thin(workflow: Workflow, _: Workflows) -> Iterator[str]:
     """Yield a sentence if a row runs more than the command that a person types, or something can stop the report."""
     rows = {name: job for name, job in workflow.jobs.items() if "strategy" in job}
     for name, job in rows.items():
-        if not _makes_image(job) and not any(step.get("uses") == "./.github/actions/row" for step in _steps(job)):
+        if not _makes_image(job) and not _is_row(job):
             yield f"{name}: a row is run by ./.github/actions/row, the same for all."
         if job["strategy"].get("fail-fast") is not False:
             yield f"{name}: one red row must not cancel the others. Set fail-fast: false."
@@ -266,8 +301,6 @@ def _matrix_is_thin(workflow: Workflow, _: Workflows) -> Iterator[str]:
             yield "report: it has to ask what became of the jobs (ci/kernel-matrix ci jobs) and take it (--statuses)."
         if set(_list(report.get("needs"))) & {name for name, job in rows.items() if not _makes_image(job)}:
             yield "report: it must not need the rows: a machine that never comes would hold it back."
-        if report.get("if", PLANNED) != PLANNED:
-            yield f"report: it says what happened whatever happened to the jobs after the plan: if: {PLANNED}"
     if workflow.path.endswith("actions/row/action.yml"):
         if 'ci/kernel-matrix run --platform "$PLATFORM"' not in str(_steps(workflow.jobs["action"])):
             yield "the row is to be run by the command that a person types: ci/kernel-matrix run."
@@ -276,10 +309,53 @@ def _matrix_is_thin(workflow: Workflow, _: Workflows) -> Iterator[str]:
             yield "results are sent also when the row is red: if: ${{ !cancelled() }}"
 
 
+def _merging(workflow: Workflow, workflows: Workflows) -> Iterator[str]:
+    """Yield a sentence for each job of a pull request that may be skipped: GitHub counts its status as a success.
+
+    People require the status of such a job for merging. A row's job may be skipped, because the report names it.
+    """
+    if "pull_request" not in workflow.triggers:
+        return
+    for where, job, inside in _started(workflow, workflows):
+        needed = [name for name in _list(job.get("needs")) if not _makes_image(inside.jobs.get(name, {}))]
+        if "strategy" in job or job.get("if", ALWAYS) != ALWAYS:
+            yield f"{where}: where it is skipped it counts as a success. Let it always run: if: {ALWAYS}"
+        elif job.get("needs") and "if" not in job:
+            yield f"{where}: where what it needs fails it is skipped, and counts as a success. Write if: {ALWAYS}"
+        elif not _asks_first(job) >= set(needed):
+            terms = " || ".join(f"needs.{name}.result != 'success'" for name in needed)
+            yield f"{where}: it goes on where what it needs failed. Fail in the first step: if: ${{{{ {terms} }}}}"
+
+
+def _started(workflow: Workflow, workflows: Workflows, depth: int = 0) -> Iterator[tuple[str, Job, Workflow]]:
+    """Yield the jobs that a workflow starts, also by calls, and the workflow of each; no row and no image."""
+    for name, job in workflow.jobs.items():
+        called = _callee(job, workflows)
+        if not _is_row(job) and not _makes_image(job):
+            yield f"{workflow.path}: {name}", job, workflow
+        if called is not None and depth < 4:
+            yield from _started(called, workflows, depth + 1)
+
+
+def _asks_first(job: Job) -> set[str]:
+    """Return the jobs without whose success the first step of a job fails."""
+    first = (_steps(job) or [{}])[0]
+    text = re.sub(r"^\$\{\{(.*)\}\}$", r"\1", str(first.get("if", "")).strip())
+    terms = [re.fullmatch(r"needs\.([\w-]+)\.result != 'success'", term.strip()) for term in text.split("||")]
+    fails = str(first.get("run", "")).rstrip().endswith("exit 1")
+    return {term[1] for term in terms if term} if fails and all(terms) else set()
+
+
+def _is_row(job: Job) -> bool:
+    return "strategy" in job and any(step.get("uses") == "./.github/actions/row" for step in _steps(job))
+
+
 def _makes_image(job: Job) -> bool:
     """Return whether a hosted job makes images and runs no row, so that it ends within its time limit."""
     return (
-        _is_hosted(job) and "ci/kernel-matrix ci image" in str(_steps(job)) and "row" not in job["strategy"]["matrix"]
+        _is_hosted(job)
+        and "ci/kernel-matrix ci image" in str(_steps(job))
+        and "row" not in job.get("strategy", {}).get("matrix", {"row": ""})
     )
 
 
@@ -305,6 +381,7 @@ _RULES = (
     _steps_are_safe,
     _nothing_hides,
     _matrix_is_thin,
+    _merging,
     _calls_fit,
 )
 

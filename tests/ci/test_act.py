@@ -196,7 +196,7 @@ def action(folder: Path) -> Played:
         "name: matrix\non: push\n" + example[1].replace("OWNER", "owner").replace("ubuntu-latest", HOSTED)
     )
     commit(root)
-    return play(root, "push", payload={"ref": "refs/heads/main"}, actions=[f"owner/kernel-matrix@v1={harness}"])
+    return play(root, "push", payload={"ref": "refs/heads/main"}, actions=[f"owner/kernel-matrix@COMMIT={harness}"])
 
 
 def play_all(plays: Mapping[str, Callable[[], Played]]) -> dict[str, Played]:
@@ -228,6 +228,7 @@ def played_at_night(tmp_path_factory) -> dict[str, Played]:
             "push": lambda: push(folder / "push"),
             "fork": lambda: pull_request(folder / "fork", "somebody", "$(touch x)", f"matrix: {TARGET}"),
             "branch": lambda: pull_request(folder / "branch", "owner"),
+            "no plan": lambda: pull_request(folder / "no-plan", "owner", "matrix: gfx9999"),
             "night": lambda: night(folder / "night"),
         }
     )
@@ -282,6 +283,15 @@ def test_a_fork_s_code_reaches_no_own_machine(played_at_night):
     [note] = [note for note in run.page()["notes"] if "by a label" in note]
     assert note.startswith(f"Only {TARGET} was asked for")
     assert not run.kept("github-pages").exists()
+
+
+@pytest.mark.nightly
+def test_a_pull_request_whose_plan_fails_has_a_red_report(played_at_night):
+    run = played_at_night["no plan"]
+    assert run.results == {"plan": "failure", "report": "failure"}, run.said
+    assert run.status == 1
+    assert "The job plan ended as 'failure'. Its log says why." in run.said
+    assert not run.kept("site").exists()
 
 
 def test_each_action_of_the_workflows_has_a_stand_in_that_takes_what_they_give():

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from conftest import ROOT
-from plays import HERE, HOSTED, ROOM, TARGET, documented, let_die, made_environment, repository, variables_of
+from plays import HERE, HOSTED, ROOM, TARGET, commit, documented, let_die, made_environment, repository, variables_of
 from ruamel.yaml import YAML
 
 AGENT = ROOT / "tests" / "ci" / "buildkite"
@@ -90,3 +90,13 @@ def test_a_row_that_died_is_missing_in_a_report_that_has_the_results_of_the_othe
     assert cells["room"]["state"] == "missing"
     for name in ("index.html", "badge.svg", f"badges/here.{TARGET}.good.svg", f"badges/room.{TARGET}.good.svg"):
         assert (site / name).exists(), name
+
+
+def test_a_build_whose_plan_fails_is_red_and_starts_no_row(tmp_path):
+    root = repository(tmp_path / "package", HERE, ROOM)
+    (root / "matrix.yaml").write_text("platforms: [\n")
+    commit(root)
+    made = Build(root, tmp_path / "store")
+    made.store.mkdir()
+    made.run(documented("### Buildkite")["steps"])
+    assert made.statuses == {"plan": 2}, made.said

@@ -39,6 +39,7 @@ class Played:
 
     root: Path
     said: str
+    status: int
 
     @cached_property
     def child(self) -> dict[str, Any]:
@@ -56,11 +57,8 @@ class Played:
         return self.root / ".gitlab-ci-local" / "artifacts" / job
 
 
-@pytest.fixture(scope="module")
-def played(tmp_path_factory) -> Played:
-    """Play the pipeline of the docs, in which the machine of the other room dies."""
-    folder = tmp_path_factory.mktemp("gitlab")
-    root = let_die(repository(folder / "package", HERE, ROOM), "room")
+def play(root: Path) -> Played:
+    """Play the pipeline of the docs in a repository."""
     pipeline = documented("### GitLab")
     pipeline["plan"]["script"].append(f"{STANDINS / 'hand-over'} {root}")
     with (root / ".gitlab-ci.yml").open("w") as stream:
@@ -68,10 +66,24 @@ def played(tmp_path_factory) -> Played:
     if made := made_environment():
         (root / ".venv").symlink_to(made)
     commit(root, force=True)
-    variables = {**variables_of(STANDINS), "HOME": str(folder)}
+    variables = {**variables_of(STANDINS), "HOME": str(root.parent)}
     command = ["node", PROGRAM, "--shell-isolation", "--no-color"]
     done = subprocess.run(command, cwd=root, env=variables, capture_output=True, text=True, timeout=240, check=False)
-    return Played(root, f"{done.stdout}{done.stderr}")
+    return Played(root, f"{done.stdout}{done.stderr}", done.returncode)
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory) -> Played:
+    """Play the pipeline of the docs, in which the machine of the other room dies."""
+    return play(let_die(repository(tmp_path_factory.mktemp("gitlab") / "package", HERE, ROOM), "room"))
+
+
+def test_a_pipeline_whose_plan_fails_is_red_and_has_no_child(tmp_path):
+    root = repository(tmp_path / "package", HERE, ROOM)
+    (root / "matrix.yaml").write_text("platforms: [\n")
+    failed = play(root)
+    assert (failed.ended("plan"), failed.ended("matrix")) == ("2", "did not run"), failed.said
+    assert failed.status != 0
 
 
 def test_each_row_runs_where_its_labels_send_it_and_the_report_runs_after_all(played):

@@ -15,12 +15,16 @@ import pytest
 from ruamel.yaml import YAML
 
 from kernel_matrix.config.load import load
+from kernel_matrix.config.plan import plan
+from kernel_matrix_ci import services
+from kernel_matrix_ci.event_plan import make_row_plan
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "ci"))
 
+import pipeline_policy  # noqa: E402
 import workflow_policy  # noqa: E402
-from workflow_policy import SAME_REPOSITORY, main, read, violations  # noqa: E402
+from workflow_policy import SAME_REPOSITORY, documented, main, of_other_services, read, violations  # noqa: E402
 
 PULL = ".github/workflows/pull-request.yml"
 MATRIX = ".github/workflows/matrix.yml"
@@ -82,7 +86,19 @@ MUTATIONS = {
     "only green results travel": (ROW, "      if: ${{ !cancelled() }}\n", "", "results are sent also when the row is red"),
     "the report waits for a dead machine": (MATRIX, "  report:\n    name: report\n    needs: [plan, image]", "  report:\n    name: report\n    needs: [plan, own]", "must not need the rows"),
     "the report waits for an image on a machine that may not come": (MATRIX, "        image: ${{ fromJSON(needs.plan.outputs.rows).images }}\n    runs-on: ubuntu-24.04", "        image: ${{ fromJSON(needs.plan.outputs.rows).images }}\n    runs-on: big", "must not need the rows"),
-    "the report is made of good news": (MATRIX, "if: ${{ !cancelled() && needs.plan.result == 'success' }}\n    runs-on", "if: ${{ success() }}\n    runs-on", "whatever happened"),
+    "the report is made of good news": (MATRIX, "if: ${{ always() }}", "if: ${{ success() }}", "report: where it is skipped"),
+    "the report is skipped with the plan": (MATRIX, "if: ${{ always() }}", "if: ${{ !cancelled() && needs.plan.result == 'success' }}", "report: where it is skipped"),
+    "the report is skipped in silence": (MATRIX, "    if: ${{ always() }}\n", "", "report: where what it needs fails"),
+    "the report is skipped where nothing is planned": (MATRIX, "if: ${{ always() }}", "if: ${{ always() && fromJSON(needs.plan.outputs.rows).hosted[0] }}", "report: where it is skipped"),
+    "a plan that was cancelled is good enough": (MATRIX, "needs.plan.result != 'success' }}", "needs.plan.result == 'failure' }}", "report: it goes on"),
+    "a plan that fails is told and passes": (MATRIX, "          exit 1\n        env:\n          PLAN", "        env:\n          PLAN", "report: it goes on"),
+    "the plan is asked about too late": (MATRIX, "      - name: Fail unless the plan succeeded\n", "      - run: \"true\"\n      - name: Fail unless the plan succeeded\n", "report: it goes on"),
+    "the report waits for one more job and does not ask about it": (MATRIX, "  report:\n    name: report\n    needs: [plan, image]", "  report:\n    name: report\n    needs: [plan, image, check]", "report: it goes on"),
+    "a draft is not tested": (PULL, "    uses: ./.github/workflows/matrix.yml\n", "    if: ${{ !github.event.pull_request.draft }}\n    uses: ./.github/workflows/matrix.yml\n", "matrix: where it is skipped"),
+    "the matrix waits for lint": (PULL, "    uses: ./.github/workflows/matrix.yml\n", "    needs: lint\n    uses: ./.github/workflows/matrix.yml\n", "matrix: where what it needs fails"),
+    "the tests wait for lint": (PULL, "    name: tests\n", "    name: tests\n    needs: lint\n", "tests: where what it needs fails"),
+    "lint by label": (PULL, "    name: lint\n", "    name: lint\n    if: contains(github.event.pull_request.labels.*.name, 'lint')\n", "lint: where it is skipped"),
+    "lint of what a list names": (PULL, "    name: lint\n", "    name: lint\n    strategy: { fail-fast: false, matrix: { part: [] } }\n", "lint: where it is skipped"),
     "the report asks nobody": (MATRIX, "--statuses build/jobs.json ", "", "has to ask what became of the jobs"),
     "a release of any branch": (RELEASE, '    tags: ["v*"]\n', '    tags: ["*"]\n', "the tags of versions"),
     "a release that nobody approves": (RELEASE, "    environment:\n      name: release\n", "", "runs no code of the repository"),
@@ -152,6 +168,59 @@ def test_a_new_workflow_of_a_pull_request_is_held_to_the_same_rules(files):
     found = "\n".join(violations({**files, ".github/workflows/new.yml": new}))
     for words in ("a fork's pull request gets here", "permissions: {}", "concurrency is missing", "timeout-minutes"):
         assert words in found
+
+
+def test_the_workflows_and_pipelines_of_the_docs_keep_the_rules():
+    assert {place.partition(":")[0] for place in documented(ROOT)} == {"docs/how-to/github-action.md"}
+    assert violations(documented(ROOT)) == []
+    assert of_other_services(ROOT) == []
+
+
+def test_an_example_of_the_docs_that_could_be_skipped_is_named(tmp_path, capsys):
+    (tmp_path / ".github" / "workflows").mkdir(parents=True)
+    (tmp_path / ".github" / "workflows" / "publish.yml").write_text((ROOT / PUBLISH).read_text())
+    page = (ROOT / "docs" / "how-to" / "github-action.md").read_text()
+    runners = (ROOT / "docs" / "runners.md").read_text()
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text(page.replace("  matrix:\n", "  matrix:\n    if: github.actor != 'x'\n", 1))
+    (tmp_path / "docs" / "b.md").write_text(runners.replace("    strategy: depend\n", "", 1))
+    assert main([str(tmp_path)]) == 1
+    said = capsys.readouterr().err
+    assert "docs/a.md: example 1: docs/a.md: example 1: matrix: where it is skipped it counts as a success" in said
+    assert "docs/b.md: example 1: matrix: trigger: it is green before its child has ended" in said
+
+
+@pytest.mark.parametrize("service", ["gitlab", "buildkite"])
+def test_what_is_rendered_for_other_services_hides_no_failure(matrix, service):
+    rows = make_row_plan(matrix, plan(matrix, "quick"), event="pull_request")
+    assert pipeline_policy.violations(service, YAML(typ="safe").load(services.render(service, matrix, rows))) == []
+
+
+# The service, the change of its pipeline, and a part of the message.
+HIDDEN = {
+    "a plan that may fail": ("gitlab", lambda jobs: jobs["plan"].update(allow_failure=True), "plan: allow_failure"),
+    "a status that may be": ("gitlab", lambda jobs: jobs["report"].update(allow_failure={"exit_codes": [1]}), "report: allow_failure"),
+    "a report by hand": ("gitlab", lambda jobs: jobs["report"].update(when="manual"), "report: when: manual"),
+    "a report of good news": ("gitlab", lambda jobs: jobs["report"].pop("when"), "report: it says what happened"),
+    "a report of one row": ("gitlab", lambda jobs: jobs["report"].update(needs=["plan"]), "report: it says what happened"),
+    "a plan that need not be": ("gitlab", lambda jobs: jobs["report"].update(needs=[{"job": "plan", "optional": True}]), "needs: what is optional"),
+    "a plan of some branches": ("gitlab", lambda jobs: jobs["plan"].update(rules=[{"changes": ["src/**"]}]), "plan: rules"),
+    "a script that goes on": ("gitlab", lambda jobs: jobs["report"].update(script=["ci/kernel-matrix report || true"]), "'|| true' hides failures"),
+    "a soft plan": ("buildkite", lambda steps: steps["steps"][0].update(soft_fail=True), "soft_fail"),
+    "a plan of some commits": ("buildkite", lambda steps: steps["steps"][0].update(if_changed="src/**"), "if_changed"),
+    "a report that waits for good news": ("buildkite", lambda steps: steps["steps"][-2].pop("continue_on_failure"), "report: it says what happened"),
+    "a report that goes on": ("buildkite", lambda steps: steps["steps"][-1]["command"].append("true || true"), "hides failures"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_a_pipeline_that_hides_a_failure_is_caught(matrix, name):
+    service, change, words = HIDDEN[name]
+    rows = make_row_plan(matrix, plan(matrix, "quick"), event="pull_request")
+    pipeline = YAML(typ="safe").load(services.render(service, matrix, rows))
+    change(pipeline)
+    found = pipeline_policy.violations(service, pipeline)
+    assert any(words in sentence for sentence in found), found
 
 
 def test_every_event_of_the_workflows_is_one_of_the_matrix(files, matrix):
