@@ -23,6 +23,7 @@ from kernel_matrix.vendors.vendor import Device
 from kernel_matrix_ci.commands.labels import labels
 
 RUNNER = ROOT / "ci" / "runner"
+PODS = sorted((RUNNER / "kubernetes").glob("*.yaml"))
 OURS = "owner/kernel-matrix"
 
 
@@ -47,8 +48,10 @@ class Box:
             *compute_cap*) echo "NVIDIA H200, 9.0, {driver}";; *driver_version*) echo {driver};; esac""",
         )
 
-    def run(self, script: str, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-        env = {
+    @property
+    def variables_of_a_job(self) -> dict[str, str]:
+        """The variables that the account of the jobs has."""
+        return {
             "PATH": f"{self.root}/bin:{os.environ['PATH']}",
             "KERNEL_MATRIX_STATE": str(self.root / "state"),
             "KERNEL_MATRIX_SYSFS": str(self.root / "sys"),
@@ -57,8 +60,10 @@ class Box:
             "KERNEL_MATRIX_REPOSITORY": OURS,
             "PYTHON": sys.executable,
             **self.variables,
-            **more,
         }
+
+    def run(self, script: str, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+        env = {**self.variables_of_a_job, **more}
         command = [str(RUNNER / script), *arguments]
         return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
 
@@ -278,8 +283,8 @@ def test_the_unit_and_the_pods_name_scripts_that_are_here_and_that_the_runner_ta
     assert {"RemoveIPC=yes", "PrivateIPC=yes"} < set(unit.splitlines())
     assert all(os.access(ROOT / path, os.X_OK) for path in named)
     hooks = re.findall(r"HOOK_JOB_\w+=(\S+)", unit)
-    for vendor in ("nvidia", "amd"):
-        values = YAML(typ="safe").load(RUNNER / "kubernetes" / f"{vendor}.yaml")
+    for vendor, file in ((path.stem, path) for path in PODS):
+        values = YAML(typ="safe").load(file)
         [container] = values["template"]["spec"]["containers"]
         variables = {variable["name"]: variable["value"] for variable in container["env"]}
         hooks += [value for name, value in variables.items() if "HOOK" in name]
@@ -288,6 +293,68 @@ def test_the_unit_and_the_pods_name_scripts_that_are_here_and_that_the_runner_ta
     assert len(hooks) == 6
     assert all(hook.endswith(".sh") for hook in hooks), "the runner refuses a hook with another ending"
     assert all((RUNNER / Path(hook).name).exists() for hook in hooks)
+
+
+def as_the_pod_has_it(values: Path, hooks: Path) -> dict[str, str]:
+    """Copy the hooks as the init container of a pod does; return the variables of its runner, which name them."""
+    spec = YAML(typ="safe").load(values)["template"]["spec"]
+    [copies], [runner] = spec["initContainers"], spec["containers"]
+    [place] = {mount["mountPath"] for mount in (*copies["volumeMounts"], *runner["volumeMounts"])}
+    hooks.mkdir(parents=True)
+
+    def here(text: str) -> str:
+        return text.replace("/opt/kernel-matrix", str(ROOT)).replace(place, str(hooks))
+
+    subprocess.run([here(word) for word in copies["command"]], check=True)
+    return {variable["name"]: here(variable["value"]) for variable in runner["env"]}
+
+
+def of_pod(box: Box, when: str, variables: dict[str, str], name: str, event: dict) -> subprocess.CompletedProcess[str]:
+    """Run a hook of a pod as the runner does: by bash, from elsewhere, with what GitHub wrote about the job."""
+    path = box.root / "event.json"
+    path.write_text(json.dumps(event))
+    facts = {"GITHUB_EVENT_NAME": name, "GITHUB_REPOSITORY": variables["KERNEL_MATRIX_REPOSITORY"]}
+    state = {"KERNEL_MATRIX_STATE": str(box.root / "state"), "GITHUB_EVENT_PATH": str(path)}
+    env = {**box.variables_of_a_job, **variables, **facts, **state}
+    command = ["bash", "-e", variables[f"ACTIONS_RUNNER_HOOK_JOB_{when}"]]
+    return subprocess.run(command, env=env, cwd="/", capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("values", PODS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("folder", ["hooks", "a place/of several/folders"])
+def test_a_pod_runs_both_hooks_from_where_its_init_container_copied_them(box, values, folder):
+    variables = as_the_pod_has_it(values, box.root / folder)
+    ours = {"repo": {"full_name": variables["KERNEL_MATRIX_REPOSITORY"]}}
+    event = {"pull_request": {"head": ours, "base": ours}}
+    for when, words in (("STARTED", "this machine takes the job\nclean\n"), ("COMPLETED", "clean\n")):
+        done = of_pod(box, when, variables, "pull_request", event)
+        assert (done.returncode, done.stdout, done.stderr) == (0, words, "")
+
+
+@pytest.mark.parametrize("values", PODS, ids=lambda path: path.stem)
+def test_a_pod_refuses_a_fork_and_names_what_a_job_left_behind(box, values):
+    variables = as_the_pod_has_it(values, box.root / "hooks")
+    done = of_pod(box, "STARTED", variables, "pull_request", pull("stranger/x"))
+    assert done.returncode == 1
+    assert "this machine refuses the job" in done.stdout
+    assert done.stderr == ""
+    box.gpu(used=9000, user="77, python")
+    done = of_pod(box, "COMPLETED", variables, "push", {})
+    assert done.returncode == 0
+    assert "NVIDIA GPU 0 has 9000 MiB in use by 77, python" in done.stdout
+    assert "this machine takes no further job" in done.stdout
+    assert done.stderr == ""
+
+
+def test_a_hook_that_is_a_link_finds_what_lies_beside_its_file(box):
+    links = box.root / "links"
+    links.mkdir()
+    for name in ("job-started.sh", "job-completed.sh"):
+        (links / name).symlink_to(RUNNER / name)
+    done = subprocess.run(
+        ["bash", links / "job-completed.sh"], env=box.variables_of_a_job, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "clean\n", "")
 
 
 def test_labels_are_what_the_matrix_asks_for(matrix):
