@@ -16,7 +16,7 @@ from kernel_matrix.config.locks import pins
 from kernel_matrix.config.model import Installer
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.vendor import Device
-from kernel_matrix_adopt import requirements
+from kernel_matrix_adopt import first_cell, requirements
 from kernel_matrix_adopt.lock import resolve
 from kernel_matrix_adopt.project_file import by_extra, metadata_of, why_not_built
 from kernel_matrix_adopt.proposal import propose
@@ -427,3 +427,37 @@ def test_the_folder_of_results_is_ignored_also_where_there_are_rules(tmp_path, b
         (tmp_path / ".gitignore").write_text(before)
     assert write(tmp_path, {".gitignore": "/build/\n"}) == [said]
     assert (tmp_path / ".gitignore").read_text() == after
+
+
+_SKIPPED = "import pytest\n@pytest.mark.skip(reason='needs a GPU')\ndef test(): ...\n"
+_GONE = "import nothing_such\ndef test(): ...\n"
+_SKIPS = "import pytest\npytest.skip('no GPU', allow_module_level=True)\n"
+_NONE, _SILENT = "no test could be collected, so none has run", "No test has run on this machine"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("files", "status", "words"),
+    [
+        ({"test_a.py": "def test(): ..."}, 0, ["test_a.tests: its first 1 test", "1 held"]),
+        ({"test_a.py": "def test(): assert False"}, 1, ["test_a.tests: its first 1 test", "1 fail"]),
+        ({"test_a.py": _GONE}, 1, ["test_a.tests: " + _NONE, "No module named 'nothing_such'"]),
+        ({"test_a.py": _GONE, "test_b.py": "def test(): ..."}, 0, ["test_b.tests: its first 1 test", "1 held"]),
+        ({"test_a.py": "def helper(): ..."}, 1, [_NONE]),
+        ({"test_a.py": "def test(): ...", "conftest.py": "raise RuntimeError('odd')"}, 1, [_NONE, "odd"]),
+        ({"test_a.py": "import os\nos.kill(os.getpid(), 9)\ndef test(): ..."}, 1, [_NONE, "SIGKILL"]),
+        ({"test_a.py": _SKIPS}, 1, [_NONE, "no GPU", _SILENT]),
+        ({"test_a.py": _SKIPPED}, 1, ["test_a.tests: its first 1 test", "needs a GPU", _SILENT]),
+        ({"test_a.py": _SKIPPED, "test_b.py": "def test(): ..."}, 0, ["test_b.tests: its first 1 test", "1 held"]),
+    ],
+    ids=["held", "fail", "import", "one-file", "empty", "conftest", "killed", "module", "skipped", "next-file"],
+)
+def test_the_first_cell_is_a_test_that_runs_and_without_one_init_ends_with_1(
+    tmp_path, resolved, monkeypatch, capsys, files, status, words
+):
+    monkeypatch.setattr(first_cell, "_EXECUTOR", "current")
+    root = lay(tmp_path, {"own/__init__.py": "", **{f"tests/{name}": text for name, text in files.items()}})
+    assert init("--root", str(root)) == status
+    output = capsys.readouterr().out
+    assert [word for word in words if word not in output] == []
+    assert "page: " in output

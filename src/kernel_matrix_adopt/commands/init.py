@@ -23,7 +23,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Look, write, and run the first cell. 1: the first cell is red."""
+    """Look, write, and run the first cell. 1: it is red, or there is no test to run."""
     root = options.root.resolve()
     refuse_where_nothing_can_be_written(root)
     repository = look(root, options.suite)
@@ -39,12 +39,20 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _run(root: Path) -> int:
-    """Run the first cell, print what became of it, and return 1 if it is red."""
+    """Run the first cell, print what became of it, and return 1 if it is red or no test has run."""
     machine = detect()
-    project, selected = first_cell.choose(root / "matrix.yaml", machine, Lines())
-    cases = selected.jobs[0].cases
-    print(f"the first cell: {cases[0].cell.id}: its first {counted(len(cases), 'test')}", flush=True)
-    with Console(selected.jobs) as console:
-        lines, red = first_cell.run(project, selected, machine, console)
-    print("\n".join(lines))
-    return int(red)
+    project, attempts, is_test = first_cell.choose(root / "matrix.yaml", machine, Lines())
+    red = ran = False
+    for selected in attempts:
+        cases = selected.jobs[0].cases
+        tests = f"its first {counted(len(cases), 'test')}" if is_test else "no test could be collected, so none has run"
+        print(f"the first cell: {cases[0].cell.id}: {tests}", flush=True)
+        with Console(selected.jobs) as console:
+            lines, red, ran = first_cell.run(project, selected, machine, console)
+        print("\n".join(lines))
+        if ran:
+            break
+    if not ran:
+        print("No test has run on this machine, so nothing is known of the package yet.")
+    print(f"page: {first_cell.page(project, attempts[0])}")
+    return int(red or not ran or not is_test)
