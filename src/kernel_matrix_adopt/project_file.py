@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import configparser
 import contextlib
+import os
 import re
 import shutil
 import tarfile
@@ -19,12 +20,14 @@ from typing import Any
 
 from packaging.metadata import RawMetadata, parse_email
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.run.environments.venv import uv
 from kernel_matrix.run.executors import InstallError
 from kernel_matrix_adopt import compiled
 from kernel_matrix_adopt.compiled import NOT_COMPILED, Compiled
+from kernel_matrix_adopt.workspace import at, document_of, local_to, texts
 
 # The names that people give to what the tests need; the first of them that there is counts.
 _TEST_NAMES = ("test", "tests", "testing", "dev", "develop", "development")
@@ -43,6 +46,7 @@ class ProjectFile:
     sources: tuple[str, ...] = ()  # the folders that go onto the import path, by the same files
     compiled: Compiled = NOT_COMPILED
     notes: tuple[str, ...] = ()  # a sentence for each thing that could not be read
+    local: tuple[str, ...] = ()  # distributions that lie in folders, so that no index is asked for them
 
 
 def read(root: Path) -> ProjectFile:
@@ -62,15 +66,49 @@ def read(root: Path) -> ProjectFile:
         *((text, origin) for text in own),
         *_test_needs(document.get("dependency-groups", {}), {**project.get("optional-dependencies", {}), **extras}),
     ]
+    local = local_to(root)
+    folders = _folders(root, needs, local)
     return ProjectFile(
         str(project.get("name") or metadata.get("name", "") or how.name),
         str(project.get("requires-python") or metadata.get("requires_python", "")),
-        tuple((text, origin) for text, origin in needs if _is_requirement(text)),
+        tuple(_from_indexes(needs, local, frozenset({canonicalize_name(str(project.get("name", "")))}))),
         tuple(_test_folders(root, document)),
         *_declared(document.get("tool", {})),
         how,
-        (note,) if note else (),
+        tuple(filter(None, (note, *(_said(name, folder) for name, folder in folders.items())))),
+        tuple(folders),
     )
+
+
+def _from_indexes(
+    needs: Iterable[tuple[str, str]], local: Mapping[str, Path], seen: frozenset[str]
+) -> Iterable[tuple[str, str]]:
+    """Yield what an index has of some needs. In place of what lies in a folder, what that needs is taken."""
+    for text, origin in needs:
+        if not _is_requirement(text):
+            continue
+        name = canonicalize_name(Requirement(text).name)
+        if name in local:
+            further = texts(at(document_of(local[name]), "project", "dependencies")) if name not in seen else []
+            yield from _from_indexes([(one, f"what {name} needs") for one in further], local, seen | {name})
+        elif not (Requirement(text).url or "").startswith("file:"):
+            yield text, origin
+
+
+def _folders(root: Path, needs: Iterable[tuple[str, str]], local: Mapping[str, Path]) -> dict[str, str]:
+    """Return the folder of each need that lies in one, by its canonical name."""
+    found: dict[str, str] = {}
+    for requirement in (Requirement(text) for text, _ in needs if _is_requirement(text)):
+        name, url = canonicalize_name(requirement.name), requirement.url or ""
+        if name in local:
+            found[name] = Path(os.path.relpath(local[name], root)).as_posix()
+        elif url.startswith("file:"):
+            found[name] = url.removeprefix("file:").removeprefix("//")
+    return found
+
+
+def _said(name: str, folder: str) -> str:
+    return f"no index is asked for {name}, which lies in {folder}: `build` in matrix.yaml can install it"
 
 
 def _pyproject(root: Path) -> dict[str, Any]:
@@ -138,22 +176,11 @@ def _test_folders(root: Path, document: Mapping[str, Any]) -> Iterable[str]:
 
 def _declared(tool: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the folders of packages that a build backend is told, and the folders that it takes packages from."""
-
-    def at(*names: str) -> Any:
-        value: Any = tool
-        for name in names:
-            value = value.get(name, {}) if isinstance(value, dict) else {}
-        return value
-
-    packages = at("scikit-build", "wheel", "packages") or at("hatch", "build", "targets", "wheel", "packages")
-    found, root = at("setuptools", "packages", "find", "where"), at("setuptools", "package-dir", "")
-    sources = [*_texts(found), root, at("maturin", "python-source")]
-    return tuple(map(_plain, _texts(packages))), tuple(map(_plain, _texts(sources)))
-
-
-def _texts(values: object) -> list[str]:
-    items = values.values() if isinstance(values, dict) else values if isinstance(values, list) else ()
-    return [text for text in items if isinstance(text, str) and text]
+    wheel = ("build", "targets", "wheel", "packages")
+    packages = at(tool, "scikit-build", "wheel", "packages") or at(tool, "hatch", *wheel)
+    found, root = at(tool, "setuptools", "packages", "find", "where"), at(tool, "setuptools", "package-dir", "")
+    sources = [*texts(found), root, at(tool, "maturin", "python-source")]
+    return tuple(map(_plain, texts(packages))), tuple(map(_plain, texts(sources)))
 
 
 def _plain(folder: str) -> str:

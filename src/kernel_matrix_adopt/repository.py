@@ -17,7 +17,7 @@ from packaging.utils import canonicalize_name
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.syntax import parsed
-from kernel_matrix_adopt import project_file
+from kernel_matrix_adopt import project_file, workspace
 from kernel_matrix_adopt.project_file import ProjectFile
 
 PYTHONS = ("3.11", "3.12", "3.13")
@@ -73,6 +73,7 @@ def look(root: Path, suite: str | None = None) -> Repository:
     project = project_file.read(root)
     paths = list(files_of(root, (".py",)))
     module, source = _package(root, paths, project)
+    _demand_no_member(root, module, source)
     if project.compiled.ctest or (project.compiled.commands and not module):
         module, source = project.name, "."
     named = [suite] if suite else project.test_folders
@@ -134,6 +135,18 @@ def _package(root: Path, paths: Sequence[Path], project: ProjectFile) -> tuple[s
     if not sizes:
         return "", "."
     return max(sizes, key=lambda key: (_same(key[0], project.name), key[1] in project.sources, sizes[key], key[0]))
+
+
+def _demand_no_member(root: Path, module: str, source: str) -> None:
+    """Check that the package of a workspace's root is its own.
+
+    Raises:
+        UserError: what looks like a package holds the members.
+    """
+    members = list(workspace.members_of(root).values())
+    if any(path.is_relative_to(root / source / module) for path in members):
+        named = " or ".join(f"--root {path.relative_to(root).as_posix()}" for path in members)
+        raise UserError(f"{root}: this is a workspace, and its packages are its members. Name one: {named}.")
 
 
 def _split(path: Path, sources: Iterable[str]) -> tuple[str, tuple[str, ...]]:

@@ -51,7 +51,10 @@ def lines(repository: Repository) -> list[str]:
 
 def unknown_imports(repository: Repository) -> list[str]:
     """Return the modules that a test file cannot be imported without, and that no known distribution has."""
-    named = {canonicalize_name(Requirement(text).name) for text, _ in repository.project.needs}
+    named = {
+        *repository.project.local,
+        *(canonicalize_name(Requirement(text).name) for text, _ in repository.project.needs),
+    }
     return [
         name
         for name in _needed_modules(repository)

@@ -461,3 +461,66 @@ def test_the_first_cell_is_a_test_that_runs_and_without_one_init_ends_with_1(
     output = capsys.readouterr().out
     assert [word for word in words if word not in output] == []
     assert "page: " in output
+
+
+_MEMBER = '[project]\nname = "{}"\nversion = "1"\ndependencies = {}\n'
+
+
+def _workspace(root: Path, sources: str) -> Path:
+    """Lay a workspace with two members, of which the kernels need the other."""
+    tables = (
+        f"[tool.uv.sources]\n{sources}\n[tool.uv.workspace]\nmembers = ['packages/*']\nexclude = ['packages/old']\n"
+    )
+    return lay(
+        root,
+        {
+            "pyproject.toml": _MEMBER.format("all", '["own-kernels"]') + tables,
+            "packages/core/pyproject.toml": _MEMBER.format("Own_Core", '["einops", "own-kernels"]'),
+            "packages/core/src/own_core/__init__.py": "",
+            "packages/kernels/pyproject.toml": _MEMBER.format("own-kernels", '["own-core>=1", "numpy"]'),
+            "packages/kernels/src/own_kernels/__init__.py": "import own_core\n",
+            "packages/kernels/tests/test_a.py": "def test(): ...",
+            "packages/old/pyproject.toml": _MEMBER.format("old", "[]"),
+        },
+    )
+
+
+def test_at_the_root_of_a_workspace_init_asks_for_a_member(tmp_path, capsys):
+    root = _workspace(tmp_path, "own-kernels = { workspace = true }")
+    assert init("--root", str(root)) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.endswith("Name one: --root packages/core or --root packages/kernels.")
+    assert not (root / "ci").exists()
+
+
+@pytest.mark.parametrize(
+    "sources",
+    [
+        "own-core = { workspace = true }\nown-kernels = { workspace = true }",
+        "own_core = [{ workspace = true, marker = \"sys_platform == 'linux'\" }]\nown-kernels = { workspace = true }",
+        'own-core = { path = "packages/core", editable = true }\nown-kernels = { workspace = true }',
+    ],
+)
+def test_what_lies_in_a_folder_is_asked_of_no_index_and_what_it_needs_is(tmp_path, resolved, capsys, sources):
+    root = _workspace(tmp_path, sources) / "packages" / "kernels"
+    assert init("--root", str(root), "--no-run") == 0
+    output = capsys.readouterr().out
+    lines = (root / "ci" / "locks" / "python.in").read_text().splitlines()
+    assert [line for line in lines if not line.startswith("#")] == ["einops", "numpy", "pytest", "ml_dtypes"]
+    assert "no index is asked for own-core, which lies in ../core: `build` in matrix.yaml can install it" in output
+    assert "in no list of requirements" not in output
+
+
+def test_a_requirement_with_the_address_of_a_folder_is_asked_of_no_index(tmp_path):
+    root = lay(
+        tmp_path / "own",
+        {
+            "pyproject.toml": _MEMBER.format("own", '["helper @ file:///srv/helper", "numpy"]'),
+            "own/__init__.py": "import helper\n",
+            "tests/test_a.py": "def test(): ...",
+        },
+    )
+    seen = look(root)
+    assert [text for text, _ in seen.project.needs] == ["numpy"]
+    assert seen.project.local == ("helper",)
+    assert requirements.unknown_imports(seen) == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pathlib import Path
 from kernel_matrix_adopt.pinned import conda, lines, locks
 from kernel_matrix_adopt.pinned.pin import Pin
 from kernel_matrix_adopt.pinned.reader import Reader, reason_of
+from kernel_matrix_adopt.workspace import is_workspace
 
 _Read = Callable[[Path, Reader], Iterator[Pin]]
 
@@ -131,16 +131,8 @@ def _above(root: Path) -> Iterator[Path]:
     """Yield the folders above, up to the one of the checkout, or to the last that is the root of a workspace."""
     folders = [*root.parents]
     inside = [number for number, folder in enumerate((root, *folders)) if (folder / ".git").exists()]
-    workspaces = [number + 1 for number, folder in enumerate(folders) if _is_workspace(folder)]
+    workspaces = [number + 1 for number, folder in enumerate(folders) if is_workspace(folder)]
     yield from folders[: inside[0] if inside else max(workspaces, default=0)]
-
-
-def _is_workspace(folder: Path) -> bool:
-    try:
-        tools = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8-sig")).get("tool", {})
-        return any("workspace" in tool for tool in tools.values())
-    except (OSError, ValueError, AttributeError, TypeError):
-        return False
 
 
 def _below(root: Path, depth: int) -> Iterator[Path]:
