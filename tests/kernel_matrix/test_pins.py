@@ -429,24 +429,30 @@ def test_the_nearest_lock_counts_and_what_another_file_says_is_named(tmp_path):
     assert pins.preferred() == ["numpy==2.1.3", "torch==2.9.1", "triton==3.4.0"]
     assert pins.constraints() == [], "an exact pin comes before a range"
     assert pins.files() == {"poetry.lock": 1, "constraints.txt": 1, "requirements.txt": 3, "tests/uv.lock": 1}
-    assert pins.not_kept("triton.txt", {"torch": "2.9.1", "numpy": "2.2.0", "triton": "3.5.1", "other": "1"}) == [
-        "numpy: constraints.txt pins 2.1.3, triton.txt has 2.2.0",
-        "torch: requirements.txt pins 2.8.0, poetry.lock comes first and pins 2.9.1",
-        "numpy: requirements.txt wants <2.2, triton.txt has 2.2.0",
-        "triton: requirements.txt pins 3.4.0, triton.txt has 3.5.1",
-        "torch: tests/uv.lock pins 2.7.1, poetry.lock comes first and pins 2.9.1",
+    versions = {"torch": "2.9.1", "numpy": "2.2.0", "triton": "3.5.1", "other": "1"}
+    assert pins.not_kept({"cuda.txt": versions, "cpu.txt": {**versions, "triton": "3.6.0"}}) == [
+        "numpy: constraints.txt pins 2.1.3, cuda.txt and cpu.txt have 2.2.0",
+        "torch: requirements.txt pins 2.8.0, poetry.lock, which comes first, has 2.9.1",
+        "numpy: requirements.txt wants <2.2, cuda.txt and cpu.txt have 2.2.0",
+        "triton: requirements.txt pins 3.4.0, cuda.txt has 3.5.1",
+        "triton: requirements.txt pins 3.4.0, cpu.txt has 3.6.0",
+        "torch: tests/uv.lock pins 2.7.1, poetry.lock, which comes first, has 2.9.1",
     ]
 
 
 def test_a_build_of_the_pinned_version_keeps_the_pin(tmp_path):
     pins = read(tmp_path, {"constraints.txt": "torch==2.9.1+cu128\nnumpy~=2.2.0\nscipy==1.16\n"})
-    assert pins.not_kept("a.txt", {"torch": "2.9.1+cpu", "numpy": "2.2.6", "scipy": "1.16.0"}) == []
+    assert pins.not_kept({"a.txt": {"torch": "2.9.1+cpu", "numpy": "2.2.6", "scipy": "1.16.0"}}) == []
     assert pins.constraints() == ["numpy~=2.2.0"]
+    assert pins.without({"numpy"}).constraints() == []
+    assert pins.without({"numpy"}).not_kept({"a.txt": {"numpy": "2.3"}}) == [
+        "numpy: constraints.txt wants ~=2.2.0, a.txt has 2.3"
+    ]
 
 
 def test_what_comes_from_a_repository_is_never_what_an_index_has(tmp_path):
     pins = read(tmp_path, {"uv.lock": UV_LOCK})
-    [sentence] = pins.not_kept("a.txt", {"flash-attn": "2.8.3"})
+    [sentence] = pins.not_kept({"a.txt": {"flash-attn": "2.8.3"}})
     assert sentence == (
         "flash-attn: uv.lock takes it from https://example.org/flash?rev=v2.8.3#abc, a.txt has 2.8.3"
     ), "no password is printed"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kernel_matrix_adopt.pinned import conda, lines, locks
@@ -58,6 +58,7 @@ class Pins:
 
     pins: tuple[Pin, ...] = ()
     notes: tuple[str, ...] = ()
+    ignored: frozenset[str] = frozenset()  # names of which no range is asked for: it did not go with the rest
 
     def deciding(self) -> dict[str, tuple[Pin, ...]]:
         """Return the pins that count, by the name of the distribution."""
@@ -74,23 +75,37 @@ class Pins:
     def constraints(self) -> list[str]:
         """Return a line for each pin of a distribution of which some versions are wanted."""
         pins = [pin for found in self.deciding().values() for pin in found]
-        return sorted(f"{pin.name}{pin.wanted}" for pin in pins if pin.wanted)
+        return sorted(f"{pin.name}{pin.wanted}" for pin in pins if pin.wanted and pin.name not in self.ignored)
 
     def files(self) -> dict[str, int]:
         """Return the number of pins of each file."""
         return dict(Counter(pin.file for pin in self.pins))
 
-    def not_kept(self, lock: str, versions: Mapping[str, str]) -> list[str]:
-        """Return a sentence for each pin that a lock does not keep, also where another file's pin came first."""
+    def without(self, names: Collection[str]) -> Pins:
+        """Return the pins without those of these distributions that want some versions and not one."""
+        return replace(self, ignored=self.ignored | {*names})
+
+    def not_kept(self, locks: Mapping[str, Mapping[str, str]]) -> list[str]:
+        """Return a sentence for each pin that locks do not keep, also where another file's pin came first.
+
+        ``locks`` are the versions that each lock has, by its name.
+        """
         sentences, deciding = [], self.deciding()
         for pin in self.pins:
-            version = versions.get(pin.name, "")
-            if version and not pin.admits(version):
-                first = deciding[pin.name][0]
-                after = first != pin and first.version and first.admits(version)
-                because = f"{first.file} comes first and pins {version}" if after else f"{lock} has {version}"
-                sentences.append(f"{pin.name}: {pin.text}, {because}")
+            first, others = deciding[pin.name][0], dict[str, list[str]]()
+            for lock, versions in locks.items():
+                version = versions.get(pin.name, "")
+                if version and not pin.admits(version):
+                    after = pin != first and first.version and first.admits(version)
+                    others.setdefault(version, []).append(f"{first.file}, which comes first," if after else lock)
+            for version, names in others.items():
+                unique = list(dict.fromkeys(names))
+                sentences.append(f"{pin.name}: {pin.text}, {' and '.join(unique)} {_has(unique)} {version}")
         return sentences
+
+
+def _has(names: Collection[str]) -> str:
+    return "has" if len(names) == 1 else "have"
 
 
 def pins_of(root: Path, python: str, *, near: Sequence[str] = (), without: Collection[Path] = ()) -> Pins:
