@@ -9,13 +9,13 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.base.git import commit
 from kernel_matrix.config import suite
-from kernel_matrix.config.model import ASSERTED
+from kernel_matrix.config.model import ASSERTED, Matrix
 from kernel_matrix.config.plan import Job, plan
 from kernel_matrix.config.reads import Checkout
 from kernel_matrix.job.test_names import COLLECTED, SUITE, Key, case_of, numbered, op_named
@@ -26,33 +26,45 @@ from kernel_matrix.run.executors import Request
 from kernel_matrix.run.job_run import facts_of
 from kernel_matrix.store import junit, names, write
 from kernel_matrix.store.junit import BrokenResultError
-from kernel_matrix.store.load import WORST_FIRST, collect
-from kernel_matrix.store.record import Record
+from kernel_matrix.store.load import collect
+from kernel_matrix.store.record import WORST_FIRST, Record
 from kernel_matrix.store.validation import RefusedError
 from kernel_matrix.vendors.machine import Machine
 
+_ENDS = (".xml", ".xml.gz")
+_ATTEMPTS_OF_BAZEL = "test_attempts"
 
-def take(project: Project, files: Sequence[Path], platform: str, toolchain: str, machine: Machine) -> tuple[Path, str]:
-    """Write the results of the files as the results of a job, with the list of its tests.
 
-    Return the job's file, and a sentence about the results of an earlier take that are no longer there.
+@dataclass(frozen=True)
+class Taken:
+    """The file of a job that was written, and sentences about what it has not, or what the files say wrongly."""
+
+    path: Path
+    notes: tuple[str, ...]
+
+
+def take(
+    project: Project,
+    paths: Sequence[Path],
+    platform: str,
+    toolchain: str,
+    machine: Machine,
+    *,
+    are_attempts: bool = False,
+) -> Taken:
+    """Write the results of the files, and of all files of folders, as the results of a job, with the list of its tests.
+
+    ``are_attempts`` says that what has one name in a suite is one test that was run again.
 
     Raises:
         UserError: the matrix has operators, a name is unknown, this machine has no such device, or a file is not JUnit
             XML of another tool.
     """
     matrix = project.matrix
-    if not suite.is_suite(matrix):
-        raise UserError("matrix.yaml names operators, whose results another tool cannot give. Take 'ops' out.")
-    if platform not in matrix.platforms:
-        raise unknown("--platform", "platform", platform, matrix.platforms)
-    entries = matrix.platforms[platform].by_toolchain
-    if toolchain not in entries:
-        raise unknown("--toolchain", "toolchain of the platform", toolchain, entries)
+    _check_lane(matrix, platform, toolchain)
     target, decision = _place(project, platform, toolchain, machine)
-    tests = [test for file in files for test in _with_retries(_read(file))]
-    if not tests:
-        raise UserError(f"{', '.join(map(str, files))}: there is no test in it.")
+    files = files_of(paths)
+    tests, notes = read_all(files, are_attempts=are_attempts)
     keys = list(numbered(_key(group, record) for group, record in tests))
     lane, job = f"{platform}/{target}/{toolchain}", f"{platform}.{toolchain}"
     taken = [_taken(record, lane, key, decision.action) for (_, record), key in zip(tests, keys, strict=True)]
@@ -68,7 +80,19 @@ def take(project: Project, files: Sequence[Path], platform: str, toolchain: str,
     }
     facts |= Checkout(matrix, project.root).facts_of(platform, toolchain, ANOTHER_TOOL, ())
     devices = [decision.device] if decision.device else []
-    return write.replace(project.results, facts_of(request, ANOTHER_TOOL, devices) | facts, taken), replaced
+    path = write.replace(project.results, facts_of(request, ANOTHER_TOOL, devices) | facts, taken)
+    return Taken(path, (*notes, *([replaced] if replaced else [])))
+
+
+def _check_lane(matrix: Matrix, platform: str, toolchain: str) -> None:
+    """Raise a UserError if the matrix has no such lane for the tests of another tool."""
+    if not suite.is_suite(matrix):
+        raise UserError("matrix.yaml names operators, whose results another tool cannot give. Take 'ops' out.")
+    if platform not in matrix.platforms:
+        raise unknown("--platform", "platform", platform, matrix.platforms)
+    entries = matrix.platforms[platform].by_toolchain
+    if toolchain not in entries:
+        raise unknown("--toolchain", "toolchain of the platform", toolchain, entries)
 
 
 def _replaced(results: Path, job: str, taken: set[str]) -> str:
@@ -99,36 +123,64 @@ def _place(project: Project, platform: str, toolchain: str, machine: Machine) ->
     raise UserError(f"{platform}: {'; '.join(dict.fromkeys(reasons))}. Take the results where the tests ran.")
 
 
-def _read(file: Path) -> list[tuple[str, Record]]:
-    """Return the tests of a file, each with its class."""
+def files_of(paths: Sequence[Path]) -> list[Path]:
+    """Return each file once, and for a folder all files of results below it.
+
+    Raises:
+        UserError: a folder has none.
+    """
+    files: dict[Path, Path] = {}
+    for path in paths:
+        below = sorted(file for file in path.rglob("*") if file.name.endswith(_ENDS)) if path.is_dir() else [path]
+        if not below:
+            raise UserError(f"{path}: there is no file of JUnit XML in this folder ({', '.join(_ENDS)}).")
+        for file in below:
+            files.setdefault(file.resolve(), file)
+    return list(files.values())
+
+
+def read_all(files: Sequence[Path], *, are_attempts: bool) -> tuple[list[tuple[str, Record]], list[str]]:
+    """Return the tests of all files, each with its class, and a sentence about each number that cannot be right.
+
+    Bazel writes an earlier attempt into a file of its own, in a folder next to the file of the last.
+    """
+    read = {file: _read(file, are_attempts=are_attempts) for file in files}
+    tests: list[tuple[str, Record]] = []
+    for file, of_file in read.items():
+        last = file.parent.parent / "test.xml"
+        if file.parent.name == _ATTEMPTS_OF_BAZEL and last in read:
+            continue
+        before = [one for one in read if one.parent == file.parent / _ATTEMPTS_OF_BAZEL and file.name == last.name]
+        tests += [(group, _after(record, [read[one] for one in before])) for group, record in of_file.tests]
+    return tests, [f"{file}: {note}" for file, of_file in read.items() for note in of_file.notes]
+
+
+def _after(record: Record, before: Sequence[junit.Tests]) -> Record:
+    """Return a record with the failures of the same test in the files of earlier attempts."""
+    earlier = [one.outcome for of_file in before for _, one in of_file.tests if one.case == record.case]
+    failed = tuple(outcome for outcome in earlier if outcome != "pass")
+    return replace(record, attempts=(*failed, *record.attempts))
+
+
+def _read(file: Path, *, are_attempts: bool) -> junit.Tests:
+    """Return what a file has.
+
+    Raises:
+        UserError: it has no test, or is no JUnit XML of another tool.
+    """
     try:
-        tests = junit.read_tests(file)
+        of_file = junit.read_tests(file, are_attempts=are_attempts)
     except RefusedError as error:
         raise UserError(f"{file}: {error}") from None
     except BrokenResultError as error:
         raise UserError(str(error)) from None
-    if any("job" in record.job for _, record in tests):
+    if any("job" in record.job for _, record in of_file.tests):
         raise UserError(
             f"{file}: kernel-matrix has written it. `kernel-matrix report {file.parent}` takes it as it is."
         )
-    return tests
-
-
-def _with_retries(tests: Sequence[tuple[str, Record]]) -> list[tuple[str, Record]]:
-    """Return the tests; one that passes after it failed in the same suite is a retry, and says so.
-
-    A test that fails after it passed is another test: the worse counts.
-    """
-    found: dict[tuple[str, str], list[Record]] = {}
-    groups = {(record.run, record.case): group for group, record in tests}
-    for _, record in tests:
-        same = found.setdefault((record.run, record.case), [])
-        if same and same[-1].outcome in ("fail", "error") and record.outcome == "pass":
-            before = same.pop()
-            same.append(replace(record, attempts=(*before.attempts, before.outcome, *record.attempts)))
-        else:
-            same.append(record)
-    return [(groups[key], record) for key, same in found.items() for record in same]
+    if not of_file.tests:
+        raise UserError(f"{file}: there is no test in it.")
+    return of_file
 
 
 def _key(group: str, record: Record) -> Key:

@@ -21,8 +21,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from kernel_matrix.job.skips import is_asked_of_ctest
+
 LIST = "CTestTestfile.cmake"
-_SKIPPED = ("SKIP_REGULAR_EXPRESSION", "SKIP_RETURN_CODE", "Disabled")  # how the reason of a test begins
 # How a test ended, in what CTest prints: "...***Failed  0.01 sec", "...Subprocess aborted***Exception:  0.01 sec".
 _ENDED = re.compile(r"\.(?P<how>[^.\n]*)\*\*\*(?P<kind>.+?) +[\d.]+ sec", re.MULTILINE)
 _ASSERTED = ("Failed", "Required regular expression", "Error regular expression")
@@ -134,7 +135,7 @@ def _judge(case: ElementTree.Element, printed: str, of_ctest: str) -> None:
     skipped, status = case.find("skipped"), case.get("status")
     if status in ("notrun", "disabled") or skipped is not None:
         reason = (skipped.get("message") if skipped is not None else None) or "Disabled"
-        if status == "disabled" or reason.startswith(_SKIPPED):
+        if status == "disabled" or is_asked_of_ctest(reason):
             said = _SKIPPED_BY_GOOGLETEST.search(printed)
             pytest.skip(said[1] if said else reason)
         raise RuntimeError(lines[-1] if lines else reason)

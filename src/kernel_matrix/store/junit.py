@@ -5,34 +5,32 @@ The words of other tools are not ours. Only in a file that kernel-matrix has wri
 
 from __future__ import annotations
 
+import gzip
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
+from io import BytesIO
 from itertools import compress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from xml.parsers import expat
 
 import junitparser
 from junitparser.xunit2 import JUnitXml, TestCase, TestSuite  # the flavour whose cases have properties
 
 from kernel_matrix.base.files import written_whole
-from kernel_matrix.store import journal, names
+from kernel_matrix.store import dialects, journal, names
 from kernel_matrix.store.record import Outcome, Record, printable_text
 from kernel_matrix.store.validation import Bounds, RefusedError, check_figures, check_job
 
 _OURS = "kernel-matrix"  # the name of all suites together
-# The elements of a result, from the best to the worst: of several the worst counts.
-_ELEMENTS = ("skipped", "error", "failure")
 _SUITES = ("testsuites", "testsuite")
 _OF_A_SUITE = "(the suite itself)"  # the name of a test that stands for what no test says
-_FLAKY = {"flakyFailure": "fail", "flakyError": "error"}
-# What some tools say of a test that they have not run, without an element that says so.
-_NOT_RUN = ("notrun", "disabled")
+_OF_BOOST = re.compile(r"^- reason: '(.*)'$", re.MULTILINE)  # in what it prints of a test that it skips
 _RUN, _IDENTITY = "run", re.compile("[0-9a-f]{16}")  # the property of a suite that names its run
 # How our own files begin, and nearly all of their bytes: properties of a case without references and markup.
 _BEGIN = b'<?xml version="1.0" encoding="utf-8"?>'
@@ -118,19 +116,44 @@ def read(path: Path, bounds: Bounds | None = None) -> list[Record]:
         BrokenResultError: the file is truncated or not JUnit XML.
         RefusedError: it declares a document type or entities, or holds more than honest results do.
     """
-    return [record for _, record in read_tests(path, bounds)]
+    return [record for _, record in read_tests(path, bounds).tests]
 
 
-def read_tests(path: Path, bounds: Bounds | None = None) -> list[tuple[str, Record]]:
-    """Return the records of any JUnit XML file, each with the class of its test, as ``read`` does."""
+class Tests(NamedTuple):
+    """The tests of a file, each with its class, and a sentence about each number that cannot be right."""
+
+    tests: list[tuple[str, Record]]
+    notes: list[str]
+
+
+def read_tests(path: Path, bounds: Bounds | None = None, *, are_attempts: bool = False) -> Tests:
+    """Return the tests of any JUnit XML file, packed or not, as ``read`` does.
+
+    ``are_attempts`` says that what has one name in a suite is one test that was run again.
+    """
+    bounds = bounds or Bounds()
+    content = b""
     try:
-        content = path.read_bytes()
-        return _Reading(bounds or Bounds(), sha256(content).hexdigest()).parse(content)
-    except (expat.ExpatError, OSError) as error:
-        raise BrokenResultError(f"{path}: not whole JUnit XML ({error})") from None
+        content = _unpacked(path.read_bytes(), bounds)
+        return _Reading(bounds, sha256(content).hexdigest(), are_attempts).parse(content)
+    except (expat.ExpatError, OSError, EOFError) as error:
+        is_xml = content.lstrip()[:1] in (b"<", b"\xef", b"\xfe", b"\xff", b"")
+        kind = str(error) if is_xml else "it is no XML: let the tool that wrote it write JUnit XML"
+        raise BrokenResultError(f"{path}: not whole JUnit XML ({kind})") from None
     except (ValueError, TypeError, LookupError) as error:
         remedy = ": write it in UTF-8" if "encoding" in str(error) else ""  # expat asks Python's codecs
         raise BrokenResultError(f"{path}: {error}{remedy}") from None
+
+
+def _unpacked(content: bytes, bounds: Bounds) -> bytes:
+    """Return the content of a file that gzip may have packed."""
+    if not content.startswith(b"\x1f\x8b"):
+        return content
+    with gzip.open(BytesIO(content)) as file:
+        unpacked = file.read(bounds.file_bytes + 1)
+    if len(unpacked) > bounds.file_bytes:
+        raise RefusedError(f"it has more than {bounds.file_bytes} bytes, unpacked")
+    return unpacked
 
 
 def read_any(path: Path, bounds: Bounds) -> list[Record]:
@@ -150,33 +173,65 @@ def read_any(path: Path, bounds: Bounds) -> list[Record]:
 
 
 @dataclass
+class _Counts:
+    """How many tests of a suite there are, were skipped and failed, and how many are like those of doctest."""
+
+    tests: int = 0
+    skipped: int = 0
+    failed: int = 0
+    of_doctest: int = 0
+
+    def add(self, other: _Counts) -> None:
+        self.tests, self.skipped = self.tests + other.tests, self.skipped + other.skipped
+        self.failed, self.of_doctest = self.failed + other.failed, self.of_doctest + other.of_doctest
+
+
+@dataclass
 class _Suite:
-    """A suite that is being read: how many tests failed by its own word, and how many results of it say so."""
+    """A suite that is being read: its numbers by its own word, and those of the results that the file has."""
 
     name: str
-    said: int
-    found: int = 0
+    attributes: Mapping[str, str]
+    place: int  # among all suites of the file
+    said: _Counts
+    found: _Counts = field(default_factory=_Counts)
+
+    def lacks(self) -> tuple[str, str]:
+        """Return which failures, and which tests, its numbers have and its results have not."""
+        said, found = self.said, self.found
+        unlisted = max(said.skipped - found.skipped, 0)  # some tools list no test that they skip
+        return (
+            f"{said.failed} of its tests failed, and the file has {found.failed} of them"
+            if said.failed > found.failed else "",
+            f"it has {said.tests} tests, and the file has {found.tests} of them"
+            if said.tests > found.tests + unlisted else "",
+        )  # fmt: skip
 
 
 class _Reading:
     """The tests of a file that were read so far, and the parts of the test that is being read."""
 
-    def __init__(self, bounds: Bounds, digest: str) -> None:
-        self.bounds, self._digest = bounds, digest
+    def __init__(self, bounds: Bounds, digest: str, are_attempts: bool) -> None:
+        self.bounds, self._digest, self._are_attempts = bounds, digest, are_attempts
         self._most, self._many, self._deepest = bounds.text, bounds.properties, bounds.depth
-        self.tests: list[tuple[str, Record]] = []  # with the class of each
-        self._is_ours = False
+        self._number = 0  # of tests
+        self._tests: dict[Any, list[dialects.Result]] = {}  # by their suite and name
+        self._groups: dict[Any, tuple[str, bool]] = {}  # their class, and whether its tool names each test once
+        self._notes: list[str] = []
+        self._is_ours, self._root = False, dict[str, str]()
         self._open: list[_Suite] = []
-        self._suites = self._depth = 0  # suites that lie in no other; open elements
+        self._suites = self._all_suites = self._depth = 0  # suites that lie in no other; all suites; open elements
         self._run, self._job = "", dict[str, str]()
         self._case: dict[str, str] | None = None  # the attributes of the test
         self._given: dict[str, str] = self._job  # the properties of the test, or of its suite
         self._results: dict[str, list[list[str]]] = {}  # message and text of each, by element
         self._tries: list[str] = []
+        self._attempt: dialects.Attempt | None = None
+        self._skip = ""  # the type of a skip
         self._texts: list[str] | None = None  # of the element that is being read
         self._parser = expat.ParserCreate()
 
-    def parse(self, content: bytes) -> list[tuple[str, Record]]:
+    def parse(self, content: bytes) -> Tests:
         """Read a whole file.
 
         Raises:
@@ -196,7 +251,13 @@ class _Reading:
             parser.Parse(content[done : match.start()], False)
             done = match.end() if self._take_plain(match[0]) else match.start()
         parser.Parse(content[done:], True)
-        return self.tests
+        return Tests([*map(self._one, self._tests)], self._notes)
+
+    def _one(self, key: Any) -> tuple[str, Record]:
+        """Return the class and the record of a test that the file may have several times."""
+        group, names_once = self._groups[key]
+        of_name = self._tests[key]
+        return group, dialects.one_of(of_name, are_attempts=self._are_attempts, names_once=names_once)
 
     def _take_plain(self, properties: bytes) -> bool:
         """Take properties of a case, which expat need not read; return False for those that it takes or refuses."""
@@ -228,6 +289,8 @@ class _Reading:
                 self._run = value
             else:
                 self._given[name] = value
+        elif self._case is not None:
+            self._take_attempt({attributes.get("name", "")[:100]: attributes.get("value", "")[:100]})
 
     def _element(self, tag: str, attributes: dict[str, str]) -> None:
         if len(max(attributes.values(), key=len, default="")) > self.bounds.text:
@@ -236,36 +299,51 @@ class _Reading:
             if tag not in _SUITES:
                 begins = f"it begins with the element {tag[:60]!r}"
                 raise ValueError(f"not whole JUnit XML ({begins}: let the tool that wrote it write JUnit XML)")
-            self._is_ours = tag == "testsuites" and attributes.get("name") == _OURS
+            self._is_ours, self._root = tag == "testsuites" and attributes.get("name") == _OURS, attributes
         self._hear(None)  # the text of an element ends where another begins
         if tag in _SUITES:
             self._start_suite(tag, attributes)
         elif tag == "testcase" and self._open:
             self._start_case(attributes)
-        elif tag in _ELEMENTS:
+        elif tag in dialects.ELEMENTS:
             if self._case is None and tag != "skipped" and self._open:  # it is of the whole suite
                 self._start_case({"classname": self._open[-1].name, "name": _OF_A_SUITE})
             if self._case is not None:
                 result = [attributes.get("message", "")]
-                self._results.setdefault(tag, []).append(result)
+                self._results.setdefault(dialects.ELEMENTS[tag], []).append(result)
+                self._skip = attributes.get("type", "") if tag == "skipped" else self._skip
                 self._hear(result)
         elif tag == "system-out" and self._case is not None:
             self._hear(self._results.setdefault(tag, [[]])[0])
-        elif tag in _FLAKY:
-            self._tries.append(_FLAKY[tag])
+        elif tag in dialects.FLAKY:
+            self._tries.append(dialects.FLAKY[tag])
 
     def _start_suite(self, tag: str, attributes: Mapping[str, str]) -> None:
         if tag == "testsuite" and not any(suite.name for suite in self._open):
             self._job, self._run = {}, sha256(f"{self._digest} {self._suites}".encode()).hexdigest()[:16]
             self._given = self._job
             self._suites += 1
-        said = sum(int(text) for name in ("failures", "errors") if (text := attributes.get(name, "")).isdecimal())
-        self._open.append(_Suite(attributes.get("name") or tag if tag == "testsuite" else "", said))
+        tests, skipped, failed = (
+            sum(int(text) for name in counts if (text := attributes.get(name, "")[:18]).isdecimal())
+            for counts in (("tests",), dialects.COUNTS_OF_SKIPPED, ("failures", "errors"))
+        )
+        name = attributes.get("name") or tag if tag == "testsuite" else ""
+        self._all_suites += 1
+        self._open.append(_Suite(name, attributes, self._all_suites, _Counts(tests, skipped, failed)))
 
     def _start_case(self, attributes: dict[str, str]) -> None:
-        if len(self.tests) >= self.bounds.cases:
+        if self._number >= self.bounds.cases:
             raise RefusedError(f"it has more than {self.bounds.cases} cases")
+        self._number += 1
         self._case, self._given, self._results, self._tries = attributes, {}, {}, []
+        self._attempt, self._skip = None, ""
+        if not self._is_ours:
+            self._take_attempt(attributes)
+
+    def _take_attempt(self, words: Mapping[str, str]) -> None:
+        """Take the number of the attempt that a test is, where an attribute or a property says it."""
+        for name, value in words.items():
+            self._attempt = dialects.attempt(name, value) or self._attempt
 
     def _hear(self, texts: list[str] | None) -> None:
         """Append what is read to these texts; to none if there are none."""
@@ -283,35 +361,44 @@ class _Reading:
             return
         self._hear(None)
         if self._case is not None:
-            if tag == "testcase" or (tag in _ELEMENTS and self._case.get("name") == _OF_A_SUITE):
+            if tag == "testcase" or (tag in dialects.ELEMENTS and self._case.get("name") == _OF_A_SUITE):
                 self._end_case(self._case)
         elif tag in _SUITES:
-            suite = self._open.pop()
-            if suite.said > suite.found:
-                case = {"classname": suite.name or tag, "name": _OF_A_SUITE}
-                self._start_case(case)
-                text = f"by its own word {suite.said} of its tests failed, and the file has {suite.found} of them"
-                self._results = {"error": [[text]]}
-                self._end_case(case)
-                suite.found = suite.said
-            if self._open:
-                self._open[-1].found += suite.found
+            self._end_suite(self._open.pop(), tag)
+
+    def _end_suite(self, suite: _Suite, tag: str) -> None:
+        """Add what a suite has found to the one around it, and an error for numbers that it has not kept."""
+        failed, tests = ("", "") if self._is_ours else suite.lacks()
+        only_of_doctest = 0 < suite.found.tests == suite.found.of_doctest
+        if tests and not dialects.lists_its_tests(suite.attributes, self._root, is_doctest=only_of_doctest):
+            self._notes.append(f"{suite.name or tag}: by its own word {tests}. Its tool counts more than tests.")
+            tests = ""
+        if failed or tests:
+            self._open.append(suite)
+            self._start_case(case := {"classname": suite.name or tag, "name": _OF_A_SUITE})
+            self._results = {"error": [[f"by its own word {' and '.join(filter(None, (failed, tests)))}"]]}
+            self._end_case(case)
+            self._open.pop()
+        suite.found.failed = max(suite.said.failed, suite.found.failed)
+        suite.found.tests = max(suite.said.tests, suite.found.tests)
+        if self._open:
+            self._open[-1].found.add(suite.found)
 
     def _end_case(self, case: Mapping[str, str]) -> None:
+        failed = sum(len(self._results.get(element, ())) for element in ("error", "failure")) + len(self._tries)
         record = self._record(case)
-        self.tests.append((case.get("classname", ""), record))
-        failed = sum(len(self._results.get(element, ())) for element in ("error", "failure"))
-        if self._open:
-            self._open[-1].found += failed + len(self._tries)
+        suite = self._open[-1]
+        key = self._number if self._is_ours else (suite.place, record.case)
+        self._tests.setdefault(key, []).append((self._attempt, record))
+        self._groups[key] = case.get("classname", ""), dialects.is_pytest(suite.attributes, self._root)
+        suite.found.add(_Counts(1, record.outcome == "unavailable", failed, dialects.is_doctest(case)))
         self._case, self._given = None, self._job
 
     def _record(self, case: Mapping[str, str]) -> Record:
         """Return the record of a test. Of the elements of several results the worst counts."""
         printed, name, time = self._results.pop("system-out", []), case.get("name", ""), case.get("time", "")
-        element = max(self._results, key=_ELEMENTS.index, default="")
-        results = self._results.get(element, [])  # a test of some tools has several failures
-        if not element and case.get("status") in _NOT_RUN:
-            element = "skipped"
+        element = self._element_of(case, "".join(printed[0]) if printed else "")
+        results = self._results.get(element) or self._results.get("skipped", [])  # several, of some tools
         texts = [text for _, *parts in results if (text := "".join(parts).strip())]
         if not texts and element in ("failure", "error"):  # some tools say why in what a test has printed alone
             texts = ["".join(parts).strip() for parts in printed]
@@ -325,6 +412,20 @@ class _Reading:
         }
         said = _said(element, self._given) if self._is_ours else {}
         return Record(**{**known, **said}, job=self._job, run=self._run)
+
+    def _element_of(self, case: Mapping[str, str], printed: str) -> str:
+        """Return the element that says how a test ended: of several the worst counts."""
+        element = max(self._results, key=dialects.WORST_LAST.index, default="")
+        if self._is_ours:
+            return element
+        skips = self._results.get("skipped", [])
+        if dialects.may_fail([message for message, *_ in skips]):
+            return "skipped"
+        element = max(element, dialects.end_of(case), key=("", *dialects.WORST_LAST).index)
+        if element != "skipped":
+            return element
+        reason = "; ".join(text for parts in skips for part in parts if (text := part.strip()))
+        return dialects.end_of_skipped(case, self._skip, reason or "; ".join(_OF_BOOST.findall(printed)))
 
 
 def _said(element: str, given: Mapping[str, str]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from kernel_matrix.store import checks, junit, names, records, validation
 from kernel_matrix.store.database import THREADS, Connection, database, enter, rows
 from kernel_matrix.store.junit import BrokenResultError
 from kernel_matrix.store.names import NOT_WHOLE, JobFiles, printable
-from kernel_matrix.store.record import TOLD_BY, TOLD_INVENTORY, Record
+from kernel_matrix.store.record import TOLD_BY, TOLD_INVENTORY, WORST_FIRST, Record
 from kernel_matrix.store.records import Jobs, records_of
 from kernel_matrix.store.rows import CASES, JOBS, OUTPUTS, Batch, of_records
 from kernel_matrix.store.sampled import Samples
@@ -329,7 +329,6 @@ def collect(
 
 
 _NAMED = 3  # tests of a file
-WORST_FIRST = ("fail", "error", "missing", "unavailable", "excluded", "pass")
 
 
 def not_taken(foreign: Mapping[str, Collection[Record]], planned: Collection[str]) -> Iterator[str]:

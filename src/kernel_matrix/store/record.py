@@ -26,6 +26,7 @@ CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 _UNPRINTED = re.compile(rf"{CONTROL}|[\ud800-\udfff\ufffe\uffff]")
 
 Outcome = Literal["pass", "fail", "error", "unavailable", "excluded", "missing"]
+WORST_FIRST: tuple[Outcome, ...] = ("fail", "error", "missing", "unavailable", "excluded", "pass")
 
 
 @dataclass(frozen=True)

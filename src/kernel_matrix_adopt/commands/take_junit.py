@@ -16,13 +16,21 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add_matrix_options(parser)
     parser.add_argument("--platform", required=True, help="the platform that the tests ran on")
     parser.add_argument("--toolchain", required=True, help="the toolchain that they ran with")
-    parser.add_argument("files", nargs="+", type=Path, help="JUnit XML, as the tool has written it")
+    parser.add_argument(
+        "--reruns",
+        action="store_true",
+        help="what comes again by its name in a suite is the same test, run again: the last counts, and is flaky",
+    )
+    parser.add_argument(
+        "files", nargs="+", type=Path, help="JUnit XML, as the tool has written it; or a folder of such files"
+    )
 
 
 def main(options: argparse.Namespace) -> int:
     """Write the results, and say where."""
-    path, replaced = take(load_project(options), options.files, options.platform, options.toolchain, detect())
-    if replaced:
-        print(replaced)
-    print(here(f"{path}: `kernel-matrix report` shows it"))
+    place = options.platform, options.toolchain, detect()
+    taken = take(load_project(options), options.files, *place, are_attempts=options.reruns)
+    for note in taken.notes:
+        print(note)
+    print(here(f"{taken.path}: `kernel-matrix report` shows it"))
     return 0
