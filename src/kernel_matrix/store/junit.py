@@ -174,7 +174,7 @@ def read_any(path: Path, bounds: Bounds) -> list[Record]:
 
 @dataclass
 class _Counts:
-    """How many tests of a suite there are, were skipped and failed, and how many are like those of doctest."""
+    """Count the tests of a suite, those that were skipped or failed, and those that are like doctest's."""
 
     tests: int = 0
     skipped: int = 0
