@@ -54,8 +54,6 @@ THEFTS = {
     "resource.prlimit(os.getppid(), resource.RLIMIT_CORE, (0, 0))": "Operation not permitted",
     "resource.prlimit(harness, resource.RLIMIT_CORE, (0, 0))": "Operation not permitted",
     "subprocess.run(['prlimit', '--pid', str(harness), '--core=0'], check=True)": "returned non-zero exit status",
-    "open(f'/proc/{harness}/oom_score_adj', 'w')": "Permission denied: '/proc/",
-    "open(f'/proc/{os.getppid()}/oom_score_adj', 'w')": "Permission denied: '/proc/",
 }
 
 

@@ -18,7 +18,6 @@ import tempfile
 from pathlib import Path
 
 _FOLDER = Path("/var/tmp")  # noqa: S108 (it outlives a restart of the machine; the folder in it is the user's alone)
-_OF_SYSTEM = (Path("/proc"), Path("/sys"))  # what is written there sets limits of other processes
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # landlock(7), the same on all architectures of today
 _VERSION, _PATH_BENEATH = 1, 1
@@ -49,8 +48,8 @@ def can_be_kept_away() -> bool:
 def keep_away() -> None:
     """Keep this process, and all that it starts, from the folder and from other processes, for ever.
 
-    It can neither read nor write what is in the folder, nor the memory of other processes; it writes no setting of
-    theirs or of the system; from Linux 6.12 on it cannot end them.
+    It can neither read nor write what is in the folder, nor the memory of other processes; from Linux 6.12 on it cannot
+    end them. It may write to ``/proc``: CUDA does not begin where it cannot name its threads there.
     Only the thread that calls this is kept away, so no other one may run yet.
     """
     if not can_be_kept_away():
@@ -65,9 +64,7 @@ def keep_away() -> None:
     try:
         _allow(rules, Path("/"), _REFER)
         for path in siblings:
-            if path in _OF_SYSTEM:
-                _allow(rules, path, _READ_FILE)
-            elif not path.is_symlink():
+            if not path.is_symlink():
                 _allow(rules, path, of_files | _OF_FOLDERS if path.is_dir() else of_files)
         if _syscall(_RESTRICT_SELF, rules, 0) != 0:  # root may at once; another user has to give up setuid programs
             ctypes.CDLL(None).prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
