@@ -5,7 +5,7 @@ A stage gets the values that the stages before it have returned, so that nothing
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -23,6 +23,7 @@ from kernel_matrix.config.model import Matrix, Tier
 from kernel_matrix.config.plan import Job, Plan
 from kernel_matrix.config.selection import Selection, has_all, narrow
 from kernel_matrix.diagnosis import Rule
+from kernel_matrix.job.test_names import Key
 from kernel_matrix.machines import row_plan_file
 from kernel_matrix.machines.row_plan import RowPlan, choose
 from kernel_matrix.machines.rows import estimate, only_shard
@@ -31,6 +32,8 @@ from kernel_matrix.results.history import History
 from kernel_matrix.run import schedule
 from kernel_matrix.run import suite_tests as run_suite_tests
 from kernel_matrix.run.settings import Progress, Settings
+from kernel_matrix.store import tests as stored_tests
+from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import Machine
 
 
@@ -43,6 +46,8 @@ class Project:
     build: Path
     checked: Checked | None = None  # holds the plan of the full tier, which loading has made to check matrix.yaml
     file: Path | None = None  # matrix.yaml itself
+    # What collecting the suite on this machine has found, by platform and toolchain: its tests, or how its cases end.
+    tests: Mapping[tuple[str, str], tuple[Key, ...] | Record] = field(default_factory=dict)
 
     @cached_property  # planning needs no rules, and reading them takes longer than planning
     def rules(self) -> tuple[Rule, ...]:
@@ -116,20 +121,39 @@ def load(path: Path, build: Path | None = None) -> Project:
     """
     root = path.parent.resolve()
     build = Path(build or root / "build").resolve()
-    checked = loading.load_and_plan(path, suite.read([build / "results"]))
-    return Project(checked.matrix, root, build, checked, path.resolve())
+    checked = loading.load_and_plan(path)
+    return with_tests(Project(checked.matrix, root, build, checked, path.resolve()), [])
 
 
 def with_tests(project: Project, folders: Sequence[Path]) -> Project:
-    """Return the project with the tests of its suite that some results are of, if its cases are such tests.
-
-    Raises:
-        UserError: a list of tests cannot be used.
-    """
-    if not project.file or not suite.is_suite(project.matrix):
+    """Return the project with the tests of its suite that some results are of, if its cases are such tests."""
+    if not suite.is_suite(project.matrix):
         return project
-    tests = suite.read(folders or [project.results])
-    checked = loading.load_and_plan(project.file, tests)
+    return _with_listed(project, stored_tests.read(folders or [project.results]))
+
+
+def with_tests_of_run(project: Project) -> Project:
+    """Return the project with the tests that a run, which goes on, has collected on this machine before its jobs."""
+    if not suite.is_suite(project.matrix):
+        return project
+    listed = stored_tests.read([project.results])
+    tests = {**listed.tests, **run_suite_tests.left_by_a_run(project.build)}
+    return _with_listed(project, replace(listed, tests=tests))
+
+
+def without_tests(project: Project) -> Project:
+    """Return the project with one case in place of all tests of a lane, if its cases are the tests of a suite.
+
+    Rows are planned so: nobody knows which tests the machine of a row will find.
+    """
+    return _with_listed(project, suite.Listed()) if suite.is_suite(project.matrix) else project
+
+
+def _with_listed(project: Project, listed: suite.Listed) -> Project:
+    matrix = suite.with_tests(project.matrix, listed)
+    if not project.file:
+        return replace(project, matrix=matrix, checked=None)
+    checked = loading.load_and_plan(project.file, listed)
     return replace(project, matrix=checked.matrix, checked=checked)
 
 
@@ -138,16 +162,33 @@ def collect_tests(
 ) -> Project:
     """Return the project with the tests that its suite has now on this machine, if its cases are such tests.
 
+    They are collected for the lanes that are asked for. The tests of others are those of their results.
+
     Raises:
         UserError: another run is at one of the jobs.
     """
     if not suite.is_suite(project.matrix):
         return project
-    planned = planning.plan(suite.with_tests(project.matrix, {}), "full")
-    jobs = narrow(project.matrix, planned, planned.jobs, replace(selection, cases=()))
+    jobs = _to_collect(without_tests(project), selection)
     collected = run_suite_tests.collect_tests(project.matrix, jobs, machine, settings, progress)
-    suite.write(project.results, {**suite.read([project.results]), **collected})
-    return with_tests(project, [])
+    now = {job.id: tests for job in jobs if isinstance(tests := collected.get((job.platform, job.toolchain)), tuple)}
+    earlier = stored_tests.read([project.results])
+    lost = {lane for lane in earlier.lost if (lane[0], lane[2]) not in collected}
+    listed = suite.Listed({**earlier.tests, **now}, frozenset(lost))
+    return replace(_with_listed(project, listed), tests=collected)
+
+
+def _to_collect(project: Project, selection: Selection) -> list[Job]:
+    """Return the jobs of the lanes that a selection asks for, whichever of their tests it names."""
+    jobs = select(project, replace(selection, cases=(), changed_since=None, shard=None)).jobs
+    lanes = {tuple(name.split("/")[:3]) for name in selection.cases}
+    if not lanes or any("*" in name for name in selection.cases):
+        return [*jobs]
+    return [
+        job
+        for job in jobs
+        if any((case.cell.platform, case.cell.target, case.cell.toolchain) in lanes for case in job.cases)
+    ]
 
 
 def plan(project: Project, tier: Tier) -> Plan:
@@ -245,4 +286,4 @@ def run_selected(
         UserError: another run is at one of the jobs.
     """
     keep_the_rest(project, selected, settings, progress)
-    return schedule.run(project.matrix, selected.jobs, machine, settings, progress)
+    return schedule.run(project.matrix, selected.jobs, machine, replace(settings, tests=project.tests), progress)

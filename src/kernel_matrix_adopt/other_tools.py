@@ -18,7 +18,7 @@ from kernel_matrix.config import suite
 from kernel_matrix.config.model import ASSERTED, Matrix
 from kernel_matrix.config.plan import Job, plan
 from kernel_matrix.config.reads import Checkout
-from kernel_matrix.job.test_names import COLLECTED, SUITE, Key, case_of, numbered, op_named
+from kernel_matrix.job.test_names import Key, case_of, numbered, op_named
 from kernel_matrix.pipeline import Project
 from kernel_matrix.results.repeat import ANOTHER_TOOL
 from kernel_matrix.run.decide import Decision, decide
@@ -68,9 +68,6 @@ def take(
     keys = list(numbered(_key(group, record) for group, record in tests))
     lane, job = f"{platform}/{target}/{toolchain}", f"{platform}.{toolchain}"
     taken = [_taken(record, lane, key, decision.action) for (_, record), key in zip(tests, keys, strict=True)]
-    whole = _id(lane, (SUITE, COLLECTED))
-    taken.insert(0, Record(whole, "pass", decision.action, metrics={"tests": float(len(taken))}))
-    suite.write(project.results, {**suite.read([project.results]), job: tuple(keys)})
     replaced = _replaced(project.results, job, {record.case for record in taken})
     request = Request(project.root, project.build, matrix, Job(platform, toolchain, ()), decision.device, print)
     facts = {
@@ -78,7 +75,8 @@ def take(
         "commit": commit(project.root),
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
-    facts |= Checkout(matrix, project.root).facts_unwatched(platform, toolchain, ANOTHER_TOOL, ())
+    facts |= suite.facts_of(keys)
+    facts |= Checkout(matrix, project.root).facts_of(platform, toolchain, ANOTHER_TOOL, ())
     devices = [decision.device] if decision.device else []
     path = write.replace(project.results, facts_of(request, ANOTHER_TOOL, devices) | facts, taken)
     return Taken(path, (*notes, *([replaced] if replaced else [])))
@@ -113,7 +111,7 @@ def _replaced(results: Path, job: str, taken: set[str]) -> str:
 def _place(project: Project, platform: str, toolchain: str, machine: Machine) -> tuple[str, Decision]:
     """Return the first target of the lane that this machine has, and what it does with its cases."""
     reasons = []
-    planned = suite.with_tests(project.matrix, {})
+    planned = suite.with_tests(project.matrix, suite.Listed())
     jobs = [job for job in plan(planned, "quick").jobs if (job.platform, job.toolchain) == (platform, toolchain)]
     for case in (case for job in jobs for case in job.cases):
         decision = decide(planned, case, machine)

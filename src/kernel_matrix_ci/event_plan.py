@@ -13,7 +13,7 @@ from kernel_matrix.config.model import Event, Matrix, Tier
 from kernel_matrix.config.plan import Job, Plan
 from kernel_matrix.machines.row_plan import RowPlan, choose
 from kernel_matrix.machines.rows import Row, Seconds, estimate
-from kernel_matrix.pipeline import Project, plan
+from kernel_matrix.pipeline import Project, plan, without_tests
 from kernel_matrix.report.runs import is_site, read_site
 from kernel_matrix.results import history
 from kernel_matrix_ci import machine_times, preference
@@ -41,6 +41,7 @@ def plan_rows(
     Raises:
         UserError: matrix.yaml has no such event or target, or git does not know the reference.
     """
+    project = without_tests(project)
     matrix, events = project.matrix, project.matrix.ci.events
     if event and event not in events:
         raise unknown("--event", "event in matrix.yaml's ci.events", event, events)

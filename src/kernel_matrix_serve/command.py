@@ -27,7 +27,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Serve the page until Ctrl-C; 0 then."""
-    project = load_project(options)
+    project = pipeline.with_tests_of_run(load_project(options))
     page = LivePage(project, pipeline.plan_for(project, selection_of(options)), earlier_of(project, options.history))
     try:
         with locked(project.build / "serve.lock"):

@@ -36,7 +36,7 @@ from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Matrix, Tier
 from kernel_matrix.config.owed import Owed
 from kernel_matrix.config.plan import Case, Plan, plan
-from kernel_matrix.config.suite import SuiteTests
+from kernel_matrix.config.suite import Listed
 from kernel_matrix.job.budget import Pair, limits
 from kernel_matrix.run.environments import variables
 from kernel_matrix.run.executors import UnavailableError
@@ -114,7 +114,7 @@ def project_is_loaded_once() -> Iterator[None]:
     loaded: dict[bytes, loading.Checked] = {}
     plans: dict[tuple[int, Tier], Plan] = {}
 
-    def load_once(given: Path, tests: SuiteTests | None = None) -> loading.Checked:
+    def load_once(given: Path, tests: Listed | None = None) -> loading.Checked:
         if given != path or tests:
             return load_file(given, tests)
         key = given.read_bytes()

@@ -80,8 +80,8 @@ def verdicts(comparison: Found) -> dict[str, Verdict]:
 
 
 def states(comparison: Found) -> dict[str, str]:
-    """Return the states by operator and name, without the state of the suite's collection."""
-    return {name: v.state for name, v in verdicts(comparison).items() if name != "suite/collected"}
+    """Return the states by operator and name."""
+    return {name: v.state for name, v in verdicts(comparison).items()}
 
 
 PYTHON = sys.executable

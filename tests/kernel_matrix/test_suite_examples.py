@@ -59,4 +59,4 @@ def test_the_tutorial_writes_the_files_of_the_example():
 @pytest.mark.environments
 @pytest.mark.nightly
 def test_the_mhc_operators_of_liger_are_as_exact_as_the_formula_and_its_norms_need_a_gpu(tmp_path):
-    assert counts(copied("liger", tmp_path)) == {"error": 6, "held": 1, "pass": 12}
+    assert counts(copied("liger", tmp_path)) == {"error": 6, "pass": 12}

@@ -13,7 +13,7 @@ from kernel_matrix.config.document import Document
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Plan, plan
 from kernel_matrix.config.schema import model_faults
-from kernel_matrix.config.suite import SuiteTests, with_tests
+from kernel_matrix.config.suite import Listed, with_tests
 
 MATRIX_FILE = "matrix.yaml"  # unless the option --matrix names another file
 
@@ -31,7 +31,7 @@ def load(path: Path) -> Matrix:
     return load_and_plan(path).matrix
 
 
-def load_and_plan(path: Path, tests: SuiteTests | None = None) -> Checked:
+def load_and_plan(path: Path, tests: Listed | None = None) -> Checked:
     """Read and check ``path``, and keep the plan that was made for the checks.
 
     ``tests`` are the known tests of the package's suite, for a matrix without operators.
@@ -40,7 +40,7 @@ def load_and_plan(path: Path, tests: SuiteTests | None = None) -> Checked:
         UserError: one line per fault, each ``FILE:LINE: where: what. What to do.``
     """
     document = Document(path)
-    matrix = with_tests(_model(document), tests or {})
+    matrix = with_tests(_model(document), tests or Listed())
     if faults := list(reference_faults(matrix, path.parent)):  # a plan needs names that exist
         raise document.error(faults)
     with many_objects_that_stay():

@@ -207,7 +207,8 @@ def _cells(matrix: Matrix, platform: str, entry: PlatformToolchain) -> Iterator[
     shared = toolchain.backend, matrix.package.name, vendor, _action(vendor, entry)
     for target in entry.targets or matrix.platforms[platform].targets:
         for op, direction in ops_of(matrix, entry):
-            yield Cell(platform, target, entry.toolchain, op, direction, *shared)
+            if matrix.ops[op].is_in((platform, target, entry.toolchain)):
+                yield Cell(platform, target, entry.toolchain, op, direction, *shared)
 
 
 def ops_of(matrix: Matrix, entry: PlatformToolchain) -> Iterator[tuple[str, Direction]]:

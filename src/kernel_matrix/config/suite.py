@@ -1,120 +1,129 @@
 """A matrix without operators: the cases are the tests of the package's own suite.
 
 A test file is an operator, in the direction ``tests``; a test is a case. Which tests there are is known when a suite
-has been collected in the environment of a toolchain. A file next to the results keeps the tests (``tests.json``), by
-job. What was collected for one job is planned for all: a job whose suite lacks a test says so. Before anything was
-collected, the plan has one case for each lane: that the suite can be collected.
+has been collected in the environment of a toolchain. The results of a job say which tests its suite has, as facts of
+the job. What was collected for one job is planned for all: a job whose suite lacks a test says so.
+
+Where no tests are known, the plan has one case in their place for each lane: a row that was planned so runs all tests
+of its lanes. That case never passes. It ends as an error where the tests could not be collected.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
 
-from kernel_matrix.base.errors import UserError
-from kernel_matrix.base.files import write_atomically
-from kernel_matrix.config.model import ASSERTED, Matrix, Op, default_cap
-from kernel_matrix.config.plan import Case
+from kernel_matrix.config.model import ASSERTED, Matrix, default_cap
+from kernel_matrix.config.model.operators import FileOfTests, Lane
+from kernel_matrix.config.plan import Case, Cell
 from kernel_matrix.job.test_names import COLLECTED, SUITE, Key
 
-FILE = "tests.json"
 _AXIS = "test"
-_VERSION = 1
-_MOST_BYTES = 256 * 2**20
+_IN_PLACE = f"/{SUITE}.{ASSERTED}/{COLLECTED}"  # ends the id of the case that stands for all tests of a lane
+_FACT, _LOST = "tests.", "tests.lost"  # begins the facts with the tests, as lines; the targets whose tests are unknown
+_LONGEST = 200_000  # characters of a fact
 
 
-SuiteTests = Mapping[str, tuple[Key, ...]]  # by job; a test is the operator and the name of its case
+@dataclass(frozen=True)
+class Listed:
+    """The tests of each job, and the lanes that have a result and whose tests could not be collected."""
 
-
-def _by_op(tests: SuiteTests) -> dict[str, list[str]]:
-    """Return the names of the tests of all jobs by operator, each once, in the order of the first job that has it."""
-    ops: dict[str, dict[str, None]] = {}
-    for op, name in (key for keys in tests.values() for key in keys):
-        ops.setdefault(op, {})[name] = None
-    return {op: list(names) for op, names in ops.items()}
+    tests: Mapping[str, tuple[Key, ...]] = field(default_factory=dict)  # a test is the operator and the name of a case
+    lost: frozenset[Lane] = frozenset()
 
 
 def is_suite(matrix: Matrix) -> bool:
     """Return whether the cases of a matrix are the tests of the package's own suite."""
-    return not matrix.ops or (SUITE in matrix.ops and matrix.ops[SUITE].axes == [_AXIS])
+    return all(isinstance(op, FileOfTests) for op in matrix.ops.values())
 
 
-def with_tests(matrix: Matrix, tests: SuiteTests) -> Matrix:
+def with_tests(matrix: Matrix, listed: Listed) -> Matrix:
     """Return the matrix with the tests as its operators and cases; one that names operators stays as it is."""
     if not is_suite(matrix):
         return matrix
-    names = {SUITE: [COLLECTED], **_by_op(tests)}
+    ops = {op: _op(names) for op, names in _by_op(chain(*listed.tests.values())).items()}
+    if not ops or listed.lost:
+        ops = {SUITE: _op([COLLECTED], listed.lost if ops else None), **ops}
     caps = {ASSERTED: default_cap(), **matrix.accuracy.caps}
     return matrix.model_copy(
         update={
-            "ops": {op: _op(cases) for op, cases in names.items()},
+            "ops": ops,
             "package": matrix.package.model_copy(update={"directions": [ASSERTED]}),
             "accuracy": matrix.accuracy.model_copy(update={"caps": caps}),
         }
     )
 
 
-def _op(names: Sequence[str]) -> Op:
-    return Op(directions=[ASSERTED], axes=[_AXIS], cases={"quick": [{_AXIS: list(names)}]})
+def _by_op(tests: Iterable[Key]) -> dict[str, list[str]]:
+    """Return the names of the tests by operator, each once, in the order of the first job that has it."""
+    ops: dict[str, dict[str, None]] = {}
+    for op, name in tests:
+        ops.setdefault(op, {})[name] = None
+    return {op: list(names) for op, names in ops.items()}
 
 
-def with_new_tests(cases: Sequence[Case], planned: Iterable[Case], named: Iterable[str]) -> tuple[Case, ...]:
-    """Return the cases of a row, and those that nobody could name when the rows were made.
-
-    The row that has a lane's case ``collected`` runs all tests of that lane that no row names.
-    """
-    lanes = {_lane(case) for case in cases if (case.cell.op, case.name) == (SUITE, COLLECTED)}
-    if not lanes:
-        return tuple(cases)
-    known = set(named)
-    return (*cases, *(case for case in planned if _lane(case) in lanes and case.id not in known))
+def _op(names: Sequence[str], lanes: frozenset[Lane] | None = None) -> FileOfTests:
+    return FileOfTests(directions=[ASSERTED], axes=[_AXIS], cases={"quick": [{_AXIS: list(names)}]}, lanes=lanes)
 
 
-def _lane(case: Case) -> tuple[str, str, str]:
-    return case.cell.platform, case.cell.target, case.cell.toolchain
+def stands_for_all(cell: Cell) -> bool:
+    """Return whether the case of a cell stands for all tests of its lane."""
+    return cell.op == SUITE
 
 
-def read(folders: Iterable[Path]) -> SuiteTests:
-    """Return the tests that the files below the folders name; of a job that several name, the last file's.
-
-    Raises:
-        UserError: a file cannot be used.
-    """
-    tests: dict[str, tuple[Key, ...]] = {}
-    for folder in folders:
-        files = sorted(folder.rglob(FILE)) if folder.is_dir() else [folder.with_name(FILE)]
-        for path in files:
-            if path.is_file() and not path.is_symlink():
-                tests |= _read(path)
-    return tests
+def tests_of(matrix: Matrix) -> tuple[Key, ...]:
+    """Return the tests that a matrix has as its cases."""
+    names = ((op, spec.cases["quick"][0][_AXIS]) for op, spec in matrix.ops.items() if op != SUITE)
+    return tuple((op, str(name)) for op, listed in names if isinstance(listed, list) for name in listed)
 
 
-def _read(path: Path) -> SuiteTests:
-    try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise ValueError(f"it has more than {_MOST_BYTES} bytes")
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if content["version"] != _VERSION:
-            raise ValueError(f"its version is {content['version']!r}, and {_VERSION} is read here")
-        return {str(job): tuple(_key(key) for key in keys) for job, keys in content["jobs"].items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"{path}: this is no list of tests: {error}. Delete it, and run again.") from None
+def with_new_tests(ids: Sequence[str], planned: Sequence[Case]) -> list[str]:
+    """Return the ids of a row's cases; in place of one that stands for all tests of its lane, the ids of these."""
+    lanes = {name.removesuffix(_IN_PLACE) for name in ids if name.endswith(_IN_PLACE)}
+    of_lanes = [case.id for case in planned if case.cell.id.rpartition("/")[0] in lanes] if lanes else []
+    return [*(name for name in ids if not name.endswith(_IN_PLACE)), *of_lanes]
 
 
-def _key(given: object) -> Key:
-    if not isinstance(given, list) or len(given) != 2 or not all(isinstance(part, str) and part for part in given):
-        raise ValueError("a test is a pair of names")
-    op, name = given
-    if any("/" in part or not part.isprintable() or len(part) > 200 for part in (op, name)):
-        raise ValueError("a name has a slash, is too long, or cannot be printed")
-    return op, name
+def facts_of(tests: Iterable[Key], lost: Iterable[str] = ()) -> dict[str, str]:
+    """Return the facts of a job that say which tests it has, and for which targets they could not be collected."""
+    facts: dict[str, str] = {}
+    lines: list[str] = []
+    for line in (f"{op}/{name}" for op, name in tests):
+        if sum(map(len, lines)) + len(lines) + len(line) > _LONGEST:
+            facts[f"{_FACT}{len(facts) + 1}"] = "\n".join(lines)
+            lines = []
+        lines.append(line)
+    if lines:
+        facts[f"{_FACT}{len(facts) + 1}"] = "\n".join(lines)
+    targets = " ".join(sorted(lost))
+    return facts | ({_LOST: targets} if targets else {})
 
 
-def write(folder: Path, tests: SuiteTests) -> Path:
-    """Write the file into a folder of results, and return its path."""
-    path = folder / FILE
-    folder.mkdir(parents=True, exist_ok=True)
-    content = {"version": _VERSION, "jobs": {job: [list(key) for key in keys] for job, keys in tests.items()}}
-    write_atomically(path, json.dumps(content, ensure_ascii=False).encode("utf-8"))
-    return path
+def has_tests(facts: Mapping[str, str]) -> bool:
+    """Return whether the facts of a job say which tests it has."""
+    return f"{_FACT}1" in facts or _LOST in facts
+
+
+def listed_of(jobs: Mapping[str, Mapping[str, str]]) -> Listed:
+    """Return what the facts of jobs say of their tests. A line that no job writes is left out."""
+    lost = {
+        (facts.get("platform", ""), target, facts.get("toolchain", ""))
+        for facts in jobs.values()
+        for target in facts.get(_LOST, "").split()
+    }
+    return Listed({job: tuple(_keys(facts)) for job, facts in jobs.items()}, frozenset(lost))
+
+
+def _keys(facts: Mapping[str, str]) -> Iterator[Key]:
+    number = 1
+    while text := facts.get(f"{_FACT}{number}"):
+        for line in text.split("\n"):
+            op, _, name = line.partition("/")
+            if _is_name(op) and _is_name(name) and op != SUITE:
+                yield op, name
+        number += 1
+
+
+def _is_name(text: str) -> bool:
+    return 0 < len(text) <= 200 and "/" not in text and text.isprintable()

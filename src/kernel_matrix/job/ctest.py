@@ -24,6 +24,7 @@ import pytest
 from kernel_matrix.job.skips import is_asked_of_ctest
 
 LIST = "CTestTestfile.cmake"
+NO_TEST = "CTest lists no test of the project: write enable_testing() and add_test() into its CMakeLists.txt"
 # How a test ended, in what CTest prints: "...***Failed  0.01 sec", "...Subprocess aborted***Exception:  0.01 sec".
 _ENDED = re.compile(r"\.(?P<how>[^.\n]*)\*\*\*(?P<kind>.+?) +[\d.]+ sec", re.MULTILINE)
 _ASSERTED = ("Failed", "Required regular expression", "Error regular expression")
@@ -106,9 +107,13 @@ class Plugin:
 def _listed(folder: Path) -> list[Mapping[str, Any]]:
     """Return CTest's description of the tests of a folder."""
     process = _ctest(folder, "--show-only=json-v1")
-    if process.returncode:
-        raise pytest.Collector.CollectError(f"ctest --show-only: {process.stderr.strip() or process.stdout.strip()}")
-    tests: list[Mapping[str, Any]] = json.loads(process.stdout)["tests"]
+    try:
+        tests: list[Mapping[str, Any]] = json.loads(process.stdout)["tests"]
+    except (ValueError, KeyError, TypeError):
+        tests = []
+    if process.returncode or not (tests or '"tests"' in process.stdout):
+        said = process.stderr.strip() or process.stdout.strip() or "it says nothing"
+        raise pytest.Collector.CollectError(f"ctest --show-only ended with status {process.returncode}: {said}")
     return tests
 
 

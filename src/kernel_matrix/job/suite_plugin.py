@@ -14,24 +14,30 @@ import json
 import os
 import sys
 import time
-from collections import deque
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kernel_matrix.job import ctest, fixture
-from kernel_matrix.job.handed import taken
-from kernel_matrix.job.journal import Journal
+from kernel_matrix.job.journal import Journal, taken_key
 from kernel_matrix.job.suite_end import SuiteEnd, shortened
 from kernel_matrix.job.surroundings import environment_facts
-from kernel_matrix.job.test_names import COLLECTED, IMPORT, SUITE, Key, keys_of, op_of
+from kernel_matrix.job.test_names import IMPORT, SUITE, Key, keys_of, op_of
 
 _INTERPRET = "KERNEL_MATRIX_PALLAS_INTERPRET"  # 1: on a CPU, every kernel of Pallas runs in the interpreter for TPUs
 STAGE = "launch"  # of a test that runs
+_CASE = pytest.StashKey[Mapping[str, Any]]()  # of a test that is to run
 _UNSAFE = 0.5  # seconds of results that a machine may lose when it dies
 _ABSENT = "the suite has no such test here: it was not collected in this environment"
+_NO_LIST = "its tests were not listed before the run, so nobody knows which ones it has. Run it again"
+_NAMED = 3  # tests in a message
+# Options of the suite's own settings by which pytest would take a part of the tests, or divide them among processes.
+_OPTIONS: tuple[tuple[str, Any], ...] = (
+    *(("numprocesses", 0), ("dist", "no"), ("tx", []), ("maxfail", 0)),
+    *(("lf", False), ("failedfirst", False), ("newfirst", False), ("stepwise", False), ("stepwise_skip", False)),
+)
 
 
 class Collecting:
@@ -42,13 +48,14 @@ class Collecting:
         self.suite = suite
         self.broken: dict[str, tuple[str, str]] = {}  # by operator: the message and the whole text
         self.skipped: dict[str, str] = {}  # the reasons of files that skip themselves, by operator
-        self.keyed: list[tuple[Key, pytest.Item]] = []
+        self.deselected = 0  # tests that the suite's own settings leave out
+        self.settled = False  # whether all hooks have said which tests are left
 
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(
         self, collector: pytest.Collector
     ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-        """Keep that a file does not import, with pytest's text."""
+        """Keep that a file or folder does not import, with pytest's text."""
         report = yield
         if report.skipped and isinstance(collector, pytest.Module):
             reason = report.longrepr[-1] if isinstance(report.longrepr, tuple) else report.longrepr
@@ -58,93 +65,126 @@ class Collecting:
             lines = [line.removeprefix("E").strip() for line in detail.splitlines() if line.strip()]
             message = lines[-1] if lines else "the file does not import"
             path = getattr(collector, "path", self.suite)
-            op = SUITE if path == self.suite or path.is_dir() else op_of(path, self.suite)
+            op = SUITE if self.suite.is_relative_to(path) else op_of(path, self.suite)
             self.broken.setdefault(op, (shortened(message), shortened(detail)))
         return report
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Name the tests that the suite's own plugins have left."""
+    def pytest_deselected(self, items: list[pytest.Item]) -> None:
+        """Count the tests that are left out."""
+        self.deselected += len(items)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection_modifyitems(self) -> Generator[None, object, object]:
+        """Note that no hook has failed: pytest finishes collecting also after one that has."""
+        result = yield
+        self.settled = True
+        return result
+
+    def keyed(self, items: list[pytest.Item]) -> dict[Key, pytest.Item]:
+        """Return the tests that all plugins have left, by their names as cases."""
         given = [(item.path, item.nodeid.partition("::")[2] or item.name) for item in items]
-        self.keyed = list(zip(keys_of(given, self.suite), items, strict=True))
+        return dict(zip(keys_of(given, self.suite), items, strict=True))
+
+    def files(self) -> set[Key]:
+        """Return the cases of files without a test: each says that its file does not import, or skips itself."""
+        return {(op, IMPORT) for op in (*self.broken, *self.skipped) if op != SUITE}
 
 
 class Listing(Collecting):
-    """Write which tests were collected, and run none."""
+    """Write which tests were collected, or why they could not be, and run none."""
 
     def __init__(self, suite: Path, file: Path) -> None:
-        """``file`` gets the keys of the tests as JSON."""
+        """``file`` gets the keys of the tests, or a message with a whole text, as JSON."""
         super().__init__(suite)
         self.file = file
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Write the file. A file of the suite that does not import has a case that says so."""
-        files = {**self.broken, **self.skipped}
-        keys = [*(key for key, _ in self.keyed), *((op, IMPORT) for op in files if op != SUITE)]
-        self.file.write_text(json.dumps(keys))
+        """Write the file whole, or not at all."""
+        if not self.settled:
+            return
+        keys = [*self.keyed(session.items), *sorted(self.files())]
         session.items.clear()
+        fault = self.broken.get(SUITE) or (None if keys else (self._no_test(), ""))
+        part = self.file.with_suffix(".part")
+        part.write_text(json.dumps({"fault": fault} if fault else {"tests": keys}))
+        part.replace(self.file)
+
+    def _no_test(self) -> str:
+        if (self.suite / ctest.LIST).is_file():
+            return ctest.NO_TEST
+        left_out = f": its own settings leave out all {self.deselected}" if self.deselected else ""
+        return f"pytest collects no test in the suite{left_out}"
 
 
 class Running(Collecting):
     """Run the tests that are cases of the job, in the job's order, and journal their starts and ends."""
 
     def __init__(self, suite: Path, job: Mapping[str, Any], journal: Journal) -> None:
-        """``job`` is what the harness says of the job, with its cases."""
+        """``job`` is what the harness says of the job, with its cases and the list of all its tests."""
         super().__init__(suite)
         self.job, self.journal = job, journal
         self.rules: Mapping[str, Any] = job["accuracy"]
-        self.queue: deque[Mapping[str, Any]] = deque()  # the cases of the items, in their order
         self.case: Mapping[str, Any] = {}  # that runs
         self.end = SuiteEnd()  # of that case
-        self.collected = 0
 
     def pytest_sessionstart(self) -> None:
         """Journal the process and its environment."""
         self.journal.write("job", job=self.job["job"], pid=os.getpid(), facts=environment_facts())
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Keep the tests that are cases of the job; journal the end of the cases that have no test."""
-        super().pytest_collection_modifyitems(items)
-        by_key = dict(self.keyed)
-        self.collected = len(items)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Keep the tests that are cases of the job; journal the end of the cases that cannot run."""
+        if not self.settled:
+            return
+        by_key = self.keyed(session.items)
+        changed = self._changed({*by_key} | self.files())
         kept: list[pytest.Item] = []
         seen: set[Key] = set()
         for case in self.job["cases"]:
             key = case["op"], case["name"]
             item = by_key.get(key)
-            if item is None:
-                self._end_without_test(case)
+            fields = self._fault(key, changed)
+            if fields or item is None:
+                self._start(case)
+                self._write_end(**(fields or {"outcome": "unavailable", "message": _ABSENT}))
                 continue
             kept.append(_twin(item) if key in seen else item)
             seen.add(key)
-            self.queue.append(case)
-        items[:] = kept
+            kept[-1].stash[_CASE] = case
+        session.items[:] = kept
 
-    def _end_without_test(self, case: Mapping[str, Any]) -> None:
-        """Journal the case that says how collecting went, or that a test is not there."""
-        self._start(case)
-        op, name = case["op"], case["name"]
-        if op == SUITE and name == COLLECTED:
-            if SUITE in self.broken:
-                message, detail = self.broken[SUITE]
-                self._write_end(outcome="error", stage=IMPORT, message=message, detail=detail)
-            elif not self.collected and not self.broken:
-                self._write_end(outcome="error", stage=IMPORT, message="pytest collects no test in the suite")
-            else:
-                self._write_end(outcome="pass", metrics={"tests": self.collected})
-        elif op in self.broken:
-            message, detail = self.broken[op]
-            self._write_end(outcome="error", stage=IMPORT, message=message, detail=detail)
-        elif op in self.skipped and name == IMPORT:
-            self._write_end(outcome="unavailable", message=self.skipped[op])
-        else:
-            self._write_end(outcome="unavailable", message=_ABSENT)
+    def _changed(self, here: set[Key]) -> dict[str, str]:
+        """Return the files whose tests are not those of the list, each with a message; all, if there is a new file."""
+        listed = {(op, name) for op, name in self.job["tests"]}
+        if not listed:
+            return {}
+        ops = {op for op, _ in listed}
+        changed = {}
+        for op in {op for op, _ in listed ^ here}:
+            gone = sorted(name for of, name in listed - here if of == op)
+            new = sorted(name for of, name in here - listed if of == op)
+            changed[op] = _other_tests(op, gone, new)
+        if new_files := sorted(changed.keys() - ops):
+            changed = dict.fromkeys(ops, changed[new_files[0]]) | changed
+        return changed
+
+    def _fault(self, key: Key, changed: Mapping[str, str]) -> dict[str, Any] | None:
+        """Return how a case ends that must not run; None for any other."""
+        op, name = key
+        if broken := self.broken.get(SUITE) or self.broken.get(op):
+            return {"outcome": "error", "stage": IMPORT, "message": broken[0], "detail": broken[1]}
+        if op == SUITE:
+            return {"outcome": "error", "stage": IMPORT, "message": _NO_LIST}
+        if op in changed:
+            reason = f". The file now skips itself: {self.skipped[op]}" if op in self.skipped else ""
+            return {"outcome": "error", "stage": IMPORT, "message": f"{changed[op]}{reason}"}
+        if op in self.skipped and name == IMPORT:
+            return {"outcome": "unavailable", "message": self.skipped[op]}
+        return None
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         """Journal the start and the end of the case."""
-        self._start(self.queue.popleft())
+        self._start(item.stash[_CASE])
         self.end = SuiteEnd()
         began = time.perf_counter()
         try:
@@ -177,6 +217,19 @@ class Running(Collecting):
         self.journal.write("end", every=_UNSAFE, **names, **fields)
 
 
+def _other_tests(op: str, gone: Sequence[str], new: Sequence[str]) -> str:
+    """Return that a file has other tests than its list says, and what to do."""
+    words = [
+        f"{len(names)} {which} ({', '.join([*names[:_NAMED], *(['…'] if names[_NAMED:] else [])])})"
+        for which, names in (("gone", gone), ("new", new))
+        if names
+    ]
+    return (
+        f"the tests of {op} are not those that were listed before the run: {', '.join(words)}. So nobody knows which "
+        "tests it has. Give parameters fixed ids: no name may depend on the time, on chance or on an earlier run"
+    )
+
+
 def _twin(item: pytest.Item) -> pytest.Item:
     """Return a copy of a test that runs for another target as well: pytest would not set up the same one twice."""
     twin = copy.copy(item)
@@ -198,7 +251,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Read the job, or prepare the list of tests; and keep pytest in one process, which runs all that it is asked."""
-    for name, value in (("numprocesses", 0), ("dist", "no"), ("tx", []), ("maxfail", 0)):
+    for name, value in _OPTIONS:
         if hasattr(config.option, name):
             setattr(config.option, name, value)
     if not config.pluginmanager.is_registered(fixture):
@@ -211,8 +264,8 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     path: Path = config.getoption("--kernel-matrix-job")
     journal: Path = config.getoption("--kernel-matrix-journal")
-    job, key = taken(path)
-    running = Running(suite, job, Journal(journal, key))
+    job = json.loads(path.read_text(encoding="utf-8"))
+    running = Running(suite, job, Journal(journal, taken_key(journal)))
     config.pluginmanager.register(running, fixture.RUNNING)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 MOST = 120  # characters of a case's name
-SUITE, COLLECTED = "suite", "collected"  # the operator and the case that say whether the suite was collected
+SUITE, COLLECTED = "suite", "collected"  # the operator and the case that stand for all tests of a lane
 IMPORT = "import"  # the case of a file that does not import
 
 _NOT_IN_AN_OP = re.compile(r"[^A-Za-z0-9._-]+")

@@ -74,13 +74,12 @@ def from_json(path: Path, planned: Plan) -> RowPlan:
     file = _read(path)
     cases = {case.id: case for case in planned.cases}
     rows = []
-    named = {name for row in file.rows for job in row.jobs for name in job.cases}
     for row in file.rows:
         jobs = tuple(
             Job(
                 job.platform,
                 job.toolchain,
-                with_new_tests(_cases(path, row.id, job.cases, cases), planned.cases, named),
+                _cases(path, row.id, with_new_tests(job.cases, planned.cases), cases),
                 job.shard,
             )
             for job in row.jobs

@@ -53,6 +53,7 @@ def run_everything(
     Raises:
         UserError: another run is at one of the jobs, or a result has another value of a fact.
     """
+    settings = replace(settings, tests=project.tests)
     depends = made_from(project, settings, machine, progress, selected.jobs) if keeper else {}
     since = {name: keeper.since(name, depends[name]) for name in depends} if keeper else {}
     kept = {name: when for name, when in since.items() if when}

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from kernel_matrix.config.model import Matrix, Platform, Toolchain
 from kernel_matrix.config.plan import Job
+from kernel_matrix.job.test_names import Key
 from kernel_matrix.vendors.registry import vendor_named
 from kernel_matrix.vendors.vendor import Device, Vendor
 
@@ -33,7 +34,10 @@ class MachineError(Exception):
 
 @dataclass(frozen=True)
 class Request:
-    """A job and what it needs of its environment; ``device`` is None where the job can only compile."""
+    """A job and what it needs of its environment; ``device`` is None where the job can only compile.
+
+    ``tests`` are all that the job's suite has, where its tests are the cases and were listed before the run.
+    """
 
     root: Path
     build: Path
@@ -41,6 +45,7 @@ class Request:
     job: Job
     device: Device | None
     say: Callable[[str], None]
+    tests: tuple[Key, ...] = ()
 
     @property
     def platform(self) -> Platform:
@@ -111,11 +116,11 @@ class Interpreter(Protocol):
         """Return the path under which the job finds a file of this machine."""
 
     def start(
-        self, arguments: Sequence[str], environment: Mapping[str, str], cwd: Path, log: Path, handed: str = ""
+        self, arguments: Sequence[str], environment: Mapping[str, str], cwd: Path, log: Path, key: str = ""
     ) -> Child:
         """Start ``python ARGUMENTS`` with the variables added, its output appended to ``log``.
 
-        ``handed`` is its standard input: for :mod:`kernel_matrix.job.handed` in that process, and for nobody else.
+        ``key`` is for :func:`kernel_matrix.job.journal.taken_key` in that process, and for nobody else.
 
         Raises:
             MachineError: it does not start.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
@@ -19,6 +19,8 @@ from kernel_matrix.config.own_version import own_version
 from kernel_matrix.config.plan import Job
 from kernel_matrix.config.reads import Checkout
 from kernel_matrix.config.snapshot import Snapshot
+from kernel_matrix.config.suite import facts_of as facts_of_tests
+from kernel_matrix.config.suite import is_suite, stands_for_all, tests_of
 from kernel_matrix.results.states import detection
 from kernel_matrix.run.decide import Decision, decide, device_of
 from kernel_matrix.run.executors import InstallError, Interpreter, MachineError, Prepare, Request, UnavailableError
@@ -30,11 +32,6 @@ from kernel_matrix.store import write
 from kernel_matrix.store.record import Record, versions_of
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.vendor import Device
-
-_WAY_OUT = (
-    "Run it again, and change no source meanwhile. What the tests themselves write belongs elsewhere; a file that no "
-    "job reads can stand in ci.unread of matrix.yaml"
-)
 
 
 def facts_of(request: Request, executor: str, devices: Iterable[Device]) -> dict[str, str]:
@@ -51,11 +48,6 @@ def facts_of(request: Request, executor: str, devices: Iterable[Device]) -> dict
         "device.targets": " ".join(sorted({target for device in devices for target in device.targets})),
         "lock.sha256": sha256(request.lock.read_bytes()).hexdigest(),
     }
-
-
-def _with_more(files: Sequence[str]) -> str:
-    """Return the first file, and how many more there are."""
-    return f"{files[0]} and {len(files) - 1} more files" if len(files) > 1 else files[0]
 
 
 @dataclass
@@ -113,15 +105,9 @@ class JobRun:
         if self.interpreter:
             with turn, quiet.work() as share:
                 supervisor = Supervisor(self.request, self.actions, self.interpreter, self.ended, stop, share, known)
-                opened = read.watched(self.settings.root, self.request.root)
                 self.progress.job(self.job.id, "running")
-                with closing(opened):
-                    environment = supervisor.run(resume=self.settings.resume)
-                    all_the_time = not self.settings.resume  # a run that is resumed has opened files before
-                    seen = read.seen(known["commit"], opened.end() if all_the_time else None)
-                known |= seen.facts
-                self._say_what_is_its_own(seen.own)
-                self._refuse_what_changed(seen.changed, supervisor)
+                environment = supervisor.run(resume=self.settings.resume)
+                self._refuse_what_changed(read.changed_since(), supervisor)
         with quiet.work():
             return self._write(began, started, {**environment, **known})
 
@@ -132,20 +118,13 @@ class JobRun:
         facts = self.interpreter.facts
         return {name: portable(self.request, self.interpreter, value) for name, value in facts.items()}
 
-    def _say_what_is_its_own(self, files: Sequence[str]) -> None:
-        """Say which files that git does not track were read and then written."""
-        if files:
-            text = (
-                f"{_with_more(files)}: read, then written. Git does not track it, so it is no part of what was measured"
-            )
-            self.progress.job(self.job.id, text)
-
     def _refuse_what_changed(self, changed: Sequence[str], supervisor: Supervisor) -> None:
         """Make each result an error if files that the job reads were written while it ran."""
         if not changed:
             return
         supervisor.forget()
-        message = f"{_with_more(changed)} changed while the job ran, so nobody knows what it measured. {_WAY_OUT}"
+        more = f" and {len(changed) - 1} more files" if len(changed) > 1 else ""
+        message = f"{changed[0]}{more} changed while the job ran, so nobody knows what it measured. Run it again"
         for case in self.actions.keys() & self.records.keys():
             record = self.records[case]
             detail = "\n".join((*changed, f"its outcome was {record.outcome}", record.message, record.detail))
@@ -156,7 +135,7 @@ class JobRun:
         devices = [decision.device for decision in self.decisions.values() if decision.device]
         common = facts_of(self.request, self.executor, devices)
         facts = {**common, "started": started, "seconds": f"{time.monotonic() - began:.1f}", **environment}
-        facts |= self._own_version(facts) | detection(self.records.values()).facts
+        facts |= self._own_version(facts) | detection(self.records.values()).facts | self._tests()
         records = [self.records[case.id] for case in self.job.cases if case.id in self.records]
         try:
             path = write.replace(self.settings.results, facts, records)
@@ -167,6 +146,13 @@ class JobRun:
             return None
         self.progress.job(self.job.id, "done")
         return path
+
+    def _tests(self) -> dict[str, str]:
+        """Return the facts that say which tests the suite has; those that were planned, where no list came."""
+        if self.request.tests or not (self.refusal and is_suite(self.request.matrix)):
+            return facts_of_tests(self.request.tests)
+        lost = {case.cell.target for case in self.job.cases if stands_for_all(case.cell)}
+        return facts_of_tests(tests_of(self.request.matrix), lost)
 
     def _end_what_is_not_tried(self) -> None:
         for case in self.job.cases:
@@ -217,11 +203,17 @@ class Preparation:
             device_of(job, decisions),
             lambda text: self.progress.job(job.id, text),
         )
-        return JobRun(request, self.settings, self.progress, executor, decisions)
+        run = JobRun(request, self.settings, self.progress, executor, decisions)
+        tests = self.settings.tests.get((job.platform, job.toolchain), ())
+        if isinstance(tests, Record):
+            run.refusal = tests
+        else:
+            run.request = replace(request, tests=tests)
+        return run
 
     def make_environment(self, run: JobRun) -> None:
         """Give the run its interpreter, or the reason why it has none; nothing if it has nothing to do."""
-        if not run.actions:
+        if not run.actions or run.refusal:
             return
         if run.executor not in self.loaded:
             self.loaded[run.executor] = self.stack.enter_context(load_executor(run.executor))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from platform import python_version
 from typing import Protocol
@@ -15,7 +15,9 @@ from packaging.specifiers import SpecifierSet
 from kernel_matrix import plugins
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.model import Platform
+from kernel_matrix.job.test_names import Key
 from kernel_matrix.run.executors import Interpreter, Prepare, Request, UnavailableError
+from kernel_matrix.store.record import Record
 
 CONTAINER = "container"  # a distribution of its own brings it
 # The module of each other executor.
@@ -44,6 +46,8 @@ class Settings:
     workers: int = 1
     resume: bool = False
     excluded: bool = False  # try the excluded cases too
+    # The tests of a suite by platform and toolchain, or the end of all cases of one whose tests could not be listed.
+    tests: Mapping[tuple[str, str], tuple[Key, ...] | Record] = field(default_factory=dict)
 
     @property
     def results(self) -> Path:

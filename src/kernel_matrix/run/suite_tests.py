@@ -10,52 +10,65 @@ from pathlib import Path
 from kernel_matrix.base.waiting import wait_until
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Job
-from kernel_matrix.job.test_names import Key
+from kernel_matrix.job.test_names import IMPORT, Key
 from kernel_matrix.run import job_command, preflight, suite_command
 from kernel_matrix.run.executors import Interpreter, MachineError, Request
 from kernel_matrix.run.job_run import JobRun, Preparation
 from kernel_matrix.run.schedule import hold
 from kernel_matrix.run.settings import Progress, Settings
+from kernel_matrix.run.supervise import ending_of
+from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import Machine
+
+_LIST = "tests.json"
+_LOG_BYTES = 1 << 14  # of what pytest printed last, in the detail
+_INTERNAL = "INTERNALERROR>"  # begins the lines in which pytest says that a plugin has failed
+_NOT_LISTED = "its tests could not be listed, so none of them ran"
 
 
 def collect_tests(
     matrix: Matrix, jobs: Sequence[Job], machine: Machine, settings: Settings, progress: Progress
-) -> dict[str, tuple[Key, ...]]:
-    """Return the tests of each job that this machine can run, by the job's id.
+) -> dict[tuple[str, str], tuple[Key, ...] | Record]:
+    """Return the tests of each job that this machine can run, by platform and toolchain.
 
-    A job whose suite cannot be collected is not there: its run says why.
+    Of a job whose tests cannot be listed, it is the record with which all of its cases end.
 
     Raises:
         UserError: another run is at one of the jobs, in the same folder.
     """
-    tests: dict[str, tuple[Key, ...]] = {}
+    found: dict[tuple[str, str], tuple[Key, ...] | Record] = {}
     with ExitStack() as stack:
         prepare = Preparation(matrix, machine, settings, progress, stack)
         for job in jobs:
-            run = prepare.decided(job)
-            prepare.make_environment(run)
-            if run.interpreter:
-                progress.job(job.id, "collecting its tests")
-                keys = _collected(run, run.interpreter, job)
-                if keys is not None:
-                    tests[job.id] = keys
-    return tests
+            if (lane := (job.platform, job.toolchain)) not in found:
+                run = prepare.decided(job)
+                prepare.make_environment(run)
+                if run.interpreter:
+                    progress.job(job.id, "collecting its tests")
+                    found[lane] = _collected(run, run.interpreter)
+                elif run.refusal:
+                    found[lane] = run.refusal
+    return found
 
 
-def _collected(run: JobRun, interpreter: Interpreter, job: Job) -> tuple[Key, ...] | None:
+def left_by_a_run(build: Path) -> dict[str, tuple[Key, ...]]:
+    """Return the lists that collecting has left in the folders of jobs, by job: those of a run that goes on."""
+    return {path.parent.name: tests for path in sorted(build.glob(f"jobs/*/{_LIST}")) if (tests := _read(path)[0])}
+
+
+def _collected(run: JobRun, interpreter: Interpreter) -> tuple[Key, ...] | Record:
     try:
         with ExitStack() as stack:
-            hold(job, run.settings, stack)
+            hold(run.job, run.settings, stack)
             return _list_of(run.request, interpreter)
-    except MachineError:
-        return None  # the run meets it too, and has a record for it
+    except MachineError as error:
+        return Record("", "error", stage="machine", message=f"{_NOT_LISTED}: {error}")
 
 
-def _list_of(request: Request, interpreter: Interpreter) -> tuple[Key, ...] | None:
-    """Return the tests that pytest collects; None if it came to no end."""
+def _list_of(request: Request, interpreter: Interpreter) -> tuple[Key, ...] | Record:
+    """Return the tests that pytest collects, or why there is no list of them."""
     request.folder.mkdir(parents=True, exist_ok=True)
-    file, log = request.folder / "tests.json", request.folder / "collect.txt"
+    file, log = request.folder / _LIST, request.folder / "collect.txt"
     for path in (file, log):
         path.unlink(missing_ok=True)
     preflight.check(request, interpreter)
@@ -63,15 +76,49 @@ def _list_of(request: Request, interpreter: Interpreter) -> tuple[Key, ...] | No
         request, interpreter, ("--collect-only", "-q", "--kernel-matrix-tests", interpreter.seen(file))
     )
     child = interpreter.start(command, job_command.environment(request, interpreter), request.root, log)
-    ended = wait_until(child.poll, request.matrix.limits.case)
-    if ended is None:
+    limit = request.matrix.limits.case
+    status = wait_until(child.poll, limit)
+    if status is None:
         child.kill()
-        return None
-    return _read(file)
+    tests, fault, detail = _read(file)
+    if tests:
+        return tests
+    if not fault:
+        fault, detail = _why_none(status, limit, child.why, printed := _end_of(log)), printed
+    detail = job_command.portable(request, interpreter, detail)
+    return Record("", "error", stage=IMPORT, message=f"{_NOT_LISTED}: {fault}", detail=detail)
 
 
-def _read(file: Path) -> tuple[Key, ...] | None:
+def _read(file: Path) -> tuple[tuple[Key, ...], str, str]:
+    """Return the tests of the list; or, with its text, the fault that pytest itself has found; or neither."""
     try:
-        return tuple((str(op), str(name)) for op, name in json.loads(file.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
-        return None
+        content = json.loads(file.read_text(encoding="utf-8"))
+        if "fault" in content:
+            message, detail = content["fault"]
+            return (), str(message), str(detail)
+        return tuple((str(op), str(name)) for op, name in content["tests"]), "", ""
+    except (OSError, ValueError, TypeError, KeyError):
+        return (), "", ""
+
+
+def _why_none(status: int | None, limit: float, why: str, printed: str) -> str:
+    """Return why the process of pytest has left no list, and what to do."""
+    if status is None:
+        return (
+            f"pytest has not listed them within {limit:g} s, which is limits.case of matrix.yaml. Raise it, or import "
+            "less where a test file is read"
+        )
+    lines = [line.removeprefix(_INTERNAL).strip() for line in printed.splitlines() if line.strip()]
+    last = next((line for line in reversed(lines) if "error: " in line.lower()), lines[-1] if lines else "")
+    words = f"pytest {ending_of(status)} before it had listed them{f': {why}' if why else ''}"
+    if status < 0:
+        return f"{words}. Run it again; if the machine has too little memory, with --jobs 1"
+    return f"{words}: {last}" if last else words
+
+
+def _end_of(log: Path) -> str:
+    """Return the end of what pytest has printed."""
+    try:
+        return log.read_bytes()[-_LOG_BYTES:].decode("utf-8", errors="replace").strip()
+    except OSError:
+        return ""

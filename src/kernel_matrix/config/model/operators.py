@@ -18,6 +18,7 @@ from kernel_matrix.config.model.fields import (
     has_values,
 )
 
+Lane = tuple[str, str, str]  # platform, target and toolchain
 Output = OutputName | Annotated[dict[OutputName, dict[str, ScalarOrList]], Field(min_length=1, max_length=1)]
 
 
@@ -48,6 +49,10 @@ class Op(Section):
         description="Values of axes: the cases that carry canaries are chosen among those that have them, if any has.",
     )
 
+    def is_in(self, _lane: Lane) -> bool:
+        """Return whether a lane has the operator, as far as the operator says it."""
+        return True
+
     def owed_outputs(self, direction: Direction, axes: Mapping[str, Scalar]) -> tuple[str, ...]:
         """Return the outputs that a case with these axes owes; none where nothing is said of them."""
         entries = (self.outputs or {}).get(direction, [])
@@ -55,3 +60,13 @@ class Op(Section):
             pair for entry in entries for pair in (entry.items() if isinstance(entry, dict) else [(entry, {})])
         ]
         return tuple(name for name, where in conditions if has_values(axes, where))
+
+
+class FileOfTests(Op):
+    """A file of tests as an operator. matrix.yaml names none: they are known when the suite has been collected."""
+
+    lanes: frozenset[Lane] | None = None  # that have it; None for all
+
+    def is_in(self, lane: Lane) -> bool:
+        """Return whether a lane has the operator."""
+        return self.lanes is None or lane in self.lanes

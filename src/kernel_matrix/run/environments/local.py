@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernel_matrix.job import own_files
 from kernel_matrix.run.environments import variables
 from kernel_matrix.run.executors import Child, MachineError
 
@@ -72,13 +71,13 @@ class LocalInterpreter:
         return str(path)
 
     def start(
-        self, arguments: Sequence[str], environment: Mapping[str, str], cwd: Path, log: Path, handed: str = ""
+        self, arguments: Sequence[str], environment: Mapping[str, str], cwd: Path, log: Path, key: str = ""
     ) -> Child:
         """Start Python in a process group of its own, so that its children can be ended with it."""
         inherited = variables.inherited(self.inherits)
         search = [environment.get("PYTHONPATH", ""), inherited.get("PYTHONPATH", "")]
         try:
-            with os.fdopen(own_files.opened(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab") as output:
+            with log.open("ab") as output:
                 process = subprocess.Popen(
                     [self.python, *arguments],
                     cwd=cwd,
@@ -92,5 +91,5 @@ class LocalInterpreter:
             raise MachineError(f"{self.python} does not start: {error.strerror or error}") from None
         assert process.stdin
         with contextlib.suppress(BrokenPipeError), process.stdin as pipe:
-            pipe.write(handed.encode())
+            pipe.write(key.encode())
         return LocalChild(process)
