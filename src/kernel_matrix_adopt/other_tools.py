@@ -76,7 +76,7 @@ def take(
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
     facts |= suite.facts_of(keys)
-    facts |= Checkout(matrix, project.root).facts_of(platform, toolchain, ANOTHER_TOOL, ())
+    facts |= Checkout(matrix, project.root).facts_unwatched(platform, toolchain, ANOTHER_TOOL, ())
     devices = [decision.device] if decision.device else []
     path = write.replace(project.results, facts_of(request, ANOTHER_TOOL, devices) | facts, taken)
     return Taken(path, (*notes, *([replaced] if replaced else [])))

@@ -13,6 +13,7 @@ from typing import Any
 
 import kernel_matrix
 from kernel_matrix.base.waiting import wait_until
+from kernel_matrix.job import own_files
 from kernel_matrix.pipeline import Project
 from kernel_matrix.run.executors import Interpreter
 from kernel_matrix.run.supervise import death
@@ -96,7 +97,7 @@ def ask(
         status = answer if isinstance(answer, int) else None
     finally:
         child.kill()
-    text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    text = own_files.text_of(log)
     return _said(results, status, text[-12_000:])
 
 

@@ -241,7 +241,7 @@ def _write(
 ) -> Path:
     """Write the records of a toolchain next to the results of the jobs."""
     ops = {record.case.split("/")[3].rpartition(".")[0] for record in records}
-    read = Checkout(project.matrix, project.root).facts_of(place.platform, toolchain, wish.executor, ops)
+    read = Checkout(project.matrix, project.root).facts_unwatched(place.platform, toolchain, wish.executor, ops)
     job = f"{place.platform}.{toolchain}.bench"
     lock = project.root / project.matrix.toolchains[toolchain].lock
     of_job = {

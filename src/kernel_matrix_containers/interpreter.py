@@ -11,7 +11,6 @@ from typing import Any
 
 import docker.errors
 
-from kernel_matrix.job.journal import KEY
 from kernel_matrix.run.executors import Child, MachineError, UnavailableError
 from kernel_matrix_containers.engine import ERRORS, Engine, answering, explained, remove
 from kernel_matrix_containers.sandbox import Sandbox
@@ -47,21 +46,23 @@ class ContainerInterpreter:
         return self.sandbox.seen(path)
 
     def start(
-        self, arguments: Sequence[str], environment: Mapping[str, str], cwd: Path, log: Path, key: str = ""
+        self, arguments: Sequence[str], environment: Mapping[str, str], cwd: Path, log: Path, handed: str = ""
     ) -> Child:
         """Start Python in a container of its own.
 
         The container writes the log itself, so that it is kept when the engine or the harness dies.
         """
-        if key:  # in a file: no kernel runs in the job's folder before the container does
-            self.sandbox.request.folder.joinpath(KEY).write_text(key)
         self.sandbox.prepare()
-        container = self.create(
-            ["sh", "-c", _INTO_LOG, self.seen(log), self.python, *arguments], environment, working_dir=self.seen(cwd)
-        )
+        command = ["sh", "-c", _INTO_LOG, self.seen(log), self.python, *arguments]
+        container = self.create(command, environment, working_dir=self.seen(cwd), stdin_open=bool(handed))
         try:
-            with answering("to start a container"):
+            with answering("to start a container"), contextlib.ExitStack() as stack:
+                if handed:
+                    pipe = container.attach_socket(params={"stdin": 1, "stream": 1})
+                    stack.callback(pipe.close)
                 container.start()
+                if handed:
+                    getattr(pipe, "_sock", pipe).sendall(handed.encode())
         except MachineError:
             remove(container)
             raise

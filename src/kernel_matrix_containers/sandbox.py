@@ -57,6 +57,8 @@ class Sandbox:
 
     def prepare(self) -> None:
         """Make the job's folder and give it to the job's user."""
+        self.request.folder.mkdir(parents=True, exist_ok=True)
+        self.settle()
         self.cache.mkdir(parents=True, exist_ok=True)
         if os.getuid() == 0:
             folder = self.request.folder

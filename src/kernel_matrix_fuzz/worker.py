@@ -13,6 +13,8 @@ from typing import Any
 
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Case
+from kernel_matrix.job import own_files
+from kernel_matrix.job.handed import words
 from kernel_matrix.job.journal import Entry, Journal
 from kernel_matrix.run import job_command
 from kernel_matrix.run.executors import Child, Interpreter, Request
@@ -52,7 +54,8 @@ class Worker:
         self._folder = request.folder / backend
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True)
-        (self._folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
+        self._job = json.dumps(job)
+        own_files.write(self._folder / "job.json", self._job)
         self._child: Child | None = None
         self._baseline: Worker | None = None
         self._count = 0
@@ -124,7 +127,8 @@ class Worker:
         arguments = [_PLUGIN.get(word, word) for word in arguments] + ["--asked", seen(pipe)]
         environment = dict(job_command.environment(self.request, self.interpreter))
         environment["PYTHONPATH"] = f"{seen(_copied(self.request.build))}:{environment['PYTHONPATH']}"
-        self._child = self.interpreter.start(arguments, environment, folder, folder / "log.txt", self._journal.key)
+        handed = words(self._journal.key, self._job)
+        self._child = self.interpreter.start(arguments, environment, folder, folder / "log.txt", handed)
         ready = self._wait("ready", _START, self._child)
         if ready is None or ready["entry"] != "ready":
             self.close()
@@ -140,7 +144,7 @@ class Worker:
                 if entry["entry"] == "broken" or (entry["entry"] == kind and case in ("", entry.get("case"))):
                     return entry
             if ended is not None:
-                text = (self._folder / "log.txt").read_text(encoding="utf-8", errors="replace")
+                text = own_files.text_of(self._folder / "log.txt")
                 return {"entry": "death", "message": death(ended, "launch", child.why), "detail": text[-4000:]}
             if time.monotonic() > ends:
                 return None

@@ -53,7 +53,7 @@ def _job_facts(
         "platform": job.platform,
         "toolchain": job.toolchain,
         "executor": executor,
-        **checkout.facts_of(job.platform, job.toolchain, executor, ops),
+        **checkout.facts_unwatched(job.platform, job.toolchain, executor, ops),
         **_device(recording),
         "driver": "",
         "commit": commit(folder),

@@ -29,7 +29,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options: who sends it, with which key, and which part of the plan is run."""
     parser.add_argument("--as", dest="account", metavar="ACCOUNT", required=True, help="your account at GitHub")
     parser.add_argument("--key", type=Path, help="your SSH key; a public one if an agent has the other half (~/.ssh)")
-    parser.add_argument("--to", type=Path, metavar="FILE", help="the file to write (ACCOUNT-HASH.txt)")
+    parser.add_argument("--to", type=Path, metavar="FILE", help="the file to write (build/ACCOUNT-HASH.txt)")
     add_matrix_options(parser)
     add_selection_options(parser)
     add_run_options(parser)
@@ -53,7 +53,7 @@ def main(options: argparse.Namespace) -> int:
     made = sending.signed(
         project, records, options.account, key, {name: word for name, word in hide.items() if name != os.sep}
     )
-    path = options.to or Path(f"{made.name}.txt")
+    path = options.to or project.build / f"{made.name}.txt"
     sending.write(made, path)
     ended = ", ".join(f"{number} {outcome}" for outcome, number in sorted(made.inventory.outcomes.items()))
     print(f"{path}: {len(made.bytes)} bytes, {ended}, signed with {made.inventory.key}")

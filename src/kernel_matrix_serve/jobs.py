@@ -14,9 +14,8 @@ from typing import Any
 
 from kernel_matrix.base.git import commit
 from kernel_matrix.config.plan import Case, Cell, Job
-from kernel_matrix.job.journal import Journal
-from kernel_matrix.job.keys import held_key
 from kernel_matrix.pipeline import Project
+from kernel_matrix.run.proven import Proven
 from kernel_matrix.store import names
 from kernel_matrix.store.journal import Ends
 from kernel_matrix.store.record import Record
@@ -63,21 +62,20 @@ class _Reader:
     path: Path
     build: Path
     inode: int = 0
-    journal: Journal | None = None
+    proven: Proven | None = None
     ends: Ends = field(default_factory=Ends)
-    forged: bool = False
 
     def read(self, attempts: int) -> None:
-        """Take in what has been written since."""
+        """Take in what has been proven since.
+
+        Raises:
+            OSError: nothing is, or the journal was changed.
+        """
         inode = self.path.stat().st_ino
-        if inode != self.inode or self.journal is None:
-            key = held_key(self.build, self.path.parent.name)
-            if not key:
-                raise PermissionError(f"no key of {self.path} is held: nobody knows who wrote it")
-            self.inode, self.journal = inode, Journal(self.path, key)
-            self.ends, self.forged = Ends(attempts), False
-        for entry in self.journal.new_entries():
-            self.forged = self.forged or entry["entry"] == "forged"
+        if inode != self.inode or self.proven is None:
+            self.inode, self.proven = inode, Proven(self.path, self.build, self.path.parent.name)
+            self.ends = Ends(attempts)
+        for entry in self.proven.new_entries():
             self.ends.take(entry)
 
 
@@ -116,8 +114,6 @@ class LiveJobs:
         try:
             reader.read(self.project.matrix.limits.attempts)
         except OSError:  # the job begins at this very moment
-            return {}
-        if reader.forged:  # the run itself decides which case that concerns
             return {}
         ended = {case: record for case, record in reader.ends.records.items() if case in self.cases}
         facts = self._facts(name, [self.cases[case].cell for case in ended], reader)

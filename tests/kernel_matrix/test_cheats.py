@@ -12,8 +12,10 @@ import pytest
 from conftest import Doubles, copy_doubles
 from test_run import middle, states
 
-from kernel_matrix.job import keys
+from kernel_matrix.job import landlock
 from kernel_matrix.results.states import Verdict
+from kernel_matrix.run import proven
+from kernel_matrix.run.proven import mark_file
 
 FORGED_END = "the journal holds an entry that neither the harness nor the process that compares has written"
 
@@ -35,22 +37,27 @@ def forged_end(after: str) -> list[str]:
     ]
 
 
-KEY = "key_file(journal.parents[2], journal.parent.name)"
 THEFTS = {
-    f"{KEY}.read_text()": "Permission denied: '/var/tmp/kernel-matrix-keys-",
-    f"os.link({KEY}, journal.with_name('copy'))": "Invalid cross-device link: '/var/tmp/kernel-matrix-keys-",
-    f"{KEY}.rename(journal.with_name('copy'))": "Permission denied: '/var/tmp/kernel-matrix-keys-",
-    f"{KEY}.write_text('k' * 32)": "Permission denied: '/var/tmp/kernel-matrix-keys-",
-    f"{KEY}.unlink()": "Permission denied: '/var/tmp/kernel-matrix-keys-",
-    f"{KEY}.with_name('other').write_text('k' * 32)": "Permission denied: '/var/tmp/kernel-matrix-keys-",
-    f"os.truncate({KEY}, 0)": "Permission denied: ",
-    f"{KEY}.parent.parent.rename('/var/tmp/elsewhere')": "Permission denied: '/var/tmp/kernel-matrix-keys-",
-    "open(f'/proc/{os.getppid()}/mem', 'rb')": "Permission denied: '/proc/",
-    "open(f'/proc/{harness}/mem', 'rb')": "Permission denied: '/proc/",
+    "mark.read_text()": "Permission denied: '/var/tmp/kernel-matrix-",
+    "os.link(mark, journal.with_name('copy'))": "Invalid cross-device link: '/var/tmp/kernel-matrix-",
+    "mark.rename(journal.with_name('copy'))": "Permission denied: '/var/tmp/kernel-matrix-",
+    "mark.write_text('1 2 3')": "Permission denied: '/var/tmp/kernel-matrix-",
+    "mark.unlink()": "Permission denied: '/var/tmp/kernel-matrix-",
+    "mark.with_name('other').write_text('1 2 3')": "Permission denied: '/var/tmp/kernel-matrix-",
+    "os.truncate(mark, 0)": "Permission denied: ",
+    "mark.parent.parent.rename('/var/tmp/elsewhere')": "Permission denied: '/var/tmp/kernel-matrix-",
+    **{
+        f"open(f'/proc/{{{process}}}/{file}', 'rb')": "Permission denied: '/proc/"
+        for process in ("os.getppid()", "harness")
+        for file in ("mem", "fd/0")
+    },
+    "resource.prlimit(os.getppid(), resource.RLIMIT_CORE, (0, 0))": "Operation not permitted",
+    "resource.prlimit(harness, resource.RLIMIT_CORE, (0, 0))": "Operation not permitted",
+    "subprocess.run(['prlimit', '--pid', str(harness), '--core=0'], check=True)": "returned non-zero exit status",
 }
 
 
-def thief(refusals: Path) -> list[str]:
+def thief(refusals: Path, mark: Path) -> list[str]:
     """Return lines that try each theft, and write down how it was refused."""
     tries = [
         line
@@ -59,14 +66,14 @@ def thief(refusals: Path) -> list[str]:
             "try:",
             f"    {theft}",
             "    refusal = 'none'",
-            "except OSError as error:",
+            "except (OSError, subprocess.CalledProcessError) as error:",
             "    refusal = str(error)",
             f"with Path({str(refusals)!r}).open('a') as file:",
             "    file.write(refusal + '\\n')",
         )
     ]
-    harness = "harness = Path(f'/proc/{os.getppid()}/stat').read_text().rpartition(')')[2].split()[1]"
-    return ["from kernel_matrix.job.keys import key_file", harness, *tries, "double(x, out)"]
+    harness = "harness = int(Path(f'/proc/{os.getppid()}/stat').read_text().rpartition(')')[2].split()[1])"
+    return ["import resource, subprocess", f"mark = Path({str(mark)!r})", harness, *tries, "double(x, out)"]
 
 
 def leaves_a_process(pid: Path) -> list[str]:
@@ -126,7 +133,7 @@ def cheated(noted: Path, tmp_path_factory, bytecode: Path) -> dict[int, Verdict]
         FORGED_AND_GONE: forged_end("os._exit(0)"),
         FORGED: forged_end("double(x, out)"),
         SIGNED_TWICE: SIGNED,
-        THIEF: thief(noted / "refusals"),
+        THIEF: thief(noted / "refusals", mark_file(doubles.root / "build", "here.wrong")),
         LEAVES_A_PROCESS: leaves_a_process(noted / "left"),
     }
     give_cheats(doubles, cheats)
@@ -153,9 +160,9 @@ def test_a_signature_is_not_believed_twice(cheated):
 
 
 @pytest.mark.slow
-def test_a_kernel_does_not_get_the_key_that_signs_the_journal(cheated, noted: Path):
+def test_a_kernel_reaches_neither_what_is_proven_nor_the_processes_of_the_harness(cheated, noted: Path):
     """One kernel tries each theft, and the refusals are what it writes down."""
-    if not keys.can_be_kept_away():
+    if not landlock.can_be_kept_away():
         pytest.skip("needs Linux 5.19 or later with Landlock")
     assert cheated[THIEF].state == "pass"
     assert cheated[THIEF].record.job["keys"] == "out of reach"
@@ -172,15 +179,15 @@ def test_a_process_that_the_kernel_leaves_behind_is_ended_and_red(cheated, noted
 
 
 @pytest.mark.slow
-def test_a_run_whose_key_is_gone_begins_anew_when_it_is_resumed(doubles: Doubles):
+def test_a_run_of_which_nothing_is_proven_begins_anew_when_it_is_resumed(doubles: Doubles):
     doubles.run("good")
-    keys.key_file(doubles.root / "build", "here.good").unlink()
+    mark_file(doubles.root / "build", "here.good").unlink()
     assert states(doubles.run("good", resume=True)) == ["pass"] * 3
 
 
 @pytest.mark.slow
 def test_a_kernel_cannot_end_the_process_that_compares(doubles: Doubles):
-    if keys.abi() < keys.ABI_OF_SIGNALS:
+    if landlock.abi() < landlock.ABI_OF_SIGNALS:
         pytest.skip("needs Linux 6.12 or later with Landlock")
     give_cheats(doubles, {2: ["os.kill(os.getppid(), 9)", "time.sleep(60)"]})
     comparison = doubles.run("wrong")
@@ -189,10 +196,10 @@ def test_a_kernel_cannot_end_the_process_that_compares(doubles: Doubles):
 
 
 @pytest.mark.slow
-def test_without_landlock_no_key_is_kept_and_a_resumed_run_begins_anew(doubles: Doubles, monkeypatch):
-    monkeypatch.setattr(keys, "can_be_kept_away", lambda: False)
+def test_without_landlock_nothing_is_proven_and_a_resumed_run_begins_anew(doubles: Doubles, monkeypatch):
+    monkeypatch.setattr(proven, "can_be_kept_away", lambda: False)
     doubles.run("good")
-    assert not keys.key_file(doubles.root / "build", "here.good").exists()
+    assert not mark_file(doubles.root / "build", "here.good").exists()
     journal = doubles.root / "build" / "jobs" / "here.good" / "journal.jsonl"
     before = journal.read_text()
     assert states(doubles.run("good", resume=True)) == ["pass"] * 3

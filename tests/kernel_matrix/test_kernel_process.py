@@ -419,13 +419,13 @@ def test_a_kernel_that_reaches_the_memory_limit_of_its_cgroup_is_said_to_have_do
         (tmp_path / "cgroup").symlink_to(limited_group)
     monkeypatch.setattr(processes, "_CGROUP", tmp_path / "cgroup")
     assert (processes.memory_limit(), processes.memory_limit_kills()) == (128 << 20, 0)
-    code = "def fill(_, *, group):\n    import os\n    open(f'{group}/cgroup.procs', 'w').write(str(os.getpid()))\n"
-    code += "    return len(bytearray(b'x') * (512 << 20)), {}\n"
-    (tmp_path / "hog.py").write_text(code)
+    (tmp_path / "hog.py").write_text("def fill(_, *, mib):\n    return len(bytearray(b'x') * (mib << 20)), {}\n")
     process = KernelProcess(tmp_path, tmp_path / "log")
     try:
+        process.call("hog:fill", {}, {"mib": 0}, lambda _: None)
+        (limited_group / "cgroup.procs").write_text(str(process.pid))
         with pytest.raises(KernelProcessError, match=r"it reached the container's memory limit of 0\.125 GiB") as error:
-            process.call("hog:fill", {}, {"group": str(limited_group)}, lambda _: None)
+            process.call("hog:fill", {}, {"mib": 512}, lambda _: None)
         assert "died of SIGKILL" in error.value.text
         assert processes.memory_limit_kills() == 1
     finally:

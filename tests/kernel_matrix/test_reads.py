@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 from conftest import ROOT, Doubles
 from judges import audited
 from ruamel.yaml import YAML
-from test_present import repository  # noqa: F401  a fixture
+from test_present import repository, sh  # noqa: F401  a fixture
 
 from kernel_matrix import judging, pipeline
 from kernel_matrix.base import git
@@ -48,7 +47,7 @@ def kernels(doubles) -> Doubles:
 
 def job_of(doubles: Doubles, toolchain: str = "good", executor: str = "venv", **facts: str) -> dict[str, str]:
     """Return the facts of a job that ran just now."""
-    read = Checkout(doubles.matrix, doubles.root).facts_of(PLATFORM, toolchain, executor, [OP])
+    read = Checkout(doubles.matrix, doubles.root).facts_unwatched(PLATFORM, toolchain, executor, [OP])
     versions = {"version.numpy": "2.0", "started": "2026-05-01T11:00:00Z", "commit": "no-commit"}
     lock = {"lock.sha256": reads.sha256((doubles.root / "lock.txt").read_bytes()).hexdigest()}
     return {**versions, **lock, "executor": executor, **read, **facts}
@@ -123,7 +122,7 @@ def test_an_emulator_is_read_by_the_jobs_of_the_entry_that_names_it(kernels):
     )
     before, others = job_of(kernels), job_of(kernels, "wrong")
     file.write_text("TWO = 2\n")
-    assert stale(kernels, before) == "its job read another package"
+    assert stale(kernels, before) == "its job read another file beside them that git does not track"
     assert stale(kernels, others, "wrong") == ""
 
 
@@ -131,10 +130,10 @@ def test_an_emulator_is_read_by_the_jobs_of_the_entry_that_names_it(kernels):
     ("path", "part"),
     [
         ("suite/test_doubles.py", "suite"),
-        ("suite/data/numbers.bin", "suite"),
+        ("suite/data/numbers.bin", ""),
         ("conftest.py", "suite"),
         ("src/doubles/__init__.py", "package"),
-        ("src/doubles/table.toml", "package"),
+        ("src/doubles/table.toml", ""),
         ("README.md", ""),
         ("suite/README.md", ""),
         ("docs/page.py", ""),
@@ -145,9 +144,21 @@ def test_an_emulator_is_read_by_the_jobs_of_the_entry_that_names_it(kernels):
     ],
 )
 def test_of_the_repository_a_job_reads_the_package_and_the_suite(doubles, path, part):
+    """A new file that is no code may have been written by a job: without git nobody knows."""
     job = job_of(doubles)
     edit(doubles.root / path)
     assert stale(doubles, job) == (f"its job read another {part}" if part else "")
+
+
+@pytest.mark.parametrize(("path", "part"), [("suite/data/numbers.bin", "suite"), ("src/doubles/table.toml", "package")])
+def test_what_git_tracks_counts_whatever_it_is(repository, doubles, path, part):  # noqa: F811
+    job = job_of(doubles)
+    edit(repository / path)
+    sh(repository, "git", "add", path)
+    assert stale(doubles, job) == f"its job read another {part}"
+    job = job_of(doubles)
+    edit(repository / path)
+    assert stale(doubles, job) == f"its job read another {part}"
 
 
 def test_matrix_yaml_names_files_beside_them_that_jobs_read_and_files_in_them_that_none_reads(doubles):
@@ -288,10 +299,18 @@ def test_no_kept_result_is_of_a_job_that_read_a_file_outside_of_the_rule(matrix)
         assert readers_of(matrix, path) is None, path
 
 
-def test_without_git_the_same_files_count(doubles, tmp_path, monkeypatch):
+@pytest.mark.parametrize("first", ["with git", "without git"])
+def test_without_git_the_same_files_count(repository, doubles, monkeypatch, first):  # noqa: F811
     for name in (".venv/lib/a.py", "build/b.py", "src/doubles/__pycache__/c.pyc", "src/doubles.egg-info/PKG-INFO"):
         edit(doubles.root / name)
-    without = job_of(doubles)
-    listed = ["lock.txt", "suite/test_doubles.py", "suite/kernel_side.py", "src/doubles/__init__.py"]
-    monkeypatch.setattr(git, "files", lambda root: listed)
-    assert json.dumps(job_of(doubles)) == json.dumps(without)
+    for name in ("suite/numbers.bin", "src/doubles/kernel.cu"):
+        edit(doubles.root / name)
+        sh(repository, "git", "add", name)
+    git_s = git.tracked_files
+    if first == "without git":
+        monkeypatch.setattr(git, "tracked_files", lambda root: None)
+    job = job_of(doubles)
+    monkeypatch.setattr(git, "tracked_files", git_s if first == "without git" else lambda root: None)
+    assert stale(doubles, job) == ""
+    edit(doubles.root / "src/doubles/kernel.cu")
+    assert stale(doubles, job).startswith("its job read another")

@@ -24,8 +24,8 @@ from kernel_matrix import pipeline
 from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import plan
 from kernel_matrix.job.journal import Journal
-from kernel_matrix.job.keys import hold
 from kernel_matrix.results.history import History
+from kernel_matrix.run.proven import Mark
 from kernel_matrix.store.record import Record
 from kernel_matrix.store.write import write
 from kernel_matrix_serve import jobs as live_jobs
@@ -63,9 +63,26 @@ def held(project):
     process.stdout.close()
 
 
+class ProvenJournal(Journal):
+    """The journal of a job as its run keeps it: each entry is proven as soon as it is written."""
+
+    def __init__(self, folder, key="k" * 32):
+        super().__init__(folder / "journal.jsonl", key)
+        self.begin()
+        self.mark = Mark(folder.parent.parent, folder.name, "")
+
+    def write(self, kind, **fields):
+        super().write(kind, **fields)
+        self.prove()
+
+    def prove(self):
+        for _ in self.new_entries():
+            pass
+        self.mark.note(self)
+
+
 def journal_of(folder, key="k" * 32):
-    hold(folder.parent.parent, folder.name, key)
-    return Journal(folder / "journal.jsonl", key)
+    return ProvenJournal(folder, key)
 
 
 def end(journal, case, outcome, **fields):
@@ -221,14 +238,29 @@ def test_the_journal_of_an_earlier_run_does_not_count_for_a_job_that_waits(proje
 
 
 @pytest.mark.slow
-def test_a_forged_or_broken_journal_gives_nothing(project, held):
+def test_a_forged_or_broken_entry_and_all_behind_it_gives_nothing(project, held):
     journal = journal_of(held)
     end(journal, CASES[0], "pass")
     with (held / "journal.jsonl").open("a") as file:
         file.write(f'{{"entry": "end", "case": "{CASES[1]}", "outcome": "pass"}}\n{{"entry": "end"')
+    journal.prove()
     page = page_of(project)
     page.refresh()
-    assert shown(project).overview["cells"]["in_journal"] == []
+    assert shown(project).rows[CELL]["in_journal"] == "p"
+    end(journal, CASES[2], "pass")
+    jobs = LiveJobs(project, pipeline.plan(project, "quick").jobs, pipeline.plan(project, "quick").cases)
+    assert set(jobs.look().jobs[0].ends) == {CASES[0]}
+
+
+def test_a_journal_that_was_changed_gives_nothing_until_its_job_begins_anew(project, held):
+    journal = journal_of(held)
+    end(journal, CASES[0], "fail")
+    path = held / "journal.jsonl"
+    path.write_text(path.read_text().replace('"fail"', '"pass"'))
+    jobs = LiveJobs(project, pipeline.plan(project, "quick").jobs, pipeline.plan(project, "quick").cases)
+    assert jobs.look().jobs[0].ends == {}
+    end(journal_of(held), CASES[1], "pass")
+    assert set(jobs.look().jobs[0].ends) == {CASES[1]}
 
 
 def test_a_job_that_begins_anew_is_read_anew(project, held):

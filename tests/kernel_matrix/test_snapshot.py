@@ -119,18 +119,10 @@ def test_the_commit_is_that_of_the_start(repository, doubles: Doubles):  # noqa:
     assert record.job["commit"] == f"{first}+changes"
 
 
-def test_files_that_a_suite_writes_beside_its_tests_are_no_change_and_a_conftest_is(doubles: Doubles):
-    before = snapshot(doubles)
-    edit(doubles.root / "suite" / "out.txt")
-    assert before.changed_since() == []
-    edit(doubles.root / "suite" / "conftest.py")
-    assert before.changed_since() == ["suite/conftest.py"]
-
-
 def test_a_file_that_was_changed_and_changed_back_counts(doubles: Doubles):
     before, path = snapshot(doubles), doubles.root / PACKAGE
     text, times = path.read_text(), path.stat()
     path.write_text("")
     path.write_text(text)
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-    assert before.changed_since() == [PACKAGE]
+    assert before.seen("", {}).changed == (PACKAGE,)

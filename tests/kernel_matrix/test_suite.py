@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from hashlib import sha256
 
 import pytest
 from conftest import harness
@@ -19,6 +20,7 @@ from kernel_matrix.config.selection import Selection, parse_shard
 from kernel_matrix.config.suite import Listed, facts_of, listed_of, with_new_tests, with_tests
 from kernel_matrix.job.test_names import MOST, case_of, keys_of, op_of
 from kernel_matrix.machines.row_plan_file import from_json, to_json
+from kernel_matrix.run.proven import mark_file
 from kernel_matrix.store import junit
 from kernel_matrix_ci.event_plan import plan_rows
 
@@ -532,6 +534,9 @@ def test_an_interrupted_run_is_resumed(tmp_path):
     lines = journal.read_text().splitlines()
     kept = [line for line in lines if "test_two" not in line]
     journal.write_text("\n".join(kept) + "\n")
+    mark = mark_file(suite.root / "build", "here.plain")
+    *_, asked = mark.read_text().split()
+    mark.write_text(f"{journal.stat().st_size:020d} {sha256(journal.read_bytes()).hexdigest()} {asked}\n")
     comparison = suite.run(resume=True)
     assert states(comparison) == {"test_a/test_one": "held", "test_a/test_two": "held"}
     text = journal.read_text()

@@ -29,3 +29,9 @@ def write_atomically(path: Path, text: str | bytes) -> None:
             return
     with written_whole(path) as part:
         part.write_bytes(content)
+
+
+def own_output() -> dict[str, Path]:
+    """Return the files that the standard output and the standard error of this process go into, by their names."""
+    streams = {"output": Path("/proc/self/fd/1"), "error": Path("/proc/self/fd/2")}
+    return {name: path.resolve() for name, path in streams.items() if path.is_file()}

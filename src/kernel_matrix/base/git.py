@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -109,15 +109,34 @@ def is_checkout(root: Path) -> bool:
     return bool(_output(root, "rev-parse", "--verify", "--quiet", "HEAD"))
 
 
-def files(root: Path) -> list[str]:
-    """Return all files below ``root`` that git has, or that no .gitignore there names; none outside a checkout.
+def tracked_files(root: Path) -> frozenset[str] | None:
+    """Return the files below ``root`` that git has, those of submodules too; None outside a checkout."""
+    if not _output(root, "rev-parse", "--git-dir"):
+        return None
+    names = _listed(root, "--cached")
+    return frozenset(names).union(*(_below(root, module, tracked_files) for module in _modules(root, names)))
 
-    What this user or this checkout alone ignores is no matter. The files of submodules are among them.
+
+def other_files(root: Path) -> set[str]:
+    """Return the files below ``root`` that git has not, and that no .gitignore there names; of submodules too.
+
+    What this user or this checkout alone ignores is no matter.
     """
-    listed = _output(root, "ls-files", "--cached", "--others", "--exclude-per-directory=.gitignore", "-z")
-    names = {name for name in listed.split("\0") if name}
-    modules = {name for name in names if (root / name / ".git").exists()}
-    return sorted(names.union(*([f"{name}/{file}" for file in files(root / name)] for name in modules)))
+    names = _listed(root, "--others", "--exclude-per-directory=.gitignore")
+    return names.union(*(_below(root, module, other_files) for module in _modules(root, _listed(root, "--cached"))))
+
+
+def _listed(root: Path, *options: str) -> set[str]:
+    return {name for name in _output(root, "ls-files", "-z", *options).split("\0") if name}
+
+
+def _modules(root: Path, names: Iterable[str]) -> list[str]:
+    """Return the submodules among the files that git has."""
+    return [name for name in names if (root / name / ".git").exists()]
+
+
+def _below(root: Path, module: str, files: Callable[[Path], Collection[str] | None]) -> set[str]:
+    return {f"{module}/{name}" for name in files(root / module) or ()}
 
 
 def _differing(git: Callable[..., str], *commit: str) -> list[str]:

@@ -42,7 +42,19 @@ _VENDOR = re.compile(r"vendors/(\w+)\.py")
 _RUNS_CASES = ("base", "config", "job", "run", "vendors")
 _READ_BY_PEOPLE = ("*.md", "docs/*", "LICENSE", "*/LICENSE", ".*", "*/.*", "*.pyc")
 _SETTINGS_OF_PYTEST = ("pytest.ini", "pytest.toml", "pyproject.toml", "tox.ini", "setup.cfg")
-_RESULT = re.compile(r"(?:.+/)?(?:(?:jobs|cases|outputs|samples)/[^/]+\.parquet|[^/]+\.(?:xml|npz))")
+# Results by the names that the harness gives them: tables, journals, and what a person has signed.
+_RESULT = re.compile(
+    r"(?:.+/)?(?:(?:jobs|cases|outputs|samples)/[^/]+-[0-9a-f]{16}\.parquet|journals/[^/]+-[0-9a-f]{16}\.jsonl"
+    r"|[A-Za-z0-9-]{1,39}-[0-9a-f]{12}\.txt|told/[^/]+/inventory\.json(?:\.sig)?)"
+)
+# What Python loads by itself where it lies in a folder that is imported from, and what a compiler is given.
+_PYTHON = (".py", ".so", ".pyd", ".pth")
+_SOURCES = re.compile(
+    r"\.(?:c|cc|cpp|cxx|c\+\+|cu|cuh|h|hh|hpp|hxx|inl|inc|hip|cl|clh|metal|m|mm|wgsl|glsl|hlsl|comp|s|asm|ptx|ll|mlir|td"
+    r"|f|f90|f95|f03|rs|go|zig|pyx|pxd|pxi|pyi|cmake|mk|bzl|build)",
+    re.IGNORECASE,
+)
+_BUILD_FILES = ("CMakeLists.txt", "Makefile", "makefile", "GNUmakefile", "BUILD", "WORKSPACE")
 
 
 class Readers(NamedTuple):
@@ -97,13 +109,31 @@ def readers_of(matrix: Matrix, path: str) -> Readers | None:
         return of_emulator
     if _OTHER_DISTRIBUTIONS.fullmatch(path) or any(fnmatch.fnmatchcase(path, pattern) for pattern in unread):
         return None
+    if _RESULT.fullmatch(path):
+        return None
     if (of_image := _readers_of_image(matrix, path)) is not None:
         return of_image
     if _is_of_suite(matrix, path):
         return Readers("suite")
-    if any(fnmatch.fnmatchcase(path, pattern) for pattern in matrix.ci.read):
+    if is_named(matrix, path):
         return Readers("package")
     return _readers_of_package(matrix, path)
+
+
+def is_named(matrix: Matrix, path: str) -> bool:
+    """Return whether matrix.yaml names a file as one that jobs read."""
+    return any(fnmatch.fnmatchcase(path, pattern) for pattern in matrix.ci.read)
+
+
+def is_python(path: str) -> bool:
+    """Return whether Python or pytest reads a file by itself where it lies in the folder of a suite."""
+    return path.endswith(_PYTHON) or PurePosixPath(path).name in ("conftest.py", *_SETTINGS_OF_PYTEST)
+
+
+def is_source(path: str) -> bool:
+    """Return whether a file is source of a program, by its name."""
+    name = PurePosixPath(path)
+    return is_python(path) or bool(_SOURCES.fullmatch(name.suffix)) or name.name in _BUILD_FILES
 
 
 def is_of_harness(path: str) -> bool:
@@ -234,7 +264,7 @@ def _readers_of_package(matrix: Matrix, path: str) -> Readers | None:
     if not _is_below(path, source):
         return None
     is_in_package = _is_below(path, f"{source}/{matrix.package.name}")
-    if not is_in_package and (_RESULT.fullmatch(path) or _is_of_harness_s_user(matrix, path)):
+    if not is_in_package and (path.endswith(".xml") or _is_of_harness_s_user(matrix, path)):
         return None
     folder = matrix.package.backends
     if folder and (match := re.fullmatch(rf"{re.escape(folder.rstrip('/'))}/([^/]+)/.+", path)):

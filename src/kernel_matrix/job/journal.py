@@ -8,7 +8,7 @@ supervisor of the process writes the ``end`` that a process could not write beca
 
 from __future__ import annotations
 
-import contextlib
+import hashlib
 import hmac
 import json
 import os
@@ -17,26 +17,49 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-KEY = "key"  # the file that brings a container the key that entries are signed with, until start.py takes it
+from kernel_matrix.job import own_files
+
 FIRST_STAGE = "import"  # the stage of a case until its test names another
 
-_MOST = 1024  # bytes of a key
-_given = ""  # the key that came through the pipe
+FORGED = "forged"  # the kind of an entry that neither the harness nor the comparing process has written
+
 _SIGNATURE = ', "signature": "'
 
 Entry = dict[str, Any]
 
 
 class Journal:
-    """Append to a journal, and read it back."""
+    """Append to a journal, and read it back. Its file is opened once: what is put in its place later is not read."""
 
     def __init__(self, path: Path, key: str = "") -> None:
         """Neither make nor open the file yet; with a ``key``, entries are signed and other entries are not believed."""
         self.path = path
         self.key = key
+        self.sum = hashlib.sha256()  # of the lines that are read and not forged, up to the first one that is
+        self.proven = 0  # bytes in these lines
+        self._signed = self._believed = 0  # entries of this key: a signature holds for one place among them
         self._read = 0  # bytes that new_entries has read
         self._file: int | None = None
         self._synced = 0.0  # when all entries were on the disk
+
+    def begin(self) -> None:
+        """Make the file, in the place of what is there."""
+        own_files.remove(self.path)
+        self._open(os.O_CREAT | os.O_EXCL)
+
+    def take_key(self, key: str) -> None:
+        """Sign what comes now with another key, and believe only what that one has signed."""
+        self.key, self._signed, self._believed = key, 0, 0
+
+    def demand_in_place(self) -> None:
+        """Check that the file is still where a process will look for it.
+
+        Raises:
+            OSError: something else is there, or nothing.
+        """
+        assert self._file is not None
+        if not os.path.samestat(os.fstat(self._file), self.path.lstat()):
+            raise own_files.replaced(self.path)
 
     def write(self, kind: str, *, every: float = 0.0, **fields: Any) -> None:
         """Append one entry and make sure that it outlives this process.
@@ -48,18 +71,18 @@ class Journal:
             OSError: there is no room for it, or the like.
         """
         text = json.dumps({"entry": kind, "time": time.time(), **fields}, default=str)
-        line = f"{self._signed(text)}\n".encode()
-        if self._file is None:
-            # Kept open: a process that outlives its run goes on in that run's file, and not in the next one's.
-            self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        size = os.fstat(self._file).st_size
-        if size and os.pread(self._file, 1, size - 1) != b"\n":  # a line that was cut short
+        line = f"{self._with_signature(text, self._signed)}\n".encode()
+        # Kept open: a process that outlives its run goes on in that run's file, and not in the next one's.
+        file = self._file if self._file is not None else self._open(os.O_CREAT)
+        size = os.fstat(file).st_size
+        if size and os.pread(file, 1, size - 1) != b"\n":  # a line that was cut short
             line = b"\n" + line
         rest = memoryview(line)
         while rest:
-            rest = rest[os.write(self._file, rest) :]
+            rest = rest[os.write(file, rest) :]
+        self._signed += 1
         if time.monotonic() - self._synced >= every:
-            os.fsync(self._file)
+            os.fsync(file)
             self._synced = time.monotonic()
 
     def close(self) -> None:
@@ -69,63 +92,60 @@ class Journal:
             self._file = None
 
     def new_entries(self) -> Iterator[Entry]:
-        """Yield the entries since the last call; a last line that is not whole yet is left for the next call."""
-        if not self.path.exists():
+        """Yield the entries since the last call; a last line that is not whole yet is left for the next call.
+
+        Raises:
+            OSError: the file was cut, or something else is in its place.
+        """
+        if self._file is None and not os.path.lexists(self.path):
             return
-        with self.path.open("rb") as file:
-            file.seek(self._read)
-            for line in file:
+        file = self._file if self._file is not None else self._open(0)
+        if os.fstat(file).st_size < self._read:
+            raise own_files.replaced(self.path)
+        with os.fdopen(os.dup(file), "rb") as reading:
+            reading.seek(self._read)
+            for line in reading:
                 if not line.endswith(b"\n"):
                     return
                 self._read += len(line)
-                yield from self._entry(line.decode(errors="replace").rstrip("\n"))
+                entry = self._entry(line.decode(errors="replace").rstrip("\n"))
+                if self.proven + len(line) == self._read and (entry or {}).get("entry") != FORGED:
+                    self.sum.update(line)
+                    self.proven = self._read
+                if entry is not None:
+                    yield entry
 
-    def _entry(self, line: str) -> Iterator[Entry]:
-        """Yield the entry of a line; one that says ``forged`` if somebody else than the harness has written it."""
-        entry = _parsed(line)
-        if entry is None:  # it was cut short by a death or a full disk
-            return
+    def _open(self, flags: int) -> int:
+        self._file = own_files.opened(self.path, os.O_RDWR | os.O_APPEND | flags)
+        return self._file
+
+    def _entry(self, line: str) -> Entry | None:
+        """Return the entry of a line; one that says ``forged`` if somebody else than the harness has written it there.
+
+        What is not whole is None: it was cut short by a death or a full disk.
+        """
+        entry = parsed(line)
+        if entry is None or not self.key:
+            return entry
         text, _, _ = line.rpartition(_SIGNATURE)
-        if self.key and not hmac.compare_digest(line, self._signed(f"{text}}}")):
-            entry = {"entry": "forged", "text": line}
-        yield entry
+        if not hmac.compare_digest(line.encode(), self._with_signature(f"{text}}}", self._believed).encode()):
+            return {"entry": FORGED, "text": line}
+        self._believed += 1
+        self._signed = max(self._signed, self._believed)
+        return entry
 
-    def _signed(self, text: str) -> str:
+    def _with_signature(self, text: str, place: int) -> str:
         """Return a JSON object with its signature as the last of its keys; as it is where there is no key."""
         if not self.key:
             return text
-        signature = hmac.new(self.key.encode(), text.encode(), "sha256").hexdigest()[:16]
+        signature = hmac.new(self.key.encode(), f"{place} {text}".encode(), "sha256").hexdigest()[:16]
         return f'{text[:-1]}{_SIGNATURE}{signature}"}}'
 
 
-def taken_key(journal: Path) -> str:
-    """Return the key that the harness has given to this process, for the entries of the journal.
-
-    A process of this machine gets it through a pipe, and a container by a file, which is taken away here.
-    """
-    global _given
-    given, _given = _given, ""
-    path = journal.with_name(KEY)
-    if given or not path.exists():
-        return given
-    key = path.read_text()
-    path.unlink()
-    return key
-
-
-def receive_key() -> None:
-    """Take the key from the standard input, before anything else of this process runs."""
-    global _given
-    with contextlib.suppress(OSError):  # there is none
-        _given = "" if os.isatty(0) else os.read(0, _MOST).decode()
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-
-
-def _parsed(text: str) -> Entry | None:
+def parsed(line: str) -> Entry | None:
+    """Return the entry of a line; None if it is not whole."""
     try:
-        entry = json.loads(text)
+        entry = json.loads(line)
     except ValueError:
         return None
     return entry if isinstance(entry, dict) and "entry" in entry else None

@@ -162,15 +162,15 @@ class KernelProcess:
         theirs_in, ours_out = pipe()
         ours_in, theirs_out = pipe()
         watched_by = self._watcher.start() if self._watcher else ()
-        with self._log.open() as log:
-            self._process = subprocess.Popen(
-                [*watched_by, sys.executable, str(_START), "--kernel", *map(str, (theirs_in, theirs_out, self._suite))],
-                pass_fds=(theirs_in, theirs_out),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env={name: value for name, value in os.environ.items() if name not in self._without},
-            )
+        self._log.set_mark()
+        self._process = subprocess.Popen(
+            [*watched_by, sys.executable, str(_START), "--kernel", *map(str, (theirs_in, theirs_out, self._suite))],
+            pass_fds=(theirs_in, theirs_out),
+            stdin=subprocess.DEVNULL,
+            stdout=self._log.file,
+            stderr=subprocess.STDOUT,
+            env={name: value for name, value in os.environ.items() if name not in self._without},
+        )
         os.close(theirs_in)
         os.close(theirs_out)
         self._calls = os.fdopen(ours_out, "wb")

@@ -9,13 +9,13 @@ that ask for ``case`` are deselected, and pytest's count says so.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from kernel_matrix.job.collecting import Collecting, NoCases
-from kernel_matrix.job.journal import Journal, taken_key
+from kernel_matrix.job.handed import taken
+from kernel_matrix.job.journal import Journal
 from kernel_matrix.job.kernel_process import KernelProcess
 from kernel_matrix.job.running import Running
 
@@ -34,11 +34,11 @@ def pytest_configure(config: pytest.Config) -> None:
     if path is None:
         config.pluginmanager.register(NoCases())
         return
-    job = json.loads(path.read_text(encoding="utf-8"))
+    job, key = taken(path)
     file = config.getoption("--journal") or path.with_name("journal.jsonl")
     suite = Path(config.args[0]).resolve() if config.args else config.rootpath
     suite = suite if suite.is_dir() else suite.parent
-    journal = Journal(file, taken_key(file))
+    journal = Journal(file, key)
     kernel_process = KernelProcess(suite, file.with_name("log.txt"), job.get("kernel_without", ()))
     config.pluginmanager.register(Collecting(job, journal, kernel_process))
     config.pluginmanager.register(Running(job, journal, kernel_process))

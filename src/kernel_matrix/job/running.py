@@ -17,7 +17,7 @@ from kernel_matrix.job.collecting import case_of
 from kernel_matrix.job.end import End, combined
 from kernel_matrix.job.journal import Journal
 from kernel_matrix.job.kernel_process import KernelProcess
-from kernel_matrix.job.keys import can_be_kept_away
+from kernel_matrix.job.landlock import can_be_kept_away
 from kernel_matrix.job.surroundings import environment_facts
 
 

@@ -26,18 +26,20 @@ def main() -> int:
     if sys.flags.optimize:
         sys.exit("Python runs without assertions (PYTHONOPTIMIZE, -O), and the checks of a suite are assertions")
     if sys.argv[1:2] == ["--kernel"]:
-        from kernel_matrix.job.keys import keep_away
+        from kernel_matrix.job.landlock import keep_away
+        from kernel_matrix.job.seccomp import keep_limits
 
+        keep_limits()
         keep_away()  # before NumPy starts threads
         from kernel_matrix.job import worker
 
         del sys.argv[1]
         return worker.main()
-    from kernel_matrix.job.journal import receive_key
+    from kernel_matrix.job import handed
     from kernel_matrix.job.processes import hide_memory
 
     hide_memory()
-    receive_key()
+    handed.receive()
     # Compilers keep many objects. By default Python looks through them so often that it takes a twentieth of a job.
     gc.set_threshold(50_000, 20, 50)
     import pytest

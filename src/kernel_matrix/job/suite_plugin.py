@@ -21,7 +21,8 @@ from typing import Any
 import pytest
 
 from kernel_matrix.job import ctest, fixture
-from kernel_matrix.job.journal import Journal, taken_key
+from kernel_matrix.job.handed import taken
+from kernel_matrix.job.journal import Journal
 from kernel_matrix.job.suite_end import SuiteEnd, shortened
 from kernel_matrix.job.surroundings import environment_facts
 from kernel_matrix.job.test_names import IMPORT, SUITE, Key, keys_of, op_of
@@ -264,8 +265,8 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     path: Path = config.getoption("--kernel-matrix-job")
     journal: Path = config.getoption("--kernel-matrix-journal")
-    job = json.loads(path.read_text(encoding="utf-8"))
-    running = Running(suite, job, Journal(journal, taken_key(journal)))
+    job, key = taken(path)
+    running = Running(suite, job, Journal(journal, key))
     config.pluginmanager.register(running, fixture.RUNNING)
 
 

@@ -13,6 +13,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernel_matrix.job import own_files
+
 VARIABLE = "KERNEL_MATRIX_WATCHER"
 _LINES = 400  # of what is found in one call
 
@@ -28,17 +30,14 @@ class Watcher:
 
     def start(self) -> tuple[str, ...]:
         """Return the command for a new process, whose findings begin a new file."""
-        self.log.unlink(missing_ok=True)
+        own_files.remove(self.log)
         self.read = 0
         return self.command
 
     def found(self) -> str:
         """Return what the program wrote since the last call, from the first finding on; nothing if there is none."""
-        try:
-            text = self.log.read_bytes()
-        except FileNotFoundError:
-            return ""
-        new, self.read = text[self.read :].decode("utf-8", errors="replace"), len(text)
+        content = own_files.content_of(self.log)
+        new, self.read = content[self.read :].decode("utf-8", errors="replace"), len(content)
         first = self.finding.search(new)
         return "\n".join(new[first.start() :].splitlines()[:_LINES]) if first else ""
 

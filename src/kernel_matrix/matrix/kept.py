@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from kernel_matrix.base.files import write_atomically
+from kernel_matrix.config.reads import LOOSE, Checkout
 from kernel_matrix.pipeline import Project
 from kernel_matrix.store import names
 from kernel_matrix.vendors.machine import Machine
@@ -33,7 +34,8 @@ class Keeper:
         """
         try:
             note = json.loads(self._note(name).read_text(encoding="utf-8"))
-            return str(note["started"]) if note["depends"] == self._dependencies(name, made_from) else ""
+            is_same = note["depends"] == self._dependencies(name, made_from) and self._now.has_loose(note[LOOSE])
+            return str(note["started"]) if is_same else ""
         except (OSError, ValueError, KeyError):
             return ""
 
@@ -45,7 +47,9 @@ class Keeper:
         """Note what the results called ``name`` were made from. They have nothing red."""
         from kernel_matrix.store.write import facts_of  # pyarrow takes long to import
 
-        note = {"started": facts_of(self._result(name))["started"], "depends": self._dependencies(name, made_from)}
+        facts = facts_of(self._result(name))
+        depends = self._dependencies(name, made_from)
+        note = {"started": facts["started"], "depends": depends, LOOSE: facts.get(LOOSE, "")}
         self._note(name).parent.mkdir(parents=True, exist_ok=True)
         write_atomically(self._note(name), json.dumps(note, indent=1) + "\n")
 
@@ -63,6 +67,10 @@ class Keeper:
         files = names.files_of(result).paths if names.is_table(result) else (result,)
         content = _digest(path.read_bytes() for path in files)
         return {**self._shared, "made_from": _digest(text.encode() for text in made_from), "result": content}
+
+    @cached_property
+    def _now(self) -> Checkout:
+        return Checkout(self.project.matrix, self.project.root)
 
     @cached_property
     def _shared(self) -> dict[str, object]:

@@ -116,11 +116,11 @@ class Interpreter(Protocol):
         """Return the path under which the job finds a file of this machine."""
 
     def start(
-        self, arguments: Sequence[str], environment: Mapping[str, str], cwd: Path, log: Path, key: str = ""
+        self, arguments: Sequence[str], environment: Mapping[str, str], cwd: Path, log: Path, handed: str = ""
     ) -> Child:
         """Start ``python ARGUMENTS`` with the variables added, its output appended to ``log``.
 
-        ``key`` is for :func:`kernel_matrix.job.journal.taken_key` in that process, and for nobody else.
+        ``handed`` is its standard input: for :mod:`kernel_matrix.job.handed` in that process, and for nobody else.
 
         Raises:
             MachineError: it does not start.

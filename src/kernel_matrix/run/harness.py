@@ -16,6 +16,7 @@ from kernel_matrix.base.files import write_atomically
 from kernel_matrix.base.locking import locked
 
 _PACKAGE = Path(kernel_matrix.__file__).parent
+NO_CONFIGURATION = Path("kernel_matrix", "job", "pytest.ini")  # in the copy: nothing of pytest is configured
 START = Path("kernel_matrix", "job", "start.py")  # the program that a job's Python runs, in the copy
 
 
@@ -50,4 +51,5 @@ def _content() -> str:
 def _files() -> Mapping[str, bytes]:
     """Return the content of all that is copied, by its path in the copy."""
     paths = [_PACKAGE / "__init__.py", *sorted((_PACKAGE / "job").rglob("*.py"))]
-    return {str(Path("kernel_matrix", path.relative_to(_PACKAGE))): path.read_bytes() for path in paths}
+    modules = {str(Path("kernel_matrix", path.relative_to(_PACKAGE))): path.read_bytes() for path in paths}
+    return {**modules, str(NO_CONFIGURATION): b"[pytest]\n"}

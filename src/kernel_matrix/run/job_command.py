@@ -13,7 +13,7 @@ from kernel_matrix.config.plan import Case
 from kernel_matrix.config.suite import is_suite
 from kernel_matrix.run import suite_command
 from kernel_matrix.run.executors import Interpreter, Request
-from kernel_matrix.run.harness import START, copy_folder, copy_for_jobs
+from kernel_matrix.run.harness import NO_CONFIGURATION, START, copy_folder, copy_for_jobs
 
 _COMPARED = ("run", "emulate")  # the actions whose results are compared
 # Threads that wait keep their core busy by default, in OpenMP as in NumPy's OpenBLAS. In a job that shares
@@ -91,14 +91,13 @@ def arguments(request: Request, interpreter: Interpreter, todo: Path, journal: P
     if is_suite(request.matrix):
         options = ("--kernel-matrix-job", interpreter.seen(todo), "--kernel-matrix-journal", interpreter.seen(journal))
         return suite_command.arguments(request, interpreter, options)
-    ini = request.folder / "pytest.ini"
-    ini.write_text("[pytest]\n")
     seen, suite = interpreter.seen, request.root / request.matrix.package.suite
+    harness = copy_for_jobs(request.build)
     return [
-        seen(copy_for_jobs(request.build) / START),
+        seen(harness / START),
         *("-p", "kernel_matrix.job.plugin", "-p", "no:cacheprovider", "-W", "default"),
         *("-q", "--no-header", "--color=no", "--tb=short", "-rN"),
-        *("--rootdir", seen(suite), "-c", seen(ini)),
+        *("--rootdir", seen(suite), "-c", seen(harness / NO_CONFIGURATION)),
         *("--job", seen(todo), "--journal", seen(journal), seen(suite)),
     ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
@@ -33,6 +33,11 @@ from kernel_matrix.store.record import Record, versions_of
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.vendor import Device
 
+_WAY_OUT = (
+    "Run it again, and change no source meanwhile. What the tests themselves write belongs elsewhere; a file that no "
+    "job reads can stand in ci.unread of matrix.yaml"
+)
+
 
 def facts_of(request: Request, executor: str, devices: Iterable[Device]) -> dict[str, str]:
     """Return the facts that every job's results have; ``devices`` are those that its cases run on."""
@@ -48,6 +53,11 @@ def facts_of(request: Request, executor: str, devices: Iterable[Device]) -> dict
         "device.targets": " ".join(sorted({target for device in devices for target in device.targets})),
         "lock.sha256": sha256(request.lock.read_bytes()).hexdigest(),
     }
+
+
+def _with_more(files: Sequence[str]) -> str:
+    """Return the first file, and how many more there are."""
+    return f"{files[0]} and {len(files) - 1} more files" if len(files) > 1 else files[0]
 
 
 @dataclass
@@ -105,9 +115,15 @@ class JobRun:
         if self.interpreter:
             with turn, quiet.work() as share:
                 supervisor = Supervisor(self.request, self.actions, self.interpreter, self.ended, stop, share, known)
+                opened = read.watched(self.settings.root, self.request.root)
                 self.progress.job(self.job.id, "running")
-                environment = supervisor.run(resume=self.settings.resume)
-                self._refuse_what_changed(read.changed_since(), supervisor)
+                with closing(opened):
+                    environment = supervisor.run(resume=self.settings.resume)
+                    all_the_time = not self.settings.resume  # a run that is resumed has opened files before
+                    seen = read.seen(known["commit"], opened.end() if all_the_time else None)
+                known |= seen.facts
+                self._say_what_is_its_own(seen.own)
+                self._refuse_what_changed(seen.changed, supervisor)
         with quiet.work():
             return self._write(began, started, {**environment, **known})
 
@@ -118,13 +134,20 @@ class JobRun:
         facts = self.interpreter.facts
         return {name: portable(self.request, self.interpreter, value) for name, value in facts.items()}
 
+    def _say_what_is_its_own(self, files: Sequence[str]) -> None:
+        """Say which files that git does not track were read and then written."""
+        if files:
+            text = (
+                f"{_with_more(files)}: read, then written. Git does not track it, so it is no part of what was measured"
+            )
+            self.progress.job(self.job.id, text)
+
     def _refuse_what_changed(self, changed: Sequence[str], supervisor: Supervisor) -> None:
         """Make each result an error if files that the job reads were written while it ran."""
         if not changed:
             return
         supervisor.forget()
-        more = f" and {len(changed) - 1} more files" if len(changed) > 1 else ""
-        message = f"{changed[0]}{more} changed while the job ran, so nobody knows what it measured. Run it again"
+        message = f"{_with_more(changed)} changed while the job ran, so nobody knows what it measured. {_WAY_OUT}"
         for case in self.actions.keys() & self.records.keys():
             record = self.records[case]
             detail = "\n".join((*changed, f"its outcome was {record.outcome}", record.message, record.detail))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kernel_matrix.base.waiting import wait_until
+from kernel_matrix.job import own_files
 from kernel_matrix.run.executors import Interpreter, MachineError, Request
 from kernel_matrix.run.job_command import environment
 
@@ -17,7 +18,7 @@ def check(request: Request, interpreter: Interpreter) -> None:
     if script is None or not request.gpu or request.device is None:
         return
     log = request.folder / "preflight.txt"
-    log.unlink(missing_ok=True)
+    own_files.remove(log)
     child = interpreter.start(
         [interpreter.seen(request.root / script)], environment(request, interpreter), request.root, log
     )
@@ -27,6 +28,6 @@ def check(request: Request, interpreter: Interpreter) -> None:
         child.kill()
         raise MachineError(f"{request.device.name} is not fit for work: {script} had no answer within {limit:g} s")
     if status:
-        lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
+        lines = own_files.text_of(log).strip().splitlines()
         reason = lines[-1] if lines else f"{script} ended with status {status}"
         raise MachineError(f"{request.device.name} is not fit for work: {reason}")

@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernel_matrix.job import own_files
+
 _NEEDED = 1 << 16  # bytes that must be free for a job to write its journal
 _SECONDS = 1.0  # between two measurements
 _PART_OF_THE_TIME = 20  # measuring takes at most one part of so many
@@ -49,6 +51,8 @@ class Room:
         Raises:
             OSError: something stays.
         """
+        if self.folder.is_symlink():
+            raise own_files.replaced(self.folder)
         for path in self.folder.iterdir():
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
@@ -63,9 +67,9 @@ class Room:
         """
         file = self.folder / "room"
         try:
-            file.write_bytes(b"\0" * _NEEDED)
+            own_files.write(file, b"\0" * _NEEDED)
         finally:
-            file.unlink(missing_ok=True)
+            own_files.remove(file)
 
 
 def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:

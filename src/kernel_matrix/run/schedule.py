@@ -10,9 +10,11 @@ from pathlib import Path
 from threading import Event, Lock
 
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.files import own_output
 from kernel_matrix.base.locking import BusyError, locked
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Job
+from kernel_matrix.config.reads import Checkout
 from kernel_matrix.run.job_run import JobRun, Preparation
 from kernel_matrix.run.quiet import Quiet
 from kernel_matrix.run.settings import Progress, Settings
@@ -41,8 +43,10 @@ def run(
     The files of each job are replaced; the other files in the results folder stay as they are.
 
     Raises:
-        UserError: another run is at one of the jobs, in the same folder, or an executor that was asked for is not here.
+        UserError: another run is at one of the jobs, in the same folder, an executor that was asked for is not here, or
+            what this process prints goes into a file that jobs read.
     """
+    _refuse_own_output(Checkout(matrix, settings.root))
     settings.results.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         for job in jobs:
@@ -54,6 +58,20 @@ def run(
                 names.remove(settings.results, job.id)
         files = _Schedule(prepare, settings.workers, on_result).run(runs, beside)
     return [path for job in jobs if (path := files[job.id]) is not None]
+
+
+def _refuse_own_output(checkout: Checkout) -> None:
+    """Raise an error if what this process prints changes what the jobs read.
+
+    Raises:
+        UserError: it does.
+    """
+    for name, path in own_output().items():
+        if path.is_relative_to(checkout.root) and checkout.counts(file := path.relative_to(checkout.root).as_posix()):
+            raise UserError(
+                f"{file}: the standard {name} goes into this file, which jobs read, so every result would be an error. "
+                "Nothing ran, and earlier results stay. Print into build/run.log, or into a new file."
+            )
 
 
 def hold(job: Job, settings: Settings, stack: ExitStack) -> None:

@@ -8,7 +8,7 @@ from configparser import ConfigParser, Error
 from pathlib import Path
 
 from kernel_matrix.run.executors import Interpreter, Request
-from kernel_matrix.run.harness import START, copy_for_jobs
+from kernel_matrix.run.harness import NO_CONFIGURATION, START, copy_for_jobs
 
 # The files that pytest reads its configuration from, in its order, and the section that makes a file count. A file
 # without one here always counts.
@@ -26,13 +26,13 @@ _FILES = {
 def arguments(request: Request, interpreter: Interpreter, options: Iterable[str]) -> list[str]:
     """Return Python's arguments for pytest on the suite, with some options of our plugin."""
     seen, suite = interpreter.seen, request.root / request.matrix.package.suite
+    harness = copy_for_jobs(request.build)
     configuration = _configuration(suite.resolve(), request.root.resolve())
     if configuration is None:
-        configuration = request.folder / "pytest.ini"
-        configuration.write_text("[pytest]\n")
+        configuration = harness / NO_CONFIGURATION
         options = ("--rootdir", seen(request.root), *options)
     return [
-        seen(copy_for_jobs(request.build) / START),
+        seen(harness / START),
         *("-p", "kernel_matrix.job.suite_plugin", "-c", seen(configuration), "--confcutdir", seen(request.root)),
         *("-o", f"cache_dir={seen(request.folder / 'pytest-cache')}"),
         *("--color=no", "--tb=short", "-rN", "--continue-on-collection-errors"),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import math
+import os
 import secrets
-import shutil
 import signal
 import threading
 import time
@@ -14,19 +15,18 @@ from typing import Literal
 from kernel_matrix.base.waiting import wait_until
 from kernel_matrix.config.plan import Case
 from kernel_matrix.config.suite import is_suite
-from kernel_matrix.job import quiet
-from kernel_matrix.job.journal import Journal
-from kernel_matrix.job.keys import held_key, hold, remove_old
+from kernel_matrix.job import own_files, quiet
+from kernel_matrix.job.handed import words
+from kernel_matrix.job.journal import Entry, Journal
 from kernel_matrix.run import job_command, preflight
 from kernel_matrix.run.cases import Cases
 from kernel_matrix.run.executors import Child, Interpreter, MachineError, Request
+from kernel_matrix.run.proven import Mark, Proven, remove_old
 from kernel_matrix.run.quiet import Share
 from kernel_matrix.run.room import Room
 from kernel_matrix.store.record import Record
 
 JOB_LIMIT = "the job's time limit"  # in the message of a case that it ended, or that it came before
-_LOG_TAIL = 60  # lines of a dead process's output that go into its case
-_LOG_BYTES = 1 << 18  # that are read for these lines
 _KILLED: Literal["killed"] = "killed"
 _NO_TESTS_RAN = (0, 5)  # pytest's exit statuses
 
@@ -58,6 +58,7 @@ class Supervisor:
         self.folder, self.limits = request.folder, request.matrix.limits
         self.deadline = time.monotonic() + self.limits.job
         self.journal = Journal(self.folder / "journal.jsonl")
+        self.mark: Mark | None = None  # how far the journal is proven
         self.log = self.folder / "log.txt"
         self.cases = Cases(request, interpreter, self.journal, ended)
         most = request.matrix.container.folder * (1 << 30)
@@ -83,52 +84,63 @@ class Supervisor:
         except OSError as error:  # of the harness's own files: no room, most likely
             self._machine_failed(cases, f"{error.strerror or error}: {error.filename or self.folder}")
         finally:
+            if self.mark:
+                self.mark.note(self.journal)
+                self.mark.close()
             self.journal.close()
         return self.cases.environment
 
     def _begin(self, cases: Sequence[Case], *, resume: bool) -> None:
         """Take up the journal of an interrupted run of the same cases, or begin anew."""
+        if self.folder.is_symlink():  # an earlier kernel has left it
+            self.folder.unlink()
         self.folder.mkdir(parents=True, exist_ok=True)
         specification = job_command.specification(self.request, self.actions, cases, known=self.known)
-        job_file = self.folder / "job.json"
-        key = held_key(self.request.build, self.request.job.id)
-        files_are_there = self.journal.path.exists() and job_file.exists() and bool(key)
-        if resume and files_are_there and job_file.read_text() == specification:
-            self.journal.key = key
-            copy = self.journal.path.with_suffix(".copy")  # a process of that run may still write into the other file
-            shutil.copyfile(self.journal.path, copy)
-            copy.replace(self.journal.path)
-        else:
-            self.journal.path.unlink(missing_ok=True)
-            self.log.unlink(missing_ok=True)
-            self._make_key()
-        job_file.write_text(specification)
-        self.cases.take_in()
+        earlier: list[Entry] = []
+        if resume:
+            proven = Proven(self.journal.path, self.request.build, self.request.job.id)
+            with contextlib.suppress(OSError):  # nothing is proven
+                earlier = [*proven.new_entries(specification)]
+        if not earlier:
+            own_files.remove(self.log)
+        own_files.write(self.folder / "job.json", specification)
+        self.journal.begin()  # another file: a process of that run may still write into the one that is there
+        self._change_key()
+        for entry in earlier:
+            fields = {name: value for name, value in entry.items() if name not in ("entry", "signature")}
+            self.journal.write(entry["entry"], every=math.inf, **fields)
+        remove_old()
+        self.mark = Mark(self.request.build, self.request.job.id, specification)
+        self._take_in()
         self.cases.in_flight = None  # the interrupted run's, which says nothing of the kernel: it is tried again
 
     def forget(self) -> None:
         """Remove the journal, so that no later run goes on with it."""
         self.journal.close()
-        self.journal.path.unlink(missing_ok=True)
+        own_files.remove(self.journal.path)
 
-    def _make_key(self) -> None:
-        """Sign the journal with a key that only this process and the one that compares get to know.
+    def _change_key(self) -> None:
+        """Sign the journal with a key that only this process and the next one that compares get to know.
 
         A kernel could otherwise write into the journal that its case has passed.
         """
-        remove_old()
-        self.journal.key = secrets.token_hex(16)
-        hold(self.request.build, self.request.job.id, self.journal.key)
+        self.journal.take_key(secrets.token_hex(16))
+
+    def _take_in(self) -> None:
+        """Take in the new entries of the journal, and note that they are proven."""
+        self.cases.take_in()
+        if self.mark:
+            self.mark.note(self.journal)
 
     def _run_process(self, remaining: Sequence[Case]) -> None:
         """Run what remains in one process, until it ends or has to be ended."""
-        log_size = self.log.stat().st_size if self.log.exists() else 0
+        log_size = self.log.lstat().st_size if self.log.exists() else 0
         tries = self.cases.tries
         child = self._start(remaining)
         try:
             status = self._watch(child)
         except MachineError as error:
-            self.cases.take_in()
+            self._take_in()
             if self.cases.in_flight is None:
                 raise
             self.cases.lose_in_flight(str(error))
@@ -154,13 +166,17 @@ class Supervisor:
         """Start a process on the cases, if the device is fit for work."""
         attempts = {case.id: self.cases.attempt_at(case.id) for case in remaining}
         todo = self.folder / "todo.json"
-        todo.write_text(job_command.specification(self.request, self.actions, remaining, attempts))
+        specification = job_command.specification(self.request, self.actions, remaining, attempts)
+        own_files.write(todo, specification)
         preflight.check(self.request, self.interpreter)
         self.cases.process_begins()
-        (self.folder / quiet.ANSWER).unlink(missing_ok=True)
+        own_files.remove(self.folder / quiet.ANSWER)
+        self.journal.demand_in_place()
+        self._change_key()
         command = job_command.arguments(self.request, self.interpreter, todo, self.journal.path)
         variables = job_command.environment(self.request, self.interpreter)
-        return self.interpreter.start(command, variables, self.request.root, self.log, self.journal.key)
+        handed = words(self.journal.key, specification)
+        return self.interpreter.start(command, variables, self.request.root, self.log, handed)
 
     def _watch(self, child: Child) -> int | None:
         """Follow the journal until the process ends; return its exit status, or None if it had to be killed."""
@@ -174,7 +190,7 @@ class Supervisor:
             StoppedError: the run is to stop; the process is ended.
         """
         status = child.poll()
-        self.cases.take_in()
+        self._take_in()
         now = time.monotonic()
         if status is not None:
             return status
@@ -186,7 +202,7 @@ class Supervisor:
         if not late and not full and now - self.cases.since <= self.limits.case:
             return None
         child.kill()
-        self.cases.take_in()
+        self._take_in()
         if full:
             stage, reason = "crash", f"the job's folder has more than {self.room.most / (1 << 30):g} GiB"
         elif late:
@@ -252,12 +268,14 @@ class Supervisor:
 
     def _output(self, start: int) -> str:
         """Return the last lines of what was printed after the first ``start`` bytes of the log."""
-        if not self.log.exists():
+        try:
+            file = own_files.opened(self.log, os.O_RDONLY)
+        except FileNotFoundError:
             return ""
-        with self.log.open("rb") as file:
-            file.seek(max(start, self.log.stat().st_size - _LOG_BYTES))
-            lines = file.read().decode("utf-8", errors="replace").splitlines()
-        return "\n".join(lines[-_LOG_TAIL:])
+        try:
+            return own_files.last_lines(file, start)
+        finally:
+            os.close(file)
 
 
 def death(status: int, stage: str, why: str = "") -> str:

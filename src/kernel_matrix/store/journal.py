@@ -24,6 +24,7 @@ from kernel_matrix.store.validation import Bounds, RefusedError, check_figures, 
 Entry = Mapping[str, Any]
 
 _FORGED = "the journal holds an entry that neither the harness nor the process that compares has written"
+_TWICE = "the journal says twice how this case went: after its end it {} again"
 
 
 class _Job(BaseModel):
@@ -69,9 +70,18 @@ class Ends:
                 self.facts = {key: str(value) for key, value in entry["facts"].items()}
             case "forged":
                 self.forged = True
+            case "start" | "end" if entry["case"] in self.records:
+                return self._contradicted(entry)
             case "end":
                 return self._end(entry)
         return None
+
+    def _contradicted(self, entry: Entry) -> Record:
+        """Return the record of a case that had ended for good: nobody knows which of its ends is true."""
+        message = _TWICE.format("begins" if entry["entry"] == "start" else "ends")
+        record = replace(self.records[entry["case"]], outcome="error", stage="launch", message=message)
+        self.records[record.case] = record
+        return record
 
     def _end(self, entry: Entry) -> Record | None:
         if self.forged:

@@ -18,7 +18,8 @@ import pytest
 from kernel_matrix.job import plugin as of_job
 from kernel_matrix.job.case import RunningCase
 from kernel_matrix.job.collecting import Collecting
-from kernel_matrix.job.journal import Journal, taken_key
+from kernel_matrix.job.handed import taken
+from kernel_matrix.job.journal import Journal
 from kernel_matrix.job.kernel_process import KernelProcess
 from kernel_matrix.job.running import Running
 from kernel_matrix_fuzz.inside import values as unusual
@@ -90,9 +91,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Read the job: its cases are one of each operator and direction, which only say what there is."""
     config.addinivalue_line("markers", "op(name, direction): the operator whose cases the test runs")
-    job = json.loads(config.getoption("--job").read_text(encoding="utf-8"))
+    job, key = taken(config.getoption("--job"))
     file: Path = config.getoption("--journal")
-    journal = Journal(file, taken_key(file))
+    journal = Journal(file, key)
     process = KernelProcess(Path(config.args[0]).resolve(), file.with_name("log.txt"))
     config.pluginmanager.register(Collecting(job, journal, process))
     config.pluginmanager.register(Asked(job, journal, process, config.getoption("--asked")))

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
+from kernel_matrix.base.files import own_output
 from kernel_matrix.base.locking import locked
 from kernel_matrix.base.waiting import wait_until
 from kernel_matrix.config.own_version import own_version
@@ -152,11 +153,11 @@ class Build:
 
 
 def _names(request: Request) -> Iterator[str]:
-    """Yield the files to copy: the source's files without the build folder."""
-    root, build = request.root.resolve(), request.build.resolve()
+    """Yield the files to copy: the source's files without the build folder, and without the log of this run."""
+    root, build, logs = request.root.resolve(), request.build.resolve(), {*own_output().values()}
     for name in sorted(source_names(root)):
         path = root / name
-        if (path.is_symlink() or path.is_file()) and not path.is_relative_to(build):
+        if (path.is_symlink() or path.is_file()) and not path.is_relative_to(build) and path not in logs:
             yield name
 
 

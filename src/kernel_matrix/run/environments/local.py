@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernel_matrix.job import own_files
 from kernel_matrix.run.environments import variables
 from kernel_matrix.run.executors import Child, MachineError
 
@@ -71,13 +72,13 @@ class LocalInterpreter:
         return str(path)
 
     def start(
-        self, arguments: Sequence[str], environment: Mapping[str, str], cwd: Path, log: Path, key: str = ""
+        self, arguments: Sequence[str], environment: Mapping[str, str], cwd: Path, log: Path, handed: str = ""
     ) -> Child:
         """Start Python in a process group of its own, so that its children can be ended with it."""
         inherited = variables.inherited(self.inherits)
         search = [environment.get("PYTHONPATH", ""), inherited.get("PYTHONPATH", "")]
         try:
-            with log.open("ab") as output:
+            with os.fdopen(own_files.opened(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab") as output:
                 process = subprocess.Popen(
                     [self.python, *arguments],
                     cwd=cwd,
@@ -91,5 +92,5 @@ class LocalInterpreter:
             raise MachineError(f"{self.python} does not start: {error.strerror or error}") from None
         assert process.stdin
         with contextlib.suppress(BrokenPipeError), process.stdin as pipe:
-            pipe.write(key.encode())
+            pipe.write(handed.encode())
         return LocalChild(process)

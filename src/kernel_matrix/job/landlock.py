@@ -1,27 +1,23 @@
-"""The keys that journals are signed with: where they lie, and how the kernel's process is kept from them.
+"""Keep the kernel's process from what the harness remembers of its runs, and from other processes (landlock(7)).
 
-The harness gives the key to the process that compares through a pipe. A later process needs it too: ``--resume``, or
-the page of a run that goes on. So where Linux has Landlock, the key is in a file of the user as well: the kernel's
-process runs as this user, also as root, and can neither read nor write that file. Elsewhere there is no such file.
+The harness keeps in a folder of the user how far the journal of each job is proven (:mod:`kernel_matrix.run.proven`).
+The kernel's process runs as this user, also as root, and can neither read nor write what is there.
 
-Landlock has rules that allow, and none that forbid. What is made later in a folder on the way to the keys cannot be
-read or written either. So they are not in the build folder but below ``/var/tmp``, where nothing else is made.
+Landlock has rules that allow, and none that forbid. What is made later in a folder on the way there cannot be read or
+written either. So the folder is not the build folder but one below ``/var/tmp``, where nothing else is made.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import hashlib
 import os
-import shutil
 import struct
 import sys
 import tempfile
 from pathlib import Path
 
 _FOLDER = Path("/var/tmp")  # noqa: S108 (it outlives a restart of the machine; the folder in it is the user's alone)
-_BUILD = ".build"  # the file next to the keys that has the path of their build folder
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # landlock(7), the same on all architectures of today
 _VERSION, _PATH_BENEATH = 1, 1
@@ -33,49 +29,8 @@ _SET_NO_NEW_PRIVS = 38  # prctl(2)
 
 
 def folder() -> Path:
-    """Return the folder of this user's keys."""
-    return _FOLDER.resolve() / f"kernel-matrix-keys-{os.getuid()}"
-
-
-def key_file(build: Path, job: str) -> Path:
-    """Return the file of a job's key, which need not be there."""
-    return folder() / hashlib.sha256(os.fsencode(build.resolve())).hexdigest()[:16] / job
-
-
-def held_key(build: Path, job: str) -> str:
-    """Return the key of a job's journal; empty where none is held, or where a kernel could have put it there."""
-    with contextlib.suppress(OSError):
-        if _is_safe():
-            return key_file(build, job).read_text(encoding="utf-8")
-    return ""
-
-
-def hold(build: Path, job: str, key: str) -> None:
-    """Keep the key of a job's journal for later processes, where the kernel's process can be kept from it."""
-    with contextlib.suppress(OSError):
-        folder().mkdir(mode=0o700, exist_ok=True)
-        if not _is_safe():
-            return
-        file = key_file(build, job)
-        file.parent.mkdir(exist_ok=True)
-        (file.parent / _BUILD).write_text(str(build.resolve()))
-        file.unlink(missing_ok=True)
-        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
-            opened.write(key)
-
-
-def _is_safe() -> bool:
-    """Return whether the folder is this user's alone, and a kernel's process can be kept from it."""
-    facts = folder().lstat()
-    return facts.st_uid == os.getuid() and facts.st_mode & 0o170777 == 0o040700 and can_be_kept_away()
-
-
-def remove_old() -> None:
-    """Remove the keys of build folders that are gone."""
-    for own in folder().glob("*"):
-        with contextlib.suppress(OSError):  # another process has removed them, or makes them now
-            if not Path((own / _BUILD).read_text()).exists():
-                shutil.rmtree(own, ignore_errors=True)
+    """Return the folder of this user."""
+    return _FOLDER.resolve() / f"kernel-matrix-{os.getuid()}"
 
 
 def abi() -> int:
@@ -91,9 +46,10 @@ def can_be_kept_away() -> bool:
 
 
 def keep_away() -> None:
-    """Keep this process, and all that it starts, from the keys and from other processes, for ever.
+    """Keep this process, and all that it starts, from the folder and from other processes, for ever.
 
-    It can neither read nor write the keys, nor the memory of other processes; from Linux 6.12 on it cannot end them.
+    It can neither read nor write what is in the folder, nor the memory of other processes; from Linux 6.12 on it cannot
+    end them. It may write to ``/proc``: CUDA does not begin where it cannot name its threads there.
     Only the thread that calls this is kept away, so no other one may run yet.
     """
     if not can_be_kept_away():

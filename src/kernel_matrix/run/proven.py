@@ -1,0 +1,129 @@
+"""Note out of the reach of kernels how far the journal of each job is proven: the harness has seen who wrote it.
+
+Entries are signed with a key that only two processes have, and that is never on a disk. A later process needs to
+believe them too: ``--resume``, or the page of a run that goes on. So where a kernel's process can be kept from it, a
+file of the user says how many bytes of the journal the harness has checked, and their sum. What stands behind these
+bytes, and a journal of another sum, are believed by nobody.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernel_matrix.job import own_files
+from kernel_matrix.job.journal import Entry, Journal, parsed
+from kernel_matrix.job.landlock import can_be_kept_away, folder
+
+_BUILD = ".build"  # the file next to the marks that has the path of their build folder
+_UNSAFE = 1.0  # seconds of marks that a machine may lose when it dies
+
+
+def mark_file(build: Path, job: str) -> Path:
+    """Return the file of a job's mark, which need not be there."""
+    return folder() / hashlib.sha256(os.fsencode(build.resolve())).hexdigest()[:16] / job
+
+
+class Mark:
+    """Note how far the journal of a job is proven, and for which cases and sources."""
+
+    def __init__(self, build: Path, job: str, specification: str) -> None:
+        """Make the file, where a kernel's process can be kept from it; nothing is noted elsewhere."""
+        self._asked = _sum(specification.encode())
+        self._file: int | None = None
+        self._noted, self._synced = -1, 0.0
+        path = mark_file(build, job)
+        with contextlib.suppress(OSError):
+            folder().mkdir(mode=0o700, exist_ok=True)
+            if _is_safe():
+                path.parent.mkdir(exist_ok=True)
+                (path.parent / _BUILD).write_text(str(build.resolve()))
+                own_files.remove(path)
+                self._file = own_files.opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+
+    def note(self, journal: Journal) -> None:
+        """Note what is proven by now."""
+        if self._file is None or self._noted == journal.proven:
+            return
+        with contextlib.suppress(OSError):  # no room: a run that is resumed repeats more cases
+            # Of one length, and in one piece: whoever reads it meanwhile reads this one or the one before.
+            os.pwrite(self._file, f"{journal.proven:020d} {journal.sum.hexdigest()} {self._asked}\n".encode(), 0)
+            self._noted = journal.proven
+            if time.monotonic() - self._synced >= _UNSAFE:
+                os.fsync(self._file)
+                self._synced = time.monotonic()
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+@dataclass
+class Proven:
+    """Read the proven entries of a journal on and on, in another process than the one that proves them."""
+
+    path: Path
+    build: Path
+    job: str
+
+    def __post_init__(self) -> None:
+        self._sum, self._read = hashlib.sha256(), 0
+
+    def new_entries(self, specification: str | None = None) -> Iterator[Entry]:
+        """Yield the proven entries since the last call; those of a run that was asked for the same, if that is given.
+
+        Raises:
+            OSError: nothing is proven, or the journal was changed since it was.
+        """
+        size, total, asked = self._mark()
+        if specification is not None and asked != _sum(specification.encode()):
+            raise PermissionError(f"{self.path} is of other cases or sources")
+        file = own_files.opened(self.path, os.O_RDONLY)
+        try:
+            content = os.pread(file, size - self._read, self._read) if size > self._read else b""
+        finally:
+            os.close(file)
+        seen = self._sum.copy()
+        seen.update(content)
+        if seen.hexdigest() != total:
+            raise own_files.replaced(self.path)
+        self._sum, self._read = seen, size
+        for line in content.decode(errors="replace").splitlines():
+            if (entry := parsed(line)) is not None:
+                yield entry
+
+    def _mark(self) -> tuple[int, str, str]:
+        """Return how many bytes are proven, their sum, and the sum of what was asked for."""
+        if not _is_safe():
+            raise PermissionError(f"nobody knows who wrote {self.path}")
+        try:
+            size, total, asked = own_files.text_of(mark_file(self.build, self.job)).split()
+        except ValueError:
+            raise PermissionError(f"nobody knows who wrote {self.path}") from None
+        return int(size), total, asked
+
+
+def remove_old() -> None:
+    """Remove the marks of build folders that are gone."""
+    for own in folder().glob("*"):
+        with contextlib.suppress(OSError):  # another process has removed them, or makes them now
+            if not Path((own / _BUILD).read_text()).exists():
+                shutil.rmtree(own, ignore_errors=True)
+
+
+def _is_safe() -> bool:
+    """Return whether the folder is this user's alone, and a kernel's process can be kept from it."""
+    facts = folder().lstat()
+    return facts.st_uid == os.getuid() and facts.st_mode & 0o170777 == 0o040700 and can_be_kept_away()
+
+
+def _sum(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
