@@ -45,8 +45,10 @@ def _run(root: Path) -> int:
     red = ran = False
     for selected in attempts:
         cases = selected.jobs[0].cases
-        tests = f"its first {counted(len(cases), 'test')}" if is_test else "no test could be collected, so none has run"
-        print(f"the first cell: {cases[0].cell.id}: {tests}", flush=True)
+        first = f"the first cell: {cases[0].cell.id}: its first {counted(len(cases), 'test')}"
+        print(
+            first if is_test else "no test of the suite could be collected, so none has run. This is why:", flush=True
+        )
         with Console(selected.jobs) as console:
             lines, red, ran = first_cell.run(project, selected, machine, console)
         print("\n".join(lines))
