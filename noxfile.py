@@ -272,11 +272,11 @@ def docs(session: nox.Session) -> None:
 @nox.session(name="worked-examples", reuse_venv=True)
 def worked_examples(session: nox.Session) -> None:
     """Compile the launches of published packages, and compare with what is kept: -- [PACKAGE ...] [--write]."""
-    from kernel_matrix.run.environments.venv import uv, variables_for
+    from kernel_matrix.config.locks import lock_file
+    from kernel_matrix.run.environments.venv import install
 
-    python, lock = Path(session.bin) / "python", LOCKS / "launches.txt"
-    variables = variables_for(load(ROOT / "matrix.yaml").installer, python, lock, gpu=False)
-    uv("pip", "install", "--python", str(python), "-r", str(lock), variables=variables)
+    python = Path(session.bin) / "python"
+    install(load(ROOT / "matrix.yaml").installer, python, lock_file(ROOT, "ci/locks/launches.txt"))
     session.run(
         sys.executable, "ci/worked_examples.py", "--python", str(python), *session.posargs, env=SOURCE, external=True
     )
@@ -302,16 +302,20 @@ def mutants(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none")
 def lock(session: nox.Session) -> None:
-    """Resolve the *.in files of ci/locks anew, or those that are named."""
+    """Resolve the *.in files of ci/locks anew: -- [NAME ...]; or ask the index about the locks: -- --verify."""
+    from kernel_matrix.config.load import load_unchecked
+    from kernel_matrix.vendors.builds import CPU, kinds
     from kernel_matrix_adopt.lock import resolve
 
-    installer = load(ROOT / "matrix.yaml").installer
-    for source in sorted(LOCKS.glob("*.in")):
-        if session.posargs and source.stem not in session.posargs:
-            continue
-        if "torch==" in source.read_text(encoding="utf-8"):
-            session.log("PyTorch is locked as its CPU build; a GPU machine takes its own build of the same version")
-        resolve(source.relative_to(ROOT), source.with_suffix(".txt"), installer)
+    of_toolchains = {Path(name).stem for name in load_unchecked(ROOT / "matrix.yaml").locks}
+    every = [path.stem for path in sorted(LOCKS.glob("*.in")) if path.stem.rpartition(".")[2] not in kinds()]
+    options = [word for word in session.posargs if word.startswith("-")]
+    named = [word for word in session.posargs if word not in options] or every
+    if of_matrix := [name for name in named if name in of_toolchains]:
+        kernel_matrix(session, "lock", *options, *of_matrix)
+    for name in named if not options else ():
+        if name not in of_toolchains:
+            print("\n".join(resolve(LOCKS / f"{name}.in", [CPU]).write(ROOT, f"ci/locks/{name}.txt")))
 
 
 def asked_sessions(words: Sequence[str]) -> list[str]:

@@ -5,22 +5,22 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from kernel_matrix.base import commands
-from kernel_matrix.config.locks import pins
-from kernel_matrix.config.model import Installer
+from kernel_matrix.config.locks import pins_in
+from kernel_matrix.vendors import builds
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.registry import vendor_named
 from kernel_matrix_adopt import lock, requirements
+from kernel_matrix_adopt.pinned.pin import Pin
 from kernel_matrix_adopt.repository import TOOLCHAINS, Repository
 
-# PyTorch's own index has a build for each kind of machine.
-TORCH = Installer(builds_of="torch", cpu={"UV_TORCH_BACKEND": "cpu"}, gpu={"UV_TORCH_BACKEND": "auto"})
 _VARIABLES = {"Triton": "TRITON_INTERPRET", "Pallas": "KERNEL_MATRIX_PALLAS_INTERPRET"}
 GPUS = {"cuda": "sm_90", "rocm": "gfx942"}  # the first target of each: a guess
 _HOSTED = "x86-64-v3"  # what GitHub's machines have
@@ -29,8 +29,18 @@ _ENVIRONMENT = Environment(  # noqa: S701 - these are no pages: YAML and Dockerf
 )
 
 
-def propose(repository: Repository, machine: Machine) -> tuple[str, dict[str, str]]:
-    """Return the name of the toolchain, and the files by their path in the repository. Only the lock needs the network.
+class Proposal(NamedTuple):
+    """The name of the toolchain, the files by their path in the repository, and what is to be said of the locks."""
+
+    toolchain: str
+    files: dict[str, str]
+    notes: tuple[str, ...]
+
+
+def propose(repository: Repository, machine: Machine, preferences: Sequence[Pin] = ()) -> Proposal:
+    """Return the files that a repository needs. Only the locks need the network.
+
+    ``preferences`` are versions that the locks keep where they go with the rest.
 
     Raises:
         UserError: the requirements cannot be resolved.
@@ -38,25 +48,28 @@ def propose(repository: Repository, machine: Machine) -> tuple[str, dict[str, st
     lines = requirements.lines(repository)
     toolchain = _toolchain(repository, lines)
     source = "\n".join(lines) + "\n"
-    text, versions = _lock(source, toolchain, repository.python)
+    gpu = bool(repository.kernels or repository.cuda or {"triton", "tilelang"} & {*repository.toolchains})
+    kinds = [vendor_named(device).build for device in ("nvidia", "amd") if gpu]
+    made = _lock(source, toolchain, [*kinds, builds.CPU], repository.python, preferences)
+    versions = {name for text in made.texts.values() for name in pins_in(text)}
     names = {
         "repository": repository,
         "toolchain": toolchain,
         "titles": [TOOLCHAINS[name] for name in repository.toolchains],
         "target": _target(machine),
         "distributions": [name for name in _distributions(repository) if name in versions],
-        "torch": "torch" in versions,
         "interpreted": _interpreted(repository),
         "environment": ", ".join(f'{name}: "{value}"' for name, value in _on_a_cpu(repository).items()),
         "gpus": GPUS,
-        "gpu": bool(repository.kernels or repository.cuda or {"triton", "tilelang"} & {*repository.toolchains}),
+        "gpu": gpu,
+        "kinds": sorted(kind for kind in made.texts if kind),
         "containers": repository.python == lock.OLDEST_PYTHON,  # the Python of the images
         "requirement": commands.requirement(),
     }
-    files = {f"ci/locks/{toolchain}.in": source, f"ci/locks/{toolchain}.txt": text}
+    files = {f"ci/locks/{toolchain}.in": source, **made.names(f"ci/locks/{toolchain}.txt")}
     if repository.suite is not None:
         files |= _beside_the_lock(names)
-    return toolchain, files
+    return Proposal(toolchain, files, made.notes)
 
 
 def _beside_the_lock(names: Mapping[str, Any]) -> dict[str, str]:
@@ -65,9 +78,8 @@ def _beside_the_lock(names: Mapping[str, Any]) -> dict[str, str]:
     if names["containers"]:
         files["containers/toolchains/Dockerfile"] = _text("toolchains.Dockerfile", names)
         files["containers/toolchains/make-environments"] = _text("make-environments", names)
-        platforms = {"cpu": ""} | ({"cuda": "cu130", "rocm": "rocm7.2"} if names["gpu"] else {})
-        for platform, build in platforms.items():
-            values = {**names, "platform": platform, "build": build}
+        for platform in ("cpu", *(GPUS if names["gpu"] else ())):
+            values = {**names, "platform": platform}
             files[f"containers/{platform}/Dockerfile"] = _text("platform.Dockerfile", values)
     return {**files, "matrix.yaml": _text("matrix.yaml", names)}
 
@@ -78,15 +90,13 @@ def _toolchain(repository: Repository, lines: Sequence[str]) -> str:
     return next((name for name in repository.toolchains if {name, f"apache-{name}"} & needed), "python")
 
 
-def _lock(text: str, toolchain: str, python: str) -> tuple[str, dict[str, str]]:
-    """Return the text of the lock that uv makes from requirements, and what it pins."""
+def _lock(text: str, toolchain: str, kinds: Sequence[str], python: str, preferences: Sequence[Pin]) -> lock.Locks:
+    """Return the locks that uv makes from requirements, for the Pythons of the package."""
+    pythons = [one for one in lock.PYTHONS if Version(one) >= Version(python)] or [python]
     with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder, "ci", "locks", f"{toolchain}.in")
-        source.parent.mkdir(parents=True)
+        source = Path(folder, f"{toolchain}.in")
         source.write_text(text, encoding="utf-8")
-        into = source.with_suffix(".txt")
-        lock.resolve(source, into, TORCH, python)
-        return into.read_text(encoding="utf-8").replace(f"{folder}/", ""), pins(into)
+        return lock.resolve(source, kinds, pythons=pythons, preferences=preferences)
 
 
 def _distributions(repository: Repository) -> list[str]:

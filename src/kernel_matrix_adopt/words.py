@@ -8,7 +8,9 @@ from pathlib import Path
 
 from kernel_matrix.base import commands
 from kernel_matrix.base.git import is_checkout
-from kernel_matrix.base.wheels import wheels_of
+from kernel_matrix.base.wheels import wheels_of, words
+from kernel_matrix.config.locks import pins
+from kernel_matrix.vendors.builds import CPU, distribution, public
 from kernel_matrix_adopt import requirements
 from kernel_matrix_adopt.repository import TOOLCHAINS, Repository
 
@@ -56,9 +58,13 @@ def next_lines(repository: Repository, lock: Path) -> Iterator[str]:
 
 
 def _backend(lock: Path) -> str:
-    """Return the option by which uv takes PyTorch's build for a CPU; none where a configured folder has a wheel."""
-    named = "torch==" in lock.read_text(encoding="utf-8")
-    return "--torch-backend cpu " if named and not wheels_of("torch") else ""
+    """Return the option by which uv takes PyTorch's build for a CPU: its index, or pip's folder that has the wheel."""
+    version = pins(lock).get(distribution())
+    if version is None:
+        return ""
+    if version not in {public(found) for _, found in wheels_of(distribution())}:
+        return f"--torch-backend {CPU} "
+    return "".join(f"--find-links {shlex.quote(folder)} " for folder in words("UV_FIND_LINKS", "PIP_FIND_LINKS"))
 
 
 def _folder(name: str) -> str:

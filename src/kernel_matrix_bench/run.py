@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from pathlib import Path
 from threading import Event
 
@@ -20,6 +19,7 @@ from kernel_matrix.config.reads import Checkout
 from kernel_matrix.doctor.environment import examine
 from kernel_matrix.pipeline import Project
 from kernel_matrix.run.executors import InstallError, Interpreter, MachineError, Prepare, Request, UnavailableError
+from kernel_matrix.run.job_run import lock_facts
 from kernel_matrix.run.settings import load_executor
 from kernel_matrix.store import write
 from kernel_matrix.store.record import Record
@@ -243,7 +243,8 @@ def _write(
     ops = {record.case.split("/")[3].rpartition(".")[0] for record in records}
     read = Checkout(project.matrix, project.root).facts_unwatched(place.platform, toolchain, wish.executor, ops)
     job = f"{place.platform}.{toolchain}.bench"
-    lock = project.root / project.matrix.toolchains[toolchain].lock
+    named = Job(place.platform, toolchain, ())
+    request = Request(project.root, project.build, project.matrix, named, place.device, print)
     of_job = {
         "job": job,
         "platform": place.platform,
@@ -254,7 +255,7 @@ def _write(
         "device.vendor": place.device.vendor,
         "device.targets": place.target,
         "commit": commit(project.root),
-        "lock.sha256": sha256(lock.read_bytes()).hexdigest(),
+        **lock_facts(request, wish.executor),
         "bench": "quick" if wish.quick else "whole",
         "bench.compiled": f"beforehand, {wish.parallel} processes at a time" if wish.parallel else "while it was timed",
         **read,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kernel_matrix.base import git
 from kernel_matrix.base.errors import unknown
-from kernel_matrix.config.concern import lock_files
+from kernel_matrix.config.locks import names_of
 from kernel_matrix.config.model import Event, Matrix, Tier
 from kernel_matrix.config.plan import Job, Plan
 from kernel_matrix.machines.row_plan import RowPlan, choose
@@ -134,7 +134,7 @@ def _of_event(matrix: Matrix, planned: Plan, asked: Event, paths: Sequence[str] 
         for job in planned.jobs
         if asked.toolchains is None
         or job.toolchain in asked.toolchains
-        or changed & {*lock_files(matrix.lock_of(job.platform, job.toolchain))}
+        or changed & {*names_of(matrix.lock_of(job.platform, job.toolchain))}
     ]
 
 

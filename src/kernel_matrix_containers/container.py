@@ -26,7 +26,7 @@ class Containers:
     """The engine and its images, for one run."""
 
     engine: Engine | None = None
-    made: dict[tuple[str, bool], Image | InstallError] = field(default_factory=dict)
+    made: dict[tuple[str, str], Image | InstallError] = field(default_factory=dict)
 
     def __enter__(self) -> Callable[[Request], ContainerInterpreter]:
         return self.prepare
@@ -43,6 +43,7 @@ class Containers:
             InstallError: the image cannot be made, or the package cannot be built in it; the words of the engine or of
                 the build.
         """
+        lock = request.lock
         source = source_of(request.matrix, request.root, request.job.platform, gpu=request.gpu)
         if source is None:
             raise UnavailableError(f"matrix.yaml names no container for {request.job.platform}")
@@ -55,14 +56,14 @@ class Containers:
         _demand_room(request.folder, _RESULTS, "for a job's results")
         image = self._image(self.engine, request, source)
         sandbox = Sandbox(request, image.id, self.engine.cpus)
-        interpreter = ContainerInterpreter(self.engine, sandbox, places.python_of(request.lock), image.reference)
+        interpreter = ContainerInterpreter(self.engine, sandbox, places.python_of(lock), image.reference)
         if request.gpu:
             interpreter.demand_device()
         return built(interpreter) if request.matrix.package.build_commands else interpreter
 
     def _image(self, engine: Engine, request: Request, source: Source) -> Image:
         """Return the platform's image; a failed build is not tried again."""
-        key, disk = (source.platform, source.gpu), int(request.matrix.container.disk * (1 << 30))
+        key, disk = (source.platform, source.kind), int(request.matrix.container.disk * (1 << 30))
         if key not in self.made:
             try:
                 self.made[key] = images.build(

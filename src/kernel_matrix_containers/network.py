@@ -8,9 +8,10 @@ import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from packaging.utils import canonicalize_name
+from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from kernel_matrix.base.wheels import known_wheels, words
+from kernel_matrix.vendors import builds
 
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY")
 
@@ -26,8 +27,11 @@ def certificates() -> Path | None:
     return next((Path(path) for name in ("PIP_CERT", "SSL_CERT_FILE") if (path := os.environ.get(name))), None)
 
 
-def wheels(locks: Iterable[bytes]) -> list[Path]:
-    """Return the wheels whose versions a lock names, from the folders that pip or uv is configured with."""
+def wheels(locks: Iterable[bytes], kind: str) -> list[Path]:
+    """Return the wheels whose versions a lock names, from the folders that pip or uv is configured with.
+
+    Of PyTorch's builds none for another kind of machine is among them.
+    """
     pins = {  # not a mapping: a lock may pin a distribution to another version on each kind of machine
         (canonicalize_name(name), version)
         for lock in locks
@@ -35,7 +39,12 @@ def wheels(locks: Iterable[bytes]) -> list[Path]:
     }
     known = known_wheels()
     fitting = {path.name: path for name, of, path in known if {(name, str(of)), (name, of.public)} & pins}
-    return list(fitting.values())
+    return [path for path in fitting.values() if not _is_of_another(path, kind)]
+
+
+def _is_of_another(wheel: Path, kind: str) -> bool:
+    name, version, *_ = parse_wheel_filename(wheel.name)
+    return name == builds.distribution() and builds.is_of_another(str(version), kind)
 
 
 def site(wheels: Iterable[Path]) -> Mapping[str, bytes | Path]:

@@ -14,14 +14,16 @@ import docker.errors
 
 from kernel_matrix.base.git import commit
 from kernel_matrix.config.concern import SHARED_IMAGE as SHARED
+from kernel_matrix.config.locks import lock_file
 from kernel_matrix.config.model import Installer, Matrix
-from kernel_matrix.run.environments.builds import is_among
+from kernel_matrix.run.environments.builds import chosen_build, is_among
+from kernel_matrix.vendors.builds import CPU
+from kernel_matrix.vendors.registry import vendor_named
 from kernel_matrix_containers import network
 
 PREFIX = "kernel-matrix"
 _SHARES = "ARG TOOLCHAINS"  # is in a Dockerfile that is made from the shared image
 _BASE = re.compile(r"^ARG (\w+)=(\S+)@(sha256:[0-9a-f]{64})$", re.MULTILINE)
-_GPU_VARIABLES = re.compile(r"^ARG GPU_INSTALLER_VARIABLES=(\S+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Recipe:
 class Source:
     """The repository's part of a platform's image: its Dockerfile, and a lock for each environment.
 
-    ``gpu``: with the builds that the platform's GPUs need, instead of those for CPUs.
+    ``kind``: the kind of builds in it.
     """
 
     root: Path
@@ -66,7 +68,7 @@ class Source:
     dockerfile: Path
     locks: Sequence[Path]
     installer: Installer
-    gpu: bool = False
+    kind: str = CPU
 
     @property
     def content(self) -> str:
@@ -89,8 +91,8 @@ class Source:
 
     def shared_recipe(self, client: docker.DockerClient) -> Recipe:
         """Return the recipe of the image with the environments."""
-        wheels, variables = network.wheels(self._pins.values()), self._installer_variables
-        if not self.gpu and is_among(self.installer, wheels):
+        wheels, variables = network.wheels(self._pins.values(), self.kind), self._installer_variables
+        if is_among(self.installer, wheels):
             variables = ""  # a wheel that comes along is the right build
         return Recipe(
             SHARED,
@@ -113,14 +115,10 @@ class Source:
 
     @property
     def _installer_variables(self) -> str:
-        """The installer's variables (``NAME=VALUE NAME=VALUE``): the matrix's, or the Dockerfile's for a GPU.
-
-        A build sees no GPU, so the Dockerfile says which build its platform needs.
-        """
-        for_gpu = _GPU_VARIABLES.search(self.dockerfile.read_text(encoding="utf-8")) if self.gpu else None
-        return (
-            for_gpu[1] if for_gpu else " ".join(f"{key}={value}" for key, value in sorted(self.installer.cpu.items()))
-        )
+        """The installer's variables (``NAME=VALUE NAME=VALUE``), by which it takes the builds of this kind."""
+        texts = [lock.read_text(encoding="utf-8") for lock in self.locks]
+        chosen = {item for text in texts for item in chosen_build(self.installer, text, self.kind).items()}
+        return " ".join(f"{key}={value}" for key, value in sorted(chosen))
 
 
 def source_of(matrix: Matrix, root: Path, platform: str, *, gpu: bool = False) -> Source | None:
@@ -128,8 +126,10 @@ def source_of(matrix: Matrix, root: Path, platform: str, *, gpu: bool = False) -
     section = matrix.platforms[platform]
     if section.container is None:
         return None
-    locks = dict.fromkeys(root / matrix.lock_of(platform, entry.toolchain) for entry in section.entries)
-    return Source(root, platform, root / section.container, list(locks), matrix.installer, gpu)
+    kind = vendor_named(section.device).build if gpu else CPU
+    files = dict.fromkeys(lock_file(root, matrix.lock_of(platform, one), kind) for one in section.by_toolchain)
+    locks = [file for file in files if file.is_file()]  # a job whose lock is not there says so itself
+    return Source(root, platform, root / section.container, locks, matrix.installer, kind)
 
 
 def _name(dockerfile: Path) -> str:

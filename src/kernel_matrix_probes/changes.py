@@ -9,7 +9,7 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from kernel_matrix.config.locks import pins
+from kernel_matrix.config.locks import all_pins
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.report.toolchains import Change, SweptCase
 from kernel_matrix.results.states import RED
@@ -109,5 +109,5 @@ def warnings(matrix: Matrix, root: Path, sweeps: Sequence[Sweep]) -> tuple[str, 
 
 def usual(matrix: Matrix, root: Path, toolchain: str, package: str) -> Version | None:
     """Return the version of a package in the lock of a toolchain; None where it is not in it."""
-    text = pins(root / matrix.toolchains[toolchain].lock).get(canonicalize_name(package))
+    text = all_pins(root, matrix.toolchains[toolchain].lock).get(canonicalize_name(package))
     return Version(text) if text else None

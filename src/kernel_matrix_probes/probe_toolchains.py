@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kernel_matrix.base.errors import unknown
 from kernel_matrix.base.git import commit
-from kernel_matrix.config.locks import pins
+from kernel_matrix.config.locks import lock_file, pins
 from kernel_matrix.config.model import Matrix, Tier
 from kernel_matrix.config.plan import Job
 from kernel_matrix.config.reads import Checkout
@@ -113,7 +113,7 @@ def probing(
 
     def depends(environment: str) -> list[str]:
         toolchain = by_environment[environment]
-        lock = (project.root / project.matrix.toolchains[toolchain].lock).read_text(encoding="utf-8")
+        lock = lock_file(project.root, project.matrix.toolchains[toolchain].lock).read_text(encoding="utf-8")
         read = checkout.facts_of("", toolchain, executor, ())
         return [executor, repr(read), lock, _own_code(project), *(probe.id for probe in probes[environment])]
 
@@ -144,7 +144,7 @@ def _asked(
 ) -> dict[str, list[Probe]]:
     """Return for each environment the probes whose packages its lock pins; each of the same versions ``once``."""
     locks = {name: project.matrix.toolchains[toolchain].lock for name, toolchain in by_environment.items()}
-    pinned = {name: pins(project.root / lock) for name, lock in locks.items()}
+    pinned = {name: pins(lock_file(project.root, lock)) for name, lock in locks.items()}
     asked: dict[str, list[Probe]] = {name: [] for name in pinned}
     for probe in probes:
         about: set[tuple[str | None, ...]] = set()

@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.paths import without_folders
-from kernel_matrix.config.locks import pins, source_of
+from kernel_matrix.config.locks import lock_file, pins, requirements_in, source_of
 from kernel_matrix.config.model import Matrix, Platform, Toolchain
 from kernel_matrix.pipeline import Project
 from kernel_matrix.vendors.machine import Machine
@@ -84,7 +84,7 @@ class Subject:
         """The lock of the toolchain; None where the package is in none."""
         if self.toolchain is None:
             return None
-        return self.project.root / self.project.matrix.toolchains[self.toolchain].lock
+        return lock_file(self.project.root, self.project.matrix.toolchains[self.toolchain].lock)
 
     @property
     def _locks(self) -> list[Path]:
@@ -92,7 +92,8 @@ class Subject:
         matrix, locks = self.project.matrix, [self.lock] if self.lock else []
         entries = (entry for platform in matrix.platforms.values() for entry in platform.entries)
         if self.is_axis:
-            locks += [self.project.root / one.lock for one in entries if one.toolchain == self.toolchain and one.lock]
+            own = (one.lock for one in entries if one.toolchain == self.toolchain and one.lock)
+            locks += [lock_file(self.project.root, lock) for lock in own]
         return list(dict.fromkeys(locks))
 
     def asked(self, pinned: Sequence[str] = ()) -> dict[str, str]:
@@ -184,7 +185,7 @@ def toolchain_of(matrix: Matrix, root: Path, package: str) -> str | None:
     name_of_package = canonicalize_name(package)
     by_lock: dict[str, str] = {}
     for name, toolchain in matrix.toolchains.items():
-        if name_of_package in _asked_for(root / toolchain.lock):
+        if name_of_package in _asked_for(lock_file(root, toolchain.lock)):
             by_lock.setdefault(toolchain.lock, name)
     return next(reversed(by_lock.values()), None)
 
@@ -215,5 +216,5 @@ def _is_about(probe: Probe, package: str) -> bool:
 def _asked_for(lock: Path) -> set[str]:
     """Return the distributions that a toolchain itself asks for, by canonical name: all of a lock without a source."""
     source = source_of(lock)
-    text = (source if source.exists() else lock).read_text(encoding="utf-8")
+    text = requirements_in(source) if source.exists() else lock.read_text(encoding="utf-8")
     return {canonicalize_name(match["name"]) for match in _NAME.finditer(text)}

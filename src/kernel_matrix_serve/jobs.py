@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kernel_matrix.base.git import commit
+from kernel_matrix.config.locks import lock_file
 from kernel_matrix.config.plan import Case, Cell, Job
 from kernel_matrix.pipeline import Project
 from kernel_matrix.run.proven import Proven
@@ -127,7 +128,7 @@ class LiveJobs:
         if not cells:
             return {}
         first, root = cells[0], self.project.root
-        lock = root / self.project.matrix.lock_of(first.platform, first.toolchain)
+        lock = lock_file(root, self.project.matrix.lock_of(first.platform, first.toolchain))
         return {
             "job": name,
             "platform": first.platform,

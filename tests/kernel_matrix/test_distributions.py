@@ -189,8 +189,8 @@ def test_the_harness_works_where_it_alone_is_installed(wheels, empty):
 
 @pytest.mark.slow
 def test_the_kernels_work_where_they_alone_are_installed(wheels, empty, matrix):
-    lock = LOCKS / "torch-2.13.txt"
-    variables = venv.variables_for(matrix.installer, empty, lock, gpu=False)
+    lock = LOCKS / "torch-2.13.cpu.txt"
+    variables = venv.variables_for(matrix.installer, empty, lock)
     venv.uv("pip", "install", "--python", str(empty), "-c", str(lock), str(wheels["mhc"]), variables=variables)
     version = wheels["mhc"].name.split("-")[1]
     done = execute(empty, "-W", "ignore", "-c", STEP.format(version=version))

@@ -39,27 +39,28 @@ def wheel(folder: Path, version: str) -> Path:
 def test_the_pin_is_found_whichever_way_its_name_is_written(lock):
     assert pin_of(INSTALLER, lock.read_text()) == "many-builds==1.0"
     assert pin_of(INSTALLER, "many-builds-of-another==1.0\n") is None
-    assert pin_of(Installer(), lock.read_text()) is None
+    assert pin_of(Installer(), lock.read_text()) is None, "without a section it is PyTorch"
+    assert pin_of(Installer(), "Torch==2.13.0\n") == "Torch==2.13.0"
 
 
 def test_a_machine_with_a_gpu_takes_the_gpu_s_build(lock):
-    assert variables_for(INSTALLER, Path(sys.executable), lock, gpu=True) == INSTALLER.gpu
+    assert variables_for(INSTALLER, Path(sys.executable), lock, "cuda") == INSTALLER.gpu
 
 
 def test_a_machine_without_one_takes_the_wheel_that_is_configured_and_else_the_cpu_s_build(lock, tmp_path, monkeypatch):
     monkeypatch.delenv("UV_FIND_LINKS", raising=False)
     wheel(tmp_path / "wheels", "2.0")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
-    assert variables_for(INSTALLER, Path(sys.executable), lock, gpu=False) == INSTALLER.cpu
+    assert variables_for(INSTALLER, Path(sys.executable), lock) == INSTALLER.cpu
     fitting = wheel(tmp_path / "wheels", "1.0")
-    assert variables_for(INSTALLER, Path(sys.executable), lock, gpu=False) == {}
+    assert variables_for(INSTALLER, Path(sys.executable), lock) == {}
     assert is_among(INSTALLER, [fitting])
     assert not is_among(INSTALLER, [Path("numpy-2.4.6-py3-none-any.whl")])
 
 
 def test_a_lock_without_that_distribution_needs_no_variables(lock):
     lock.write_text("numpy==2.4.6\n")
-    assert variables_for(INSTALLER, Path(sys.executable), lock, gpu=True) == {}
+    assert variables_for(INSTALLER, Path(sys.executable), lock, "cuda") == {}
 
 
 def test_the_project_says_which_distribution_that_is(matrix: Matrix):

@@ -106,7 +106,6 @@ CHANGES = {
     "the limits of a job": (lambda root: root / "matrix.yaml", {"job: 120": "job: 121"}),
     "the cases": (lambda root: root / "matrix.yaml", {"tokens: [1, 2, 3]": "tokens: [1, 2, 4]"}),
     "the Pythons": (lambda root: root / "matrix.yaml", {"requires: [numpy]": "requires: [numpy], python: '>=3'"}),
-    "the lock": (lambda root: root / "lock.txt", "numpy==1\n"),
 }
 
 
@@ -133,6 +132,12 @@ def test_a_job_of_which_something_has_changed_is_run_again(committed, monkeypatc
     with monkeypatch.context() as patch:
         patch.setenv("PATH", f"/nowhere:{os.environ['PATH']}")
         assert not is_kept(committed)
+    with monkeypatch.context() as patch:
+        patch.setattr("kernel_matrix.run.job_run.environment_facts", lambda: {"version.numpy": "1.0"})
+        assert not is_kept(committed), "this Python has other distributions"
+    with (committed.root / "lock.txt").open("a") as lock:
+        lock.write("# a lock from which nothing is installed here\n")
+    assert is_kept(committed)
     (committed.root / "src" / "doubles" / "new.py").write_text("x = 1\n")
     assert run(committed, "good")[0] == ["here.good"]
 

@@ -138,7 +138,7 @@ class Results:
         records, broken = collected.records, collected.broken
         whole = write_site(self.matrix, self.planned, records, self.site, present=present, broken=broken)
         platforms = self.matrix.platforms.items()
-        locks = {(name, entry.toolchain): LOCK for name, platform in platforms for entry in platform.entries}
+        locks = {(name, entry.toolchain): {LOCK} for name, platform in platforms for entry in platform.entries}
         asked = {case.id for case in self.planned.cases}
         differences = audit(self.site, [self.folder], self.matrix, ROOT, asked, Now(NOW, locks, AtCommit(HEAD)))
         assert differences == [], "the audit goes another road to the same states"

@@ -27,6 +27,7 @@ from docker import DockerClient
 
 from kernel_matrix.cli import main
 from kernel_matrix.config.load import load
+from kernel_matrix.config.locks import lock_file
 from kernel_matrix.config.model import Installer, Matrix
 from kernel_matrix.diagnosis import NOT_KNOWN, diagnose, with_cause
 from kernel_matrix.doctor import findings as doctor
@@ -50,8 +51,8 @@ def write(root: Path, name: str, text: str) -> Path:
     return path
 
 
-def source(root: Path, dockerfile: Path, *locks: Path, gpu: bool = False) -> Source:
-    return Source(root, dockerfile.parent.name, dockerfile, locks, INSTALLER, gpu)
+def source(root: Path, dockerfile: Path, *locks: Path, kind: str = "cpu") -> Source:
+    return Source(root, dockerfile.parent.name, dockerfile, locks, INSTALLER, kind)
 
 
 def built(engine, root: Path, dockerfile: Path, locks=(), said: list[str] | None = None, say=None) -> Image:
@@ -152,7 +153,8 @@ def test_the_content_of_an_image_changes_with_its_locks_and_not_with_its_base(tm
     before = source(tmp_path, dockerfile, lock).content
     monkeypatch.setenv("KERNEL_MATRIX_BOOKWORM", "another/debian")
     assert source(tmp_path, dockerfile, lock).content == before
-    assert source(tmp_path, dockerfile, lock, gpu=True).content != before
+    lock.write_text("pytest==9.2.0\ntorch==2.13.0\n")
+    assert source(tmp_path, dockerfile, lock, kind="rocm").content != source(tmp_path, dockerfile, lock).content
     lock.write_text("pytest==9.1.0\n")
     assert source(tmp_path, dockerfile, lock).content != before
 
@@ -162,9 +164,10 @@ def test_only_the_wheels_that_a_lock_names_go_into_a_build(tmp_path, monkeypatch
         (tmp_path / name).touch()
     (tmp_path / "not a wheel.whl").touch()
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
-    assert [path.name for path in network.wheels([b"torch==2.13.0\n"])] == [
+    assert [path.name for path in network.wheels([b"torch==2.13.0\n"], "cpu")] == [
         "torch-2.13.0+cpu-cp311-cp311-linux_x86_64.whl"
     ]
+    assert network.wheels([b"torch==2.13.0\n"], "cuda") == [], "it is no build for CUDA"
 
 
 def test_what_a_build_prints_is_read_by_lines_however_it_comes_in_pieces():
@@ -573,7 +576,7 @@ def platform_image(engine, matrix: Matrix):
 def test_a_platform_s_image_has_the_versions_of_its_locks_and_nothing_to_spare(engine, platform_image, matrix, name):
     image = platform_image(name)
     for lane in matrix.platforms[name].entries:
-        lock = ROOT / matrix.toolchains[lane.toolchain].lock
+        lock = lock_file(ROOT, matrix.lock_of(name, lane.toolchain))
         ask = "import importlib.metadata as m; print(*(f'{d.name}=={d.version}' for d in m.distributions()))"
         found = run(engine, image, f'{places.python_of(lock)} -c "{ask}"').lower().replace("_", "-").split()
         wanted = re.findall(r"^[\w.-]+==[^\s;]+", lock.read_text().lower().replace("_", "-"), re.MULTILINE)
@@ -594,7 +597,7 @@ def test_the_doctor_is_right_in_an_image(engine, platform_image, matrix, tmp_pat
     assert "✗" not in done.stdout
     assert marks["image"] == f"that of {name}; all that its jobs need is in it"
     for lane in matrix.platforms[name].entries:
-        lock = Path(matrix.toolchains[lane.toolchain].lock)
+        lock = lock_file(ROOT, matrix.lock_of(name, lane.toolchain))
         assert re.fullmatch(rf"\d+ packages, as {lock.name} names them", marks[f"environment {lock.stem}"])
     assert not marks.keys() & {"uv", "Docker", "package index"}
     seen = dict(re.findall(r"^([\w-]+): up to '(\w+)' here\.$", done.stdout, re.MULTILINE))
@@ -637,13 +640,13 @@ def test_a_build_by_hand_makes_the_environments_that_the_matrix_names_and_no_oth
     text = (ROOT / "containers" / SHARED / "Dockerfile").read_text(encoding="utf-8")
     script = (ROOT / "containers" / SHARED / "make-environments").read_text(encoding="utf-8")
     [line] = re.findall(r"^if \[ -f matrix\.yaml \].*?^fi$", script, re.MULTILINE | re.DOTALL)
-    for path in [ROOT / "matrix.yaml", *(ROOT / "ci" / "locks").glob("*.txt")]:
-        shutil.copy(path, tmp_path)
-    subprocess.run(["sh", "-euc", line], cwd=tmp_path, check=True)
     matrix = load(ROOT / "matrix.yaml")
-    named = {toolchain.lock for toolchain in matrix.toolchains.values()}
-    named |= {one.lock for platform in matrix.platforms.values() for one in platform.toolchains if one.lock}
-    assert {f"ci/locks/{path.name}" for path in tmp_path.glob("*.txt")} == named
+    for kind in ("cuda", "rocm", "cpu"):
+        for path in [ROOT / "matrix.yaml", *(ROOT / "ci" / "locks").glob("*.txt")]:
+            shutil.copy(path, tmp_path)
+        subprocess.run(["sh", "-euc", line], cwd=tmp_path, check=True, env={**os.environ, "KIND": kind})
+        named = {path for name in matrix.locks if (path := lock_file(ROOT, name, kind)).is_file()}
+        assert {path.name for path in tmp_path.glob("*.txt")} == {path.name for path in named}
     assert "!matrix.yaml" in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     assert re.search(r"^COPY containers/toolchains/make-environments ci/locks matrix\.yam\[l\] ", text, re.MULTILINE)
     (tmp_path / "matrix.yaml").unlink()

@@ -13,11 +13,10 @@ from ruamel.yaml import YAML
 from kernel_matrix import cli
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.locks import pins
-from kernel_matrix.config.model import Installer
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.vendor import Device
 from kernel_matrix_adopt import first_cell, requirements
-from kernel_matrix_adopt.lock import resolve
+from kernel_matrix_adopt.lock import Locks, resolve
 from kernel_matrix_adopt.project_file import by_extra, metadata_of, why_not_built
 from kernel_matrix_adopt.proposal import propose
 from kernel_matrix_adopt.repository import look
@@ -64,11 +63,12 @@ def package(tmp_path) -> Path:
 
 @pytest.fixture
 def resolved(monkeypatch):
-    """Write each lock without the network: every distribution gets the version 1.0."""
+    """Make each lock without the network: every distribution gets the version 1.0."""
 
-    def lock(source, into, *_):
-        names = [line for line in source.read_text().splitlines() if not line.startswith("#")]
-        into.write_text("".join(f"{name.partition('>')[0]}==1.0\n" for name in names))
+    def lock(source, kinds, **_):
+        names = [line.partition(">")[0] for line in source.read_text().splitlines() if not line.startswith("#")]
+        text = "".join(f"{name}==1.0\n" for name in names)
+        return Locks({kind if "torch" in names else "": text for kind in kinds})
 
     monkeypatch.setattr("kernel_matrix_adopt.lock.resolve", lock)
 
@@ -129,7 +129,7 @@ def test_the_proposed_matrix_names_what_the_repository_has(package, resolved):
     assert matrix["platforms"]["cpu"]["targets"] == ["x86-64-v3"]
     assert matrix["platforms"]["cpu"]["toolchains"][0]["emulated"] is True
     named = [platform["container"] for platform in matrix["platforms"].values()]
-    assert {*named, matrix["toolchains"]["triton"]["lock"]} <= set(files)
+    assert {*named, *(f"ci/locks/triton.{kind}.txt" for kind in ("cpu", "cuda", "rocm"))} <= set(files)
 
 
 def test_without_kernels_and_torch_only_the_cpu_is_proposed(package, resolved):
@@ -152,7 +152,9 @@ def test_init_writes_every_file_once_and_leaves_what_is_there(package, resolved,
     assert "1 functions in Triton: add" in output
     assert "in no list of requirements: unknown_thing" in output
     assert "no git checkout" in output
-    assert (package / "ci" / "locks" / "triton.txt").exists()
+    assert {path.name for path in (package / "ci" / "locks").glob("*.txt")} == {
+        "triton.cpu.txt", "triton.cuda.txt", "triton.rocm.txt"
+    }  # fmt: skip
 
 
 def test_an_existing_matrix_is_refused_and_nothing_is_written(package, capsys):
@@ -192,18 +194,21 @@ def test_a_folder_without_a_package_or_without_anything_to_test_ends_in_one_sent
     assert not (tmp_path / "ci").exists()
 
 
-@pytest.mark.parametrize(("wheels", "option"), [([], "--torch-backend cpu "), ([("torch", "2.13.0+cpu")], "")])
+@pytest.mark.parametrize(
+    ("wheels", "option"), [([], "--torch-backend cpu "), ([("torch", "1.0+cpu")], "--find-links /a/folder ")]
+)
 def test_kernels_without_tests_get_an_environment_and_the_command_for_launches(
     package, resolved, capsys, monkeypatch, wheels, option
 ):
     """A folder of wheels that has PyTorch comes before PyTorch's own index, which a machine may not reach."""
     monkeypatch.setattr("kernel_matrix_adopt.words.wheels_of", lambda _: wheels)
+    monkeypatch.setenv("UV_FIND_LINKS", "/a/folder")
     (package / "tests" / "test_add.py").unlink()
     assert init("--root", str(package)) == 0
     output = capsys.readouterr().out
     assert not (package / "matrix.yaml").exists()
     assert "PYTHONPATH=src kernel-matrix launches -- .venv/bin/python calls.py" in output
-    assert f"uv pip install --python .venv {option}-r ci/locks/triton.txt" in output
+    assert f"uv pip install --python .venv {option}-r ci/locks/triton.cpu.txt" in output
 
 
 @pytest.mark.parametrize(
@@ -309,11 +314,11 @@ def test_the_reason_of_a_failed_build_is_the_word_of_what_builds_and_not_of_uv(b
 def test_a_lock_is_made_by_uv_and_names_no_build(tmp_path, monkeypatch):
     source, into = tmp_path / "own.in", tmp_path / "own.txt"
     source.write_text("iniconfig>=2\n")
-    resolve(source, into, Installer())
+    resolve(source, ["cpu", "cuda"]).write(tmp_path, "own.txt")
     assert set(pins(into)) == {"iniconfig"}
     source.write_text("iniconfig>=2000\n")
     with pytest.raises(UserError, match=r"own\.in cannot be resolved: .*iniconfig"):
-        resolve(source, into, Installer())
+        resolve(source, ["cpu", "cuda"]).write(tmp_path, "own.txt")
     assert set(pins(into)) == {"iniconfig"}, "the former lock stays"
 
 

@@ -216,16 +216,18 @@ def test_what_became_looser_is_read_from_a_matrix_of_another_name(repository):
 
 
 def test_the_lock_of_an_entry_concerns_that_entry_alone(matrix):
-    of_entry = concerned(matrix, ["ci/locks/tvm-0.27-webgpu.in", "ci/locks/tilelang-0.1.15-webgpu.txt"])
+    of_entry = concerned(matrix, ["ci/locks/tvm-0.27-webgpu.in", "ci/locks/tilelang-0.1.15-webgpu.cpu.txt"])
     assert (of_entry.toolchains, of_entry.platforms, of_entry.everything) == ({}, {}, "")
     assert of_entry.file_for("webgpu", "tvm-0.27") == "ci/locks/tvm-0.27-webgpu.in"
-    assert of_entry.file_for("webgpu", "tilelang-0.1.15") == "ci/locks/tilelang-0.1.15-webgpu.txt"
+    assert of_entry.file_for("webgpu", "tilelang-0.1.15") == "ci/locks/tilelang-0.1.15-webgpu.cpu.txt"
     assert of_entry.file_for("cpu-llvm", "tvm-0.27") == of_entry.file_for("webgpu", "tilelang-0.1.8") == ""
 
 
 def test_the_present_has_the_locks_of_entries(matrix):
     now = present(matrix, ROOT)
-    lock = ROOT / "ci" / "locks" / "tvm-0.27-webgpu.txt"
-    digest = sha256(lock.read_bytes()).hexdigest()
-    assert now.entries["webgpu", "tvm-0.27"] == Pins(str(lock.relative_to(ROOT)), digest, ("apache-tvm==0.27.*",))
-    assert ("cpu-llvm", "tvm-0.27") not in now.entries
+    digests = {path.name: sha256(path.read_bytes()).hexdigest() for path in (ROOT / "ci" / "locks").glob("*.txt")}
+    of_tvm = "ci/locks/tvm-0.27-webgpu.txt", digests["tvm-0.27-webgpu.cpu.txt"], ("apache-tvm==0.27.*",)
+    assert now.entries["webgpu", "tvm-0.27"] == Pins(*of_tvm)
+    of_torch = "ci/locks/torch-2.13.txt", digests["torch-2.13.cpu.txt"], now.toolchains["reference"].requires
+    assert now.entries["rocm", "reference"] == Pins(*of_torch, digests["torch-2.13.rocm.txt"])
+    assert now.entries["metax", "reference"].sha256 == "", "no lock has its vendor's builds"

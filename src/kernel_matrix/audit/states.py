@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from statistics import median
 from typing import Any, NamedTuple
@@ -29,10 +29,10 @@ _OWED = ("elements", "nan", "inf", "max_abs", "rel_fro", "limit_max_abs", "limit
 
 
 class Now(NamedTuple):
-    """The present: the time, the digest of the lock by platform and toolchain, what jobs read."""
+    """The present: the time, the digests of the locks by platform and toolchain, what jobs read."""
 
     time: datetime
-    locks: Mapping[tuple[str, str], str]
+    locks: Mapping[tuple[str, str], Collection[str]]
     checkout: Checkout | None = None
 
 
@@ -248,9 +248,10 @@ class Judge:
             return False
         started = started if started.tzinfo else started.replace(tzinfo=UTC)
         versions = {key[8:]: value for key, value in raw.job.items() if key.startswith("version.")}
-        lock = self.now.locks.get((platform, toolchain))
+        locks, lock = self.now.locks.get((platform, toolchain), ()), raw.job.get("lock.sha256", "")
+        has_none = not lock and raw.job.get("executor") in ("current", "another tool")
         requires = self.matrix["toolchains"][toolchain]["requires"]
-        if started > self.now.time + timedelta(minutes=10) or (lock and raw.job.get("lock.sha256") != lock):
+        if started > self.now.time + timedelta(minutes=10) or (locks and lock not in locks and not has_none):
             return False
         if _has_environment(raw) and requires and (not versions or not satisfies(requires, versions)):
             return False

@@ -20,9 +20,10 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Literal, NamedTuple
 
+from kernel_matrix.config.locks import names_of
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.suite import is_suite
 from kernel_matrix.vendors.registry import vendor_names
@@ -161,14 +162,9 @@ def _concerned(matrix: Matrix, path: str) -> Concerned:
         return _those(path, readers)
     if is_matrix or path == matrix.package.preflight or _may_run_cases(matrix, harness):
         return Concerned(everything=path)
-    toolchains = [name for name, toolchain in matrix.toolchains.items() if path in lock_files(toolchain.lock)]
-    entries = [entry for entry, lock in matrix.own_locks.items() if path in lock_files(lock)]
+    toolchains = [name for name, toolchain in matrix.toolchains.items() if path in names_of(toolchain.lock)]
+    entries = [entry for entry, lock in matrix.own_locks.items() if path in names_of(lock)]
     return Concerned(dict.fromkeys(toolchains, path), {}, "", dict.fromkeys(entries, path))
-
-
-def lock_files(lock: str) -> tuple[str, str]:
-    """Return a lock and the file that it was resolved from."""
-    return lock, str(Path(lock).with_suffix(".in"))
 
 
 def _those(path: str, readers: Readers) -> Concerned:
@@ -277,7 +273,7 @@ def _readers_of_package(matrix: Matrix, path: str) -> Readers | None:
 def _is_of_harness_s_user(matrix: Matrix, path: str) -> bool:
     """Return whether a file, where the source is the whole repository, is for the harness and not for a job."""
     locks = {toolchain.lock for toolchain in matrix.toolchains.values()} | set(matrix.own_locks.values())
-    if any(path in lock_files(lock) for lock in locks) or path.startswith(("build/", "matrix.")):
+    if any(path in names_of(lock) for lock in locks) or path.startswith(("build/", "matrix.")):
         return True
     folders = (matrix.package.probes, matrix.package.sweeps)
     return any(folder and path.startswith(f"{folder.rstrip('/')}/") for folder in folders)

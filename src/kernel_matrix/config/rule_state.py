@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from kernel_matrix.config.edits import Edit
-from kernel_matrix.config.locks import pins
+from kernel_matrix.config.locks import all_pins
 from kernel_matrix.config.model import Matrix, Rule, Scalar
 from kernel_matrix.config.own_version import own_version
 from kernel_matrix.config.plan import Case, Plan
@@ -92,7 +92,7 @@ def locked_versions(matrix: Matrix, root: Path) -> dict[str, dict[str, str]]:
     """Return the versions that each toolchain's lock pins, and the version of the package under test."""
     own = own_version(root, matrix.package)
     own_versions = {own.name: own.version} if own and own.version else {}
-    return {name: {**pins(root / toolchain.lock), **own_versions} for name, toolchain in matrix.toolchains.items()}
+    return {name: {**all_pins(root, toolchain.lock), **own_versions} for name, toolchain in matrix.toolchains.items()}
 
 
 def ending_edit(section: str, index: int, cases: Sequence[Case], ended: Collection[str]) -> Edit | None:

@@ -14,6 +14,7 @@ from kernel_matrix.base import git
 from kernel_matrix.base.opened import Opened
 from kernel_matrix.config.concern import is_python, is_source
 from kernel_matrix.config.load import MATRIX_FILE
+from kernel_matrix.config.locks import files_of
 from kernel_matrix.config.reads import Checkout
 
 _CHANGES = "+changes"
@@ -63,7 +64,9 @@ class Snapshot:
             return git.commit(root)
         committed = git.blobs(root, "HEAD")
         own = {*(name for name in committed if self.checkout.is_read(name, *self.job)), *self.files}
-        own |= {MATRIX_FILE, self.checkout.matrix.lock_of(*self.job[:2]), *_rules(root, self.checkout, committed)}
+        lock = self.checkout.matrix.lock_of(*self.job[:2])
+        own |= {MATRIX_FILE, *_rules(root, self.checkout, committed)}
+        own |= {path.relative_to(root).as_posix() for path in files_of(root, lock) if path.is_relative_to(root)}
         there = {name: committed.get(name) for name in own if name in committed or (root / name).exists()}
         is_same = git.are_in(root, there)
         revision = git.revision(root)

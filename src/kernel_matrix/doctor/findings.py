@@ -8,9 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from kernel_matrix import plugins
+from kernel_matrix.config.locks import lock_file
 from kernel_matrix.config.model import Matrix, Platform
 from kernel_matrix.doctor import machine_checks
 from kernel_matrix.doctor.reachable import programs_needed, purpose_of
+from kernel_matrix.vendors.builds import CPU
 from kernel_matrix.vendors.finding import Finding
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.registry import vendor_named, vendors
@@ -55,8 +57,10 @@ def _in_image(matrix: Matrix, root: Path, name: str, platform: Platform, machine
     yield machine_checks.python()
     yield Finding("image", "good", f"that of {name}; all that its jobs need is in it")
     environment = plugins.needed("environment_finding", "containers")
-    for lock in dict.fromkeys(root / matrix.lock_of(name, entry.toolchain) for entry in platform.entries):
-        yield environment(lock, name)
+    kinds = (CPU, vendor_named(platform.device).build)
+    named = dict.fromkeys(matrix.lock_of(name, toolchain) for toolchain in platform.by_toolchain)
+    for lock in named:  # an image has the environments of one kind of builds
+        yield environment([lock_file(root, lock, kind) for kind in dict.fromkeys(kinds)], name)
     yield from _devices(machine)
     image_vendor = vendor_named(platform.device)
     # What launches kernels compiles launchers for the CPU, which matrix.yaml does not name for each toolchain.

@@ -20,7 +20,7 @@ from kernel_matrix.report.document import RunNotes
 from kernel_matrix.results import repeat
 from kernel_matrix.run import schedule
 from kernel_matrix.run.job_command import specification
-from kernel_matrix.run.job_run import JobRun, Preparation, facts_of
+from kernel_matrix.run.job_run import JobRun, Preparation, environment_facts_of, facts_of
 from kernel_matrix.run.settings import Progress, Settings
 from kernel_matrix.store import names
 from kernel_matrix.store.record import Record
@@ -119,7 +119,8 @@ def made_from(
     def of_job(run: JobRun) -> list[str]:
         place = run.job.platform, run.job.toolchain, run.executor
         read = checkout.facts_of(*place, {case.cell.op for case in run.job.cases})
-        common = facts_of(run.request, run.executor, ())  # the executor, the device and the lock are among them
+        common = facts_of(run.request, run.executor, ())  # the executor and the device are among them
+        common |= environment_facts_of(run.request, run.executor)
         cases = [case for case in run.job.cases if case.id in run.actions]
         given = specification(run.request, run.actions, cases)
         return [repr(common), run.request.toolchain.python, repr(read), repr(run.decisions), given]

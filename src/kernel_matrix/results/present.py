@@ -13,27 +13,36 @@ from hashlib import sha256
 from pathlib import Path
 
 from kernel_matrix.base.versions import satisfies
+from kernel_matrix.config.locks import lock_file
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.reads import Checkout
+from kernel_matrix.results.repeat import ANOTHER_TOOL
 from kernel_matrix.store.record import versions_of
+from kernel_matrix.vendors.builds import CPU, OWN
+from kernel_matrix.vendors.registry import vendor_named
 
+WITHOUT_LOCK = ("current", ANOTHER_TOOL)  # the executors whose environments are made from no lock
 CLOCKS_DIFFER = timedelta(minutes=10)  # two machines' clocks agree to a few minutes
 
 
 @dataclass(frozen=True)
 class Pins:
-    """The path of a toolchain's lock, the sha256 of the file, and the versions that the toolchain requires."""
+    """The path of a toolchain's lock, the sha256 of its file, and the versions that the toolchain requires.
+
+    ``of_gpu`` is the sha256 of the lock that a machine with the platform's GPU has, where that is another one.
+    """
 
     lock: str
     sha256: str
     requires: tuple[str, ...]
+    of_gpu: str = ""
 
 
 @dataclass(frozen=True)
 class Present:
     """The present state that results must agree with: time, what jobs read, locks and pinned versions.
 
-    ``entries`` has the pins of a toolchain that has a lock of its own on a platform, by platform and toolchain.
+    ``entries`` has the pins of toolchains on platforms, by platform and toolchain; ``toolchains`` those of no platform.
     """
 
     now: datetime
@@ -54,7 +63,8 @@ class Present:
         if self.checkout and (difference := self.checkout.difference(platform, toolchain, job)):
             yield difference
         pins = self._pins(platform, toolchain)
-        if pins.sha256 and (lock := job.get("lock.sha256", "")) != pins.sha256:
+        known, lock = {pins.sha256, pins.of_gpu} - {""}, job.get("lock.sha256", "")
+        if known and lock not in known and (lock or job.get("executor") not in WITHOUT_LOCK):
             yield f"it was measured with another {pins.lock} (sha256 {lock[:12] or 'not said'})"
 
     def _other_versions(self, platform: str, toolchain: str, job: Mapping[str, str]) -> Iterator[str]:
@@ -71,13 +81,18 @@ class Present:
 
 def present(matrix: Matrix, root: Path, now: datetime | None = None) -> Present:
     """Return the present state of the checkout at ``root``."""
-    toolchains = {
-        name: Pins(toolchain.lock, _sha256(root / toolchain.lock), tuple(toolchain.requires))
-        for name, toolchain in matrix.toolchains.items()
-    }
+
+    def pins(lock: str, toolchain: str, kind: str) -> Pins:
+        files = [lock_file(root, lock, one) for one in (CPU, kind)] if kind != OWN else []
+        first, *further = [_sha256(file) for file in dict.fromkeys(files)] or [""]
+        return Pins(lock, first, tuple(matrix.toolchains[toolchain].requires), *further)
+
+    toolchains = {name: pins(toolchain.lock, name, CPU) for name, toolchain in matrix.toolchains.items()}
     entries = {
-        (platform, name): Pins(lock, _sha256(root / lock), toolchains[name].requires)
-        for (platform, name), lock in matrix.own_locks.items()
+        (name, toolchain): pins(matrix.lock_of(name, toolchain), toolchain, vendor_named(platform.device).build)
+        for name, platform in matrix.platforms.items()
+        for toolchain in platform.by_toolchain
+        if toolchain in matrix.toolchains
     }
     return Present(now or datetime.now(UTC), Checkout(matrix, root), toolchains, entries)
 

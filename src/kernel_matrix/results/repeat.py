@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from kernel_matrix.base.commands import command
 from kernel_matrix.base.errors import UserError, unknown
@@ -17,8 +17,8 @@ from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.registry import vendor_named
 
-# The facts of a job that a repeated run must have as well.
-_FACTS = ("lock.sha256", "image")
+# The facts of a job that a repeated run must have as well; the second where the environment is made from no lock.
+_LOCK, _ENVIRONMENT, _IMAGE = "lock.sha256", "environment.sha256", "image"
 ANOTHER_TOOL = "another tool"  # the executor of results that were taken from JUnit XML
 _PLAIN = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
 
@@ -34,7 +34,7 @@ class Commands:
     def __init__(self, matrix: Matrix) -> None:
         self._matrix = matrix
         self._quick: dict[str, frozenset[str]] = {}
-        self._known: dict[tuple[str, ...], tuple[str, str]] = {}
+        self._known: dict[tuple[object, ...], tuple[str, str]] = {}
 
     def command(self, identity: str, record: Record | None) -> str:
         """Return the command that repeats a case or cell as in ``record``. It is safe to paste: all of it is quoted.
@@ -43,8 +43,10 @@ class Commands:
         """
         job, facts = (record.job, record.facts) if record else ({}, {})
         tier = "full" if record and not self.is_quick(*record.case.split("/")[-2:]) else ""
-        known = [job.get(name) or facts.get(name, "") for name in _FACTS]
-        key = identity.partition("/")[0], job.get("executor", ""), *known, tier, job.get("commit", "")
+        values = {name: job.get(name) or facts.get(name, "") for name in (_LOCK, _ENVIRONMENT, _IMAGE)}
+        names = _LOCK if values[_LOCK] else _ENVIRONMENT, _IMAGE
+        known = [f"{name}={values[name]}" for name in names if values[name]]
+        key = identity.partition("/")[0], job.get("executor", ""), tuple(known), tier, job.get("commit", "")
         if key in self._known and is_plain(identity):
             return identity.join(self._known[key])
         made = self._made(identity, *key)
@@ -53,15 +55,16 @@ class Commands:
             self._known[key] = before, after
         return made
 
-    def _made(self, identity: str, platform: str, executor: str, lock: str, image: str, tier: str, commit: str) -> str:
+    def _made(
+        self, identity: str, platform: str, executor: str, expected: Sequence[str], tier: str, commit: str
+    ) -> str:
         if executor == ANOTHER_TOOL:  # nothing here can run it again
             return command(["ci", "take-junit", "--platform", platform, "--toolchain", identity.split("/")[2], "FILE"])
         words = ["run", "--platform", platform]
         if executor:
             words += ["--executor", executor]
-        for name, value in zip(_FACTS, (lock, image), strict=True):
-            if value:
-                words += ["--expect", f"{name}={value}"]
+        for one in expected:
+            words += ["--expect", one]
         words += ["--case", identity]
         if tier:
             words += ["--tier", tier]
@@ -102,7 +105,7 @@ def facts(matrix: Matrix, identity: str, record: Record) -> list[str]:
         "result": f"{record.outcome}{f' in {record.stage}' if record.stage else ''} ({record.action or 'nothing ran'})",
         "commit": record.job.get("commit", ""),
         "image": record.job.get("image") or record.facts.get("image", ""),
-        "lock": f"{matrix.lock_of(name, toolchain)} sha256:{record.job.get('lock.sha256', 'unknown')}",
+        "lock": _lock(matrix.lock_of(name, toolchain), record.job),
         "seed": f"{seed[1]}, and the inputs are made from the case's name" if seed else "",
         "noise ratio": in_words(record),
         "inputs": record.facts.get("inputs.sha256", ""),
@@ -111,6 +114,13 @@ def facts(matrix: Matrix, identity: str, record: Record) -> list[str]:
         "GPU flags": vendor_named(platform.device).flags_in_words,
     }
     return [printable(f"{name}: {value}") for name, value in known.items() if value]
+
+
+def _lock(named: str, job: Mapping[str, str]) -> str:
+    """Return the lock that a job's environment was made from."""
+    if digest := job.get("lock.sha256"):
+        return f"{job.get('lock', named)} sha256:{digest}"
+    return "none: its environment was there before"
 
 
 def cases_named(planned: Plan, identity: str) -> list[Case]:

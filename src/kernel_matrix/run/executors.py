@@ -13,9 +13,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
+from kernel_matrix.config.locks import lock_file
 from kernel_matrix.config.model import Matrix, Platform, Toolchain
 from kernel_matrix.config.plan import Job
 from kernel_matrix.job.test_names import Key
+from kernel_matrix.vendors.builds import CPU, OWN
 from kernel_matrix.vendors.registry import vendor_named
 from kernel_matrix.vendors.vendor import Device, Vendor
 
@@ -64,9 +66,28 @@ class Request:
         return self.matrix.toolchains[self.job.toolchain]
 
     @property
+    def kind(self) -> str:
+        """The kind of builds in its environment: the vendor's where its GPU is, and else the CPU's."""
+        return vendor_named(self.platform.device).build if self.gpu else CPU
+
+    @property
     def lock(self) -> Path:
-        """The lock file of the toolchain on the platform."""
-        return self.root / self.matrix.lock_of(self.job.platform, self.job.toolchain)
+        """The lock file of the toolchain on the platform, for the kind of builds that this machine needs.
+
+        Raises:
+            UnavailableError: no lock can have the vendor's builds.
+            InstallError: there is no such lock.
+        """
+        named = self.matrix.lock_of(self.job.platform, self.job.toolchain)
+        if self.kind == OWN:
+            text = (
+                f"no index has the builds for {self.vendor.title}. In an environment that has them: --executor current"
+            )
+            raise UnavailableError(text)
+        path = lock_file(self.root, named, self.kind)
+        if not path.is_file():
+            raise InstallError(f"{path.name} is not there. Make it: `kernel-matrix lock {Path(named).stem}`")
+        return path
 
     @property
     def folder(self) -> Path:

@@ -15,18 +15,19 @@ from packaging.utils import canonicalize_name
 
 from kernel_matrix.base.patterns import is_found
 from kernel_matrix.config.model import Expectation, Matrix
-from kernel_matrix.config.own_version import own_version
+from kernel_matrix.config.own_version import OwnVersion, own_version
 from kernel_matrix.config.plan import Job
 from kernel_matrix.config.reads import Checkout
 from kernel_matrix.config.snapshot import Snapshot
 from kernel_matrix.config.suite import facts_of as facts_of_tests
 from kernel_matrix.config.suite import is_suite, stands_for_all, tests_of
+from kernel_matrix.job.surroundings import environment_facts
 from kernel_matrix.results.states import detection
 from kernel_matrix.run.decide import Decision, decide, device_of
 from kernel_matrix.run.executors import InstallError, Interpreter, MachineError, Prepare, Request, UnavailableError
 from kernel_matrix.run.job_command import portable
 from kernel_matrix.run.quiet import Quiet
-from kernel_matrix.run.settings import CONTAINER, Progress, Settings, choose_executor, load_executor
+from kernel_matrix.run.settings import CONTAINER, MADE_FROM_LOCKS, Progress, Settings, choose_executor, load_executor
 from kernel_matrix.run.supervise import Supervisor
 from kernel_matrix.store import write
 from kernel_matrix.store.record import Record, versions_of
@@ -51,13 +52,42 @@ def facts_of(request: Request, executor: str, devices: Iterable[Device]) -> dict
         "driver": device.driver if device else "",
         "device.vendor": device.vendor if device else "",
         "device.targets": " ".join(sorted({target for device in devices for target in device.targets})),
-        "lock.sha256": sha256(request.lock.read_bytes()).hexdigest(),
     }
 
 
 def _with_more(files: Sequence[str]) -> str:
     """Return the first file, and how many more there are."""
     return f"{files[0]} and {len(files) - 1} more files" if len(files) > 1 else files[0]
+
+
+def lock_facts(request: Request, executor: str) -> dict[str, str]:
+    """Return the lock that an executor makes the environment from, and its digest; nothing where it makes none.
+
+    Raises:
+        UnavailableError: no lock can have the vendor's builds.
+        InstallError: there is no such lock.
+    """
+    if executor not in MADE_FROM_LOCKS:
+        return {}
+    lock, root = request.lock, request.root
+    name = lock.relative_to(root).as_posix() if lock.is_relative_to(root) else lock.name
+    return {"lock": name, "lock.sha256": sha256(lock.read_bytes()).hexdigest()}
+
+
+def installed_facts(facts: Mapping[str, str], own: OwnVersion | None = None) -> dict[str, str]:
+    """Return a digest of all that a job's Python has, but the package under test; nothing where that is not known."""
+    versions: dict[str, str] = {canonicalize_name(name): version for name, version in versions_of(facts).items()}
+    versions.pop(canonicalize_name(own.name) if own else "", None)
+    lines = sorted(f"{name}=={version}\n" for name, version in versions.items())
+    return {"environment.sha256": sha256("".join(lines).encode()).hexdigest()} if lines else {}
+
+
+def environment_facts_of(request: Request, executor: str) -> dict[str, str]:
+    """Return what decides the environment that a job would have now: its lock, or all that this Python has."""
+    try:
+        return lock_facts(request, executor) or installed_facts(environment_facts())
+    except (UnavailableError, InstallError) as reason:
+        return {"lock": str(reason)}
 
 
 @dataclass
@@ -69,6 +99,7 @@ class JobRun:
     progress: Progress
     executor: str
     decisions: Mapping[str, Decision]
+    lock: Mapping[str, str] = field(default_factory=dict)  # the facts of the lock that its environment is made from
     interpreter: Interpreter | None = None
     refusal: Record | None = None  # of every case, where there is no interpreter
     records: dict[str, Record] = field(default_factory=dict)
@@ -156,9 +187,10 @@ class JobRun:
     def _write(self, began: float, started: str, environment: Mapping[str, str]) -> Path | None:
         """Write the records with the facts of the job."""
         devices = [decision.device for decision in self.decisions.values() if decision.device]
-        common = facts_of(self.request, self.executor, devices)
+        common = {**facts_of(self.request, self.executor, devices), **self.lock}
         facts = {**common, "started": started, "seconds": f"{time.monotonic() - began:.1f}", **environment}
         facts |= self._own_version(facts) | detection(self.records.values()).facts | self._tests()
+        facts |= installed_facts(facts, own_version(self.settings.root, self.request.matrix.package))
         records = [self.records[case.id] for case in self.job.cases if case.id in self.records]
         try:
             path = write.replace(self.settings.results, facts, records)
@@ -241,6 +273,7 @@ class Preparation:
         if run.executor not in self.loaded:
             self.loaded[run.executor] = self.stack.enter_context(load_executor(run.executor))
         try:
+            run.lock = lock_facts(run.request, run.executor)
             run.interpreter = self.loaded[run.executor](run.request)
             if run.interpreter.root:
                 run.request = replace(run.request, root=run.interpreter.root)

@@ -23,6 +23,7 @@ CONTAINER = "container"  # a distribution of its own brings it
 # The module of each other executor.
 _MODULES = {"venv": "kernel_matrix.run.environments.venv", "current": "kernel_matrix.run.environments.current"}
 EXECUTORS = (CONTAINER, *_MODULES)
+MADE_FROM_LOCKS = (CONTAINER, "venv")  # the environment of ``current`` was there before
 AUTO = "auto"  # a container where an engine answers, else an environment
 
 

@@ -82,6 +82,7 @@ VENDOR = Vendor(
     kind="GPU",
     gpu=True,
     framework_device="cuda",  # frameworks use this word in their builds for ROCm too
+    build="rocm",
     detect=detect,
     docker_flags="--device /dev/kfd --device /dev/dri --group-add $(stat -c %g /dev/kfd)",
     container_options=container_options,

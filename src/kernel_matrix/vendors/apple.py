@@ -21,6 +21,7 @@ VENDOR = Vendor(
     kind="GPU",
     gpu=True,
     framework_device="mps",
+    build="metal",
     detect=detect,
     why_no_flags="a container on a Mac is in a virtual machine, which does not have the GPU",
     in_containers=False,

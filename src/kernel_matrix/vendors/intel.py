@@ -72,6 +72,7 @@ VENDOR = Vendor(
     kind="GPU",
     gpu=True,
     framework_device="xpu",
+    build="xpu",
     detect=detect,
     docker_flags="--device /dev/dri --group-add $(stat -c %g /dev/dri/renderD128)",
     container_options=container_options,

@@ -68,6 +68,7 @@ VENDOR = Vendor(
     kind="GPU",
     gpu=True,
     framework_device="cuda",
+    build="cuda",
     detect=detect,
     docker_flags="--gpus all",
     container_options=container_options,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kernel_matrix.vendors.builds import OWN
 from kernel_matrix.vendors.finding import Finding
 from kernel_matrix.vendors.system import is_on_pci_bus
 from kernel_matrix.vendors.vendor import Device, Vendor
@@ -33,6 +34,7 @@ def unreached(title: str, kind: str, *, framework_device: str, lacking: str, loo
         kind=kind,
         gpu=True,
         framework_device=framework_device,
+        build=OWN,
         why_no_flags=f"nobody has given a container a {kind} of {title}'s here",
         in_containers=False,
         driver=driver,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kernel_matrix.base.evidence import Evidence
+from kernel_matrix.vendors.builds import CPU
 from kernel_matrix.vendors.finding import Finding, Status
 from kernel_matrix.vendors.program import Program
 
@@ -33,6 +34,8 @@ class Vendor:
     kind: What its devices are, in a sentence: ``GPU``.
     gpu: Whether its devices are GPUs: one job at a time uses them, after a preflight, with the builds for GPUs.
     framework_device: The package's word for such a device: the ``device`` of a job.
+    build: The kind of the builds that its devices need (``builds.toml``). ``own``: no index here has them, so there is
+        no lock of them, and jobs run in an environment that is there already.
     detect: Return this machine's devices. It never fails: what does not answer is no device, and ``driver`` says why.
         By default there are none.
     docker_flags: What a person types to give the devices to ``docker run``; empty where nothing is to be given.
@@ -59,6 +62,7 @@ class Vendor:
     kind: str
     gpu: bool
     framework_device: str
+    build: str = CPU
     detect: Callable[[], list[Device]] = list
     docker_flags: str = ""
     why_no_flags: str = ""

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from kernel_matrix.base.commands import here
+from kernel_matrix.config.locks import lock_file
 from kernel_matrix.report.words import counted
 from kernel_matrix.run.progress import Console, Lines
 from kernel_matrix.vendors.machine import detect
@@ -28,12 +29,12 @@ def main(options: argparse.Namespace) -> int:
     refuse_where_nothing_can_be_written(root)
     repository = look(root, options.suite)
     print("\n".join(words.seen_lines(repository)), flush=True)
-    toolchain, files = propose(repository, detect())
-    print("\n".join(write(root, files)), flush=True)
+    proposed = propose(repository, detect())
+    print("\n".join([*write(root, proposed.files), *proposed.notes]), flush=True)
     status = 0
     if repository.suite is not None and not options.no_run:
         status = _run(root)
-    lock = Path("ci", "locks", f"{toolchain}.txt")
+    lock = lock_file(root, f"ci/locks/{proposed.toolchain}.txt").relative_to(root)
     print("\n".join(f"next: {here(line)}" for line in words.next_lines(repository, lock)))
     return status
 

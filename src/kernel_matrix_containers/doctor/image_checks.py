@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -20,8 +20,9 @@ from kernel_matrix.vendors.system import last_line
 from kernel_matrix_containers import places
 
 
-def environment(lock: Path, platform: str) -> Finding:
-    """Start the image's environment of this lock, and compare its packages with the versions in the lock."""
+def environment(locks: Sequence[Path], platform: str) -> Finding:
+    """Start the image's environment of one of these locks, and compare its packages with the versions in the lock."""
+    lock = next((one for one in locks if Path(places.python_of(one)).exists()), locks[0])
     what, python = f"environment {lock.stem}", Path(places.python_of(lock))
     remedy = f"build the image anew, outside: `kernel-matrix run --platform {platform}`"
     if not python.exists():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kernel_matrix.base.errors import did_you_mean
 from kernel_matrix.config.document import Fault, Place
-from kernel_matrix.config.locks import source_of
+from kernel_matrix.config.locks import files_of, names_of
 from kernel_matrix.config.model import Matrix
 
 
@@ -40,9 +40,9 @@ def locks(matrix: Matrix, root: Path) -> Iterator[Fault]:
 
 
 def _lock(root: Path, place: Place, lock: str) -> Iterator[Fault]:
-    if not (root / lock).is_file():
+    if not files_of(root, lock):
         known = sorted(str(path.relative_to(root)) for path in (root / lock).parent.glob("*.txt"))
-        can_be_made = source_of(root / lock).is_file()
+        can_be_made = any((root / name).is_file() for name in names_of(lock) if name.endswith(".in"))
         remedy = f" Make it: `kernel-matrix lock {Path(lock).stem}`" if can_be_made else did_you_mean(lock, known)
         yield place, f"the lock file '{lock}' does not exist.{remedy}"
 

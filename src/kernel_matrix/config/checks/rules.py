@@ -13,7 +13,7 @@ from kernel_matrix.base.patterns import fault_of
 from kernel_matrix.base.versions import satisfies
 from kernel_matrix.config.checks.names import requirements, unknown
 from kernel_matrix.config.document import Fault, Place
-from kernel_matrix.config.locks import pins
+from kernel_matrix.config.locks import all_pins
 from kernel_matrix.config.model import Exclusion, Matrix, Scalar, ScalarOrList, Toolchain, as_list
 from kernel_matrix.config.own_version import OwnVersion, own_version
 from kernel_matrix.config.plan import Plan
@@ -64,7 +64,7 @@ def versions(matrix: Matrix, root: Path, full: Plan) -> Iterator[Fault]:
     """Yield the versions of a rule that no environment of its cases could have."""
     if not matrix.rules:
         return
-    locked = {name: pins(root / toolchain.lock) for name, toolchain in matrix.toolchains.items()}
+    locked = {name: all_pins(root, toolchain.lock) for name, toolchain in matrix.toolchains.items()}
     own = own_version(root, matrix.package)
     for section, index, rule, cases in rules_with_cases(matrix, full):
         names = dict.fromkeys(case.cell.toolchain for case in cases)

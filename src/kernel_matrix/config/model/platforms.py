@@ -8,20 +8,26 @@ from pydantic import Field
 
 from kernel_matrix.base.evidence import Evidence
 from kernel_matrix.config.model.fields import Driver, Name, ProgramName, ScalarOrList, Section, Target, VendorName
+from kernel_matrix.vendors.builds import distribution
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.registry import vendor_named
 from kernel_matrix.vendors.vendor import Device
 
 
 class Installer(Section):
-    """uv's environment variables for a distribution that has another build for each kind of machine."""
+    """uv's environment variables for a distribution that has another build for each kind of machine.
 
-    builds_of: str | None = Field(default=None, description="The distribution that has several builds.")
+    PyTorch needs no such section: the harness knows its builds.
+    """
+
+    builds_of: str = Field(default=distribution(), description="The distribution that has several builds.")
     cpu: dict[str, str] = Field(
         default_factory=dict, description="Environment variables of uv that choose the build without a GPU."
     )
     gpu: dict[str, str] = Field(
-        default_factory=dict, description="Environment variables of uv that choose the build for this machine's GPU."
+        default_factory=dict,
+        description="Environment variables of uv that choose the build for this machine's GPU. "
+        "'UV_TORCH_BACKEND: auto' is the build of the platform's kind, which its lock is made for.",
     )
 
 

@@ -7,17 +7,22 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from kernel_matrix.base.locking import locked
+from kernel_matrix.base.wheels import wheels_of
+from kernel_matrix.config import locks
+from kernel_matrix.config.lock_faults import overwritten
 from kernel_matrix.config.model import Installer
-from kernel_matrix.run.environments.builds import pin_of
+from kernel_matrix.run.environments.builds import chosen_build, pin_of
 from kernel_matrix.run.environments.built import SHELL, Build
 from kernel_matrix.run.environments.bytecode import share_bytecode
 from kernel_matrix.run.environments.local import LocalInterpreter
 from kernel_matrix.run.executors import InstallError, Interpreter, Prepare, Request
+from kernel_matrix.vendors import builds
 
 # uv gets pip's settings where its own are not set, so that both install the same wheels on the same machine.
 _PIP_TO_UV = {
@@ -47,7 +52,7 @@ def prepare(request: Request) -> Interpreter:
     lock = request.lock
     machine = "gpu" if request.gpu else "cpu"
     version = ".".join(str(part) for part in sys.version_info[:3])
-    key = hashlib.sha256(f"{machine} {version} {lock.read_text(encoding='utf-8')}".encode()).hexdigest()[:10]
+    key = hashlib.sha256(f"{request.kind} {version} {lock.read_text(encoding='utf-8')}".encode()).hexdigest()[:10]
     # Several build folders may share one folder of environments by a link: bytecode is kept by the resolved path.
     folder = (request.build / "envs").resolve() / f"{lock.stem}-{machine}-{key}"
     python, complete = folder / "bin" / "python", folder / "complete"
@@ -67,8 +72,7 @@ def _make(request: Request, folder: Path) -> None:
     request.say(f"making the environment of {lock.name}")
     shutil.rmtree(folder, ignore_errors=True)
     uv("venv", "--python", sys.executable, "--no-project", str(folder))
-    variables = variables_for(request.matrix.installer, python, lock, gpu=request.gpu)
-    uv("pip", "install", "--python", str(python), "-r", str(lock), variables=variables)
+    install(request.matrix.installer, python, lock, request.kind)
     share_bytecode(folder, request.build / "cache" / "bytecode")
 
 
@@ -118,27 +122,50 @@ def state_of(folder: Path, *sources: Path) -> str:
     return state.hexdigest()
 
 
-def variables_for(installer: Installer, python: Path, lock: Path, *, gpu: bool) -> Mapping[str, str]:
+def install(installer: Installer, python: Path, lock: Path, kind: str = builds.CPU) -> None:
+    """Install a lock with its builds for this kind of machine, and nothing that would write over another.
+
+    Raises:
+        InstallError: it cannot be installed so; uv's words.
+    """
+    pins = locks.pins(lock)
+    if clash := overwritten(pins, kind):
+        raise InstallError(f"{lock.name} cannot be installed for {kind}: {clash}")
+    # uv takes a wheel with a local version, such as +cpu, before the one of an index.
+    foreign = [one for one in wheels_of(builds.distribution()) if builds.is_of_another(one[1], kind)]
+    words = []
+    with tempfile.TemporaryDirectory() as folder:
+        if foreign:
+            words += ["--constraints", f"{folder}/constraints.txt"]
+            Path(words[-1]).write_text("".join(f"{name}!={found}\n" for name, found in foreign), encoding="utf-8")
+        if builds.excluded(pins):
+            words += ["--excludes", f"{folder}/excludes.txt"]
+            Path(words[-1]).write_text("triton\n", encoding="utf-8")
+        variables = variables_for(installer, python, lock, kind, words)
+        uv("pip", "install", "--python", str(python), *words, "-r", str(lock), variables=variables)
+
+
+def variables_for(
+    installer: Installer, python: Path, lock: Path, kind: str = builds.CPU, words: Sequence[str] = ()
+) -> Mapping[str, str]:
     """Return the variables that make uv install the build for this kind of machine.
 
-    None are needed where the lock does not name the distribution that has several builds. On a machine without a GPU,
-    none are needed either where a configured folder of wheels has one that fits.
+    None are needed where the lock does not name the distribution that has several builds, nor where a configured folder
+    of wheels has one that fits. ``words`` are further options of uv.
     """
-    pin = pin_of(installer, lock.read_text(encoding="utf-8"))
-    if pin is None:
+    if not (variables := chosen_build(installer, lock.read_text(encoding="utf-8"), kind)):
         return {}
-    if gpu:
-        return installer.gpu
+    pin = filter(None, [pin_of(installer, lock.read_text(encoding="utf-8"))])
     try:
         # With these options uv also refuses a cached wheel of another index, as it should here.
-        uv("pip", "install", "--python", str(python), "--no-index", "--no-deps", "--dry-run", pin)
+        uv("pip", "install", "--python", str(python), *words, "--no-index", "--no-deps", "--dry-run", *pin)
     except InstallError:
-        return installer.cpu
+        return variables
     return {}
 
 
-def uv(*arguments: str, variables: Mapping[str, str] | None = None) -> str:
-    """Run uv with pip's settings, and return its output.
+def uv(*arguments: str, variables: Mapping[str, str | None] | None = None) -> str:
+    """Run uv with pip's settings and further variables, and return its output. A variable that is None is taken away.
 
     Raises:
         InstallError: it failed; uv's own words.
@@ -146,13 +173,14 @@ def uv(*arguments: str, variables: Mapping[str, str] | None = None) -> str:
     program = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
     if program is None:
         raise InstallError("uv is neither in this interpreter's folder nor on PATH. Install it: pip install uv")
-    environment = {**os.environ, **(variables or {})}
+    given = {**os.environ, **(variables or {})}
+    environment = {name: value for name, value in given.items() if value is not None}
     for pip_name, uv_name in _PIP_TO_UV.items():
         if pip_name in environment and uv_name not in environment:
             value = environment[pip_name]
             environment[uv_name] = ",".join(value.split()) if uv_name == "UV_FIND_LINKS" else value
     process = subprocess.run([program, *arguments], capture_output=True, text=True, env=environment, check=False)
     if process.returncode:
-        assignments = "".join(f"{name}={value} " for name, value in (variables or {}).items())
+        assignments = "".join(f"{name}={value} " for name, value in (variables or {}).items() if value is not None)
         raise InstallError(f"$ {assignments}uv {' '.join(arguments)}\n{process.stderr.strip()}")
     return process.stdout + process.stderr
