@@ -26,6 +26,7 @@ from kernel_matrix.audit.states import Judge, Now, evidence_of
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.reads import Checkout
+from kernel_matrix.vendors.builds import kinds
 from kernel_matrix.vendors.registry import vendor_named
 
 # How the reason begins where a machine of a row only compiled what it was to run: the plan says so, and no result.
@@ -271,7 +272,7 @@ def _present(matrix: Matrix, root: Path) -> Now:
 
 def _digests(lock: Path, kind: str) -> frozenset[str]:
     """Return the digests of the locks that a machine with the builds of this kind, or for a CPU, may have installed."""
-    own = {one: lock.with_name(f"{lock.stem}.{one}.txt") for one in ("cpu", "cuda", "rocm", "xpu", "metal")}
+    own = {one: lock.with_name(f"{lock.stem}.{one}.txt") for one in kinds()}
     of_kinds = [own.get(one) for one in ("cpu", kind)] if any(path.is_file() for path in own.values()) else [lock]
     found = (path for path in of_kinds if path is not None and path.is_file() and kind != "own")
     return frozenset(sha256(path.read_bytes()).hexdigest() for path in found)
