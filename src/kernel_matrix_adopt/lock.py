@@ -8,8 +8,9 @@ metadata, made from the table of builds: it reads no more of a wheel when it res
 from __future__ import annotations
 
 import platform
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -21,9 +22,10 @@ from kernel_matrix.base.files import write_atomically
 from kernel_matrix.base.wheels import wheels_of
 from kernel_matrix.config import locks
 from kernel_matrix.vendors import builds
-from kernel_matrix_adopt.pinned.pin import Pin
+from kernel_matrix_adopt.pinned.repository import Pins
 from kernel_matrix_adopt.uv_compile import Asked, compiled
 
+NO_PINS = Pins()
 OLDEST_PYTHON = "3.11"
 PYTHONS = (OLDEST_PYTHON, "3.12", "3.13")  # what the README names
 
@@ -56,31 +58,50 @@ def resolve(
     kinds: Sequence[str],
     *,
     pythons: Sequence[str] = PYTHONS,
-    preferences: Sequence[Pin] = (),
+    pins: Pins = NO_PINS,
 ) -> Locks:
     """Return the locks of ``source`` for these kinds of builds: each pins all that the Pythons need.
 
     The first Python decides the versions. What a later one needs besides is pinned too, and a note says for which one
     there is nothing to install. Of several versions of PyTorch the newest that all kinds can have is taken, but the
-    version of a wheel on this machine comes first. ``preferences`` are kept where they go with the rest.
+    version of a wheel on this machine comes first. ``pins`` come before both; those that do not go with the rest are
+    named in a note.
 
     Raises:
         UserError: a kind cannot be resolved; uv's words.
     """
+    resolution = _Resolution(source, tuple(kinds), tuple(pythons), pins)
+    together = resolution.together()
+    try:
+        return _resolved(resolution, together)
+    except UserError as error:
+        if not together:
+            raise
+        made = _resolved(resolution, [])
+        return replace(made, notes=(f"not with all pins: {error}", *made.notes))
+
+
+def _resolved(resolution: _Resolution, limits: Sequence[str]) -> Locks:
+    """Return the locks with the first version of PyTorch that all kinds can have within the limits.
+
+    Raises:
+        UserError: there is none; uv's words.
+    """
     fault = ""
-    for version in _attempts(source, kinds, preferences):
+    for version in _attempts(resolution.source, resolution.kinds, resolution.pins):
         try:
-            return _Resolution(source, tuple(kinds), tuple(pythons), tuple(preferences)).with_torch(version)
+            return resolution.with_torch(version, limits)
         except UserError as error:
             fault = str(error) if not fault or not version else fault
-    raise UserError(f"{fault}{_hint(source, kinds)}")
+    raise UserError(f"{fault}{_hint(resolution.source, resolution.kinds)}")
 
 
-def _attempts(source: Path, kinds: Sequence[str], preferences: Sequence[Pin]) -> Iterator[str]:
+def _attempts(source: Path, kinds: Sequence[str], pins: Pins) -> Iterator[str]:
     """Yield the versions of PyTorch to try; an empty one leaves it to uv."""
     named = builds.distribution()
-    if not any(pin.name == named and pin.version for pin in preferences):
-        yield from dict.fromkeys(builds.public(version) for _, version in reversed(wheels_of(named)))
+    here = dict.fromkeys(builds.public(version) for _, version in reversed(wheels_of(named)))
+    wanted = pins.deciding().get(named, ())
+    yield from (version for version in here if all(pin.admits(version) for pin in wanted))
     yield ""
     asked = _asked_of(source, named)
     known = (version for version in builds.versions_of(builds.LEADER) if _is_known(version, kinds))
@@ -131,12 +152,25 @@ class _Resolution:
     source: Path
     kinds: tuple[str, ...]
     pythons: tuple[str, ...]
-    preferences: tuple[Pin, ...]
+    pins: Pins
 
-    def with_torch(self, version: str) -> Locks:
+    def together(self) -> list[str]:
+        """Return the pins that go with each other and with the requirements, as constraints.
+
+        Those that uv names in what it says against them are left out: they are preferences, as all are.
+        """
+        wanted = self.pins.constraints()
+        while wanted:
+            fault = compiled(self._asked(builds.LEADER, {}, [line for lines in wanted.values() for line in lines]))[1]
+            named = [name for name in wanted if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", fault)]
+            if not fault:
+                break
+            wanted = {name: lines for name, lines in wanted.items() if named and name not in named}
+        return [line for lines in wanted.values() for line in lines]
+
+    def with_torch(self, version: str, limits: Sequence[str]) -> Locks:
         """Return the locks with this version of PyTorch; with an empty one, with uv's choice."""
-        limits = [f"{builds.distribution()}=={version}"] if version else []
-        leader = self._text(builds.LEADER, limits, {})
+        leader = self._text(builds.LEADER, [*limits, *([f"{builds.distribution()}=={version}"] if version else [])], {})
         pins = locks.pins_in(leader)
         if builds.distribution() not in pins:
             return self._finished({"": leader})
@@ -160,14 +194,13 @@ class _Resolution:
 
     def _asked(self, kind: str, like: Mapping[str, str], limits: Sequence[str], python: str = "") -> Asked:
         source = locks.source_of(self.source.with_suffix(f".{kind}.txt"))
-        preferred = tuple(f"{pin.name}=={pin.version}" for pin in self.preferences if pin.version)
         return Asked(
             source=source if source.is_file() else next(iter(sources(self.source)), self.source),
             kind=kind,
             python=python or self.pythons[0],
             like=like,
             limits=tuple(limits),
-            preferred=preferred,
+            preferred=self.pins.preferred(),
             machine=f"{_machine()}-manylinux_2_36",
         )
 
@@ -180,7 +213,9 @@ class _Resolution:
             source = self._asked(kind or builds.LEADER, {}, ()).source
             origin = locks.Origin(kind, source.name, locks.digest_of(source))
             whole[kind] = f"{origin.line()}{text}{further}"
-        notes += [*_differences(whole), *self._not_kept(whole)]
+        lock = self.source.with_suffix(".txt").name
+        pinned = {locks.of_kind(lock, kind) if kind else lock: _by_any_name(text) for kind, text in whole.items()}
+        notes += [*_differences(whole), *(f"not kept: {sentence}" for sentence in self.pins.not_kept(pinned))]
         return Locks(whole, tuple(dict.fromkeys(notes)))
 
     def _of_later_pythons(self, kind: str, text: str) -> tuple[str, list[str]]:
@@ -195,15 +230,6 @@ class _Resolution:
             pins |= new
         return lines, notes
 
-    def _not_kept(self, texts: Mapping[str, str]) -> Iterator[str]:
-        """Yield the preferences that did not go with the rest, with their files."""
-        for kind, text in texts.items():
-            pinned = locks.pins_in(text)
-            for pin in self.preferences:
-                found = pinned.get(pin.name)
-                if found is not None and not pin.admits(found):
-                    yield f"not kept: {pin.name}: {pin.text}, and the lock{f' for {kind}' if kind else ''} has {found}"
-
 
 def _differences(texts: Mapping[str, str]) -> Iterator[str]:
     """Yield the distributions that who has no GPU gets in another version than who has one."""
@@ -212,6 +238,13 @@ def _differences(texts: Mapping[str, str]) -> Iterator[str]:
         for name, version in locks.pins_in(text).items():
             if name in cpu and cpu[name] != version:
                 yield f"{name} is {cpu[name]} for {builds.CPU}, and {version} for {kind}"
+
+
+def _by_any_name(text: str) -> dict[str, str]:
+    """Return the pins of a lock; Triton has its own name too where it comes by that of a build."""
+    pins = locks.pins_in(text)
+    named = builds.triton_among(pins)
+    return {"triton": pins[named], **pins} if named else pins
 
 
 def _machine() -> str:

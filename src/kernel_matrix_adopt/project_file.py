@@ -114,7 +114,7 @@ def _said(name: str, folder: str) -> str:
 def _pyproject(root: Path) -> dict[str, Any]:
     path = root / "pyproject.toml"
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         return {}
     except OSError as error:

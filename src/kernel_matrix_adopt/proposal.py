@@ -18,7 +18,7 @@ from kernel_matrix.vendors import builds
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.registry import vendor_named
 from kernel_matrix_adopt import lock, requirements
-from kernel_matrix_adopt.pinned.pin import Pin
+from kernel_matrix_adopt.pinned.repository import Pins
 from kernel_matrix_adopt.repository import TOOLCHAINS, Repository
 
 _VARIABLES = {"Triton": "TRITON_INTERPRET", "Pallas": "KERNEL_MATRIX_PALLAS_INTERPRET"}
@@ -37,10 +37,10 @@ class Proposal(NamedTuple):
     notes: tuple[str, ...]
 
 
-def propose(repository: Repository, machine: Machine, preferences: Sequence[Pin] = ()) -> Proposal:
+def propose(repository: Repository, machine: Machine, pins: Pins = lock.NO_PINS) -> Proposal:
     """Return the files that a repository needs. Only the locks need the network.
 
-    ``preferences`` are versions that the locks keep where they go with the rest.
+    ``pins`` are what the repository pins: the locks keep each that goes with the rest.
 
     Raises:
         UserError: the requirements cannot be resolved.
@@ -50,7 +50,7 @@ def propose(repository: Repository, machine: Machine, preferences: Sequence[Pin]
     source = "\n".join(lines) + "\n"
     gpu = bool(repository.kernels or repository.cuda or {"triton", "tilelang"} & {*repository.toolchains})
     kinds = [vendor_named(device).build for device in ("nvidia", "amd") if gpu]
-    made = _lock(source, toolchain, [*kinds, builds.CPU], repository.python, preferences)
+    made = _lock(source, toolchain, [*kinds, builds.CPU], repository.python, pins)
     versions = {name for text in made.texts.values() for name in pins_in(text)}
     names = {
         "repository": repository,
@@ -90,13 +90,13 @@ def _toolchain(repository: Repository, lines: Sequence[str]) -> str:
     return next((name for name in repository.toolchains if {name, f"apache-{name}"} & needed), "python")
 
 
-def _lock(text: str, toolchain: str, kinds: Sequence[str], python: str, preferences: Sequence[Pin]) -> lock.Locks:
+def _lock(text: str, toolchain: str, kinds: Sequence[str], python: str, pins: Pins) -> lock.Locks:
     """Return the locks that uv makes from requirements, for the Pythons of the package."""
     pythons = [one for one in lock.PYTHONS if Version(one) >= Version(python)] or [python]
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, f"{toolchain}.in")
         source.write_text(text, encoding="utf-8")
-        return lock.resolve(source, kinds, pythons=pythons, preferences=preferences)
+        return lock.resolve(source, kinds, pythons=pythons, pins=pins)
 
 
 def _distributions(repository: Repository) -> list[str]:

@@ -8,9 +8,14 @@ import os
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 from test_init import lay
 
+from kernel_matrix import cli
+from kernel_matrix.config import locks
+from kernel_matrix.config.locks import pins
 from kernel_matrix.run.environments.venv import uv
+from kernel_matrix_adopt import lock
 from kernel_matrix_adopt.pinned.repository import Pins, pins_of
 
 UV_LOCK = """version = 1
@@ -184,6 +189,23 @@ PIPFILE = json.dumps(
 )
 
 
+CONDA_LOCK = """version: 1
+package:
+- {name: pytorch, version: 2.9.1, manager: conda, platform: linux-64}
+- {name: pytorch, version: 2.9.0, manager: conda, platform: osx-arm64}
+- {name: einops, version: 0.8.1, manager: pip, platform: linux-64}
+"""
+PIXI = """version: 6
+environments: {}
+packages:
+- conda: https://example.org/conda-forge/linux-64/pytorch-2.9.1-cuda129_py311_0.conda
+- conda: https://example.org/conda-forge/osx-arm64/pytorch-2.9.0-cpu_py311_0.conda
+- conda: https://example.org/conda-forge/noarch/python-dateutil-2.9.0-pyh_0.tar.bz2
+- {pypi: "https://example.org/einops-0.8.1-py3-none-any.whl", name: einops, version: 0.8.1}
+- {pypi: ./, name: own, version: "0.1"}
+"""
+
+
 def read(root: Path, files: dict[str, str], **named) -> Pins:
     return pins_of(lay(root, files), "3.11", **named)
 
@@ -224,9 +246,15 @@ PLACES = {"flash-attn": "https://example.org/flash", "helper": "the folder ./hel
         ),
         ("poetry.lock", OLD_POETRY, {"numpy": "2.2.6", "scipy": "1.13.1"}),
         ("pdm.lock", PDM, {"torch": "2.9.1", "coverage": "7.0.0", **PLACES}),
+        ("conda-lock.yml", CONDA_LOCK, {"torch": "2.9.1", "einops": "0.8.1"}),
+        (
+            "pixi.lock",
+            PIXI,
+            {"torch": "2.9.1", "python-dateutil": "2.9.0", "einops": "0.8.1", "own": "the folder ./"},
+        ),
         ("Pipfile.lock", PIPFILE, {"torch": "2.9.1", "pytest": "9.0.1", "numpy": "2.2.6", **PLACES}),
     ],
-    ids=["uv", "pylock", "pylock-named", "poetry", "poetry-1", "pdm", "pipenv"],
+    ids=["uv", "pylock", "pylock-named", "poetry", "poetry-1", "pdm", "conda-lock", "pixi", "pipenv"],
 )
 def test_the_lock_of_every_tool_is_read(tmp_path, name, text, pins):
     assert told(read(tmp_path, {name: text})) == pins
@@ -329,6 +357,7 @@ def test_requirements_are_found_by_any_of_their_usual_names(tmp_path, name):
         ("numpy >=2,<2.3", {"numpy": "<2.3,>=2"}),
         ("numpy 2.2.6", {"numpy": "2.2.6"}),
         ("numpy", {}),
+        ("python=3.11.7", {}),
         ("cuda-version=12.9|13.0", {}),
         ("{pip: [torch==2.9.1, -r more.txt]}", {"torch": "2.9.1", "einops": "0.8.1"}),
     ],
@@ -370,8 +399,9 @@ def test_setup_cfg_and_the_constraints_of_uv_are_read(tmp_path):
         ("setup.cfg", "install_requires = x\n", "File contains no section headers"),
         ("requirements.txt", "torch = 2.9.1\n<html>\n", "'torch = 2.9.1' is no requirement, and 1 more"),
         ("pylock.toml", "a = " + "[" * 3000, "cannot be read"),
-        ("pixi.lock", "version: 6\n", "pixi.lock is not read"),
-        ("conda-lock.yml", "version: 1\n", "conda-lock.yml is not read"),
+        ("pixi.lock", "packages: [", "while parsing"),
+        ("conda-lock.yml", "package: {a: 1}\n", None),
+        ("pixi.lock", "packages:\n- conda: 3\n- pypi: {}\n- name: [a]\n- conda: a/b\n", None),
     ],
 )
 def test_a_file_that_cannot_be_used_costs_one_sentence_and_no_other_file(tmp_path, name, text, words):
@@ -427,7 +457,7 @@ def test_the_nearest_lock_counts_and_what_another_file_says_is_named(tmp_path):
         },
     )
     assert pins.preferred() == ["numpy==2.1.3", "torch==2.9.1", "triton==3.4.0"]
-    assert pins.constraints() == [], "an exact pin comes before a range"
+    assert "numpy<2.2" not in pins.constraints()["numpy"], "an exact pin comes before a range"
     assert pins.files() == {"poetry.lock": 1, "constraints.txt": 1, "requirements.txt": 3, "tests/uv.lock": 1}
     versions = {"torch": "2.9.1", "numpy": "2.2.0", "triton": "3.5.1", "other": "1"}
     assert pins.not_kept({"cuda.txt": versions, "cpu.txt": {**versions, "triton": "3.6.0"}}) == [
@@ -443,11 +473,7 @@ def test_the_nearest_lock_counts_and_what_another_file_says_is_named(tmp_path):
 def test_a_build_of_the_pinned_version_keeps_the_pin(tmp_path):
     pins = read(tmp_path, {"constraints.txt": "torch==2.9.1+cu128\nnumpy~=2.2.0\nscipy==1.16\n"})
     assert pins.not_kept({"a.txt": {"torch": "2.9.1+cpu", "numpy": "2.2.6", "scipy": "1.16.0"}}) == []
-    assert pins.constraints() == ["numpy~=2.2.0"]
-    assert pins.without({"numpy"}).constraints() == []
-    assert pins.without({"numpy"}).not_kept({"a.txt": {"numpy": "2.3"}}) == [
-        "numpy: constraints.txt wants ~=2.2.0, a.txt has 2.3"
-    ]
+    assert pins.constraints()["numpy"] == ["numpy~=2.2.0"]
 
 
 def test_what_comes_from_a_repository_is_never_what_an_index_has(tmp_path):
@@ -510,3 +536,114 @@ def test_what_is_read_of_a_lock_is_what_uv_exports_of_it(tmp_path):
     assert preferred("uv.lock") == preferred("requirements.txt") == preferred("pylock.toml")
     names = {line.partition("==")[0] for line in preferred("uv.lock")}
     assert names == {"iniconfig", "tomli", "pluggy", "packaging"}
+
+
+def resolved_by(monkeypatch, conflicts: dict[frozenset[str], str]) -> list[list[str]]:
+    """Stand in for uv, which refuses constraints that have these lines together; return what it was asked."""
+    asked: list[list[str]] = []
+
+    def compiled(one):
+        asked.append([*one.limits])
+        fault = next((words for lines, words in conflicts.items() if lines <= {*one.limits}), "")
+        lines = [line for line in (*one.limits, *one.preferred) if "==" in line and "*" not in line]
+        return ("" if fault else "".join(f"{line}\n" for line in dict.fromkeys(lines))), fault
+
+    monkeypatch.setattr(lock, "compiled", compiled)
+    monkeypatch.setattr(lock, "wheels_of", lambda _: [])
+    return asked
+
+
+def test_pins_that_do_not_go_together_are_those_that_uv_names_and_the_rest_is_kept(tmp_path, monkeypatch):
+    wanted = read(tmp_path, {"constraints.txt": "a-b==1\nb==1\nc~=1.0\nd==1\n", "own.in": "a-b\nb\nc\n"})
+    asked = resolved_by(monkeypatch, {frozenset({"a-b==1", "c~=1.0"}): "Because a-b==1 depends on c>=2 and b-c is not"})
+    made = lock.resolve(tmp_path / "own.in", ["cpu"], pythons=["3.11"], pins=wanted)
+    assert asked == [["a-b==1", "b==1", "c~=1.0", "d==1"], ["b==1", "d==1"], ["b==1", "d==1"]]
+    assert "a-b==1\n" in made.texts[""], "it is still preferred"
+    assert made.notes == ()
+
+
+def test_where_uv_names_no_pin_all_of_them_are_preferences(tmp_path, monkeypatch):
+    wanted = read(tmp_path, {"constraints.txt": "a==1\nb==1\n", "own.in": "a\n"})
+    asked = resolved_by(monkeypatch, {frozenset({"a==1"}): "the index does not answer"})
+    lock.resolve(tmp_path / "own.in", ["cpu"], pythons=["3.11"], pins=wanted)
+    assert asked == [["a==1", "b==1"], []]
+
+
+@pytest.fixture
+def repository(tmp_path) -> Path:
+    return lay(
+        tmp_path / "own",
+        {
+            "pyproject.toml": '[project]\nname = "own"\nversion = "1"\ndependencies = ["numpy", "einops"]\n',
+            "own/__init__.py": "import numpy\n",
+            "tests/test_own.py": "def test(): ...\n",
+            "uv.lock": '[[package]]\nname = "numpy"\nversion = "2.2.5"\n',
+            "requirements-test.txt": "numpy==2.2.6\npytest~=8.4.0\neinops==0.0.1\n",
+        },
+    )
+
+
+@pytest.mark.slow
+def test_init_and_lock_keep_the_pins_and_name_what_is_not_kept_with_its_file(repository, capsys):
+    assert cli.main(["init", "--root", str(repository), "--no-run"]) == 0
+    output = capsys.readouterr().out
+    made = repository / "ci" / "locks" / "python.txt"
+    first = pins(made)
+    assert first["numpy"] == "2.2.5"
+    assert first["pytest"].startswith("8.4.")
+    assert "versions from uv.lock (1), requirements-test.txt (3)\n" in output
+    assert "not kept: numpy: requirements-test.txt pins 2.2.6, uv.lock, which comes first, has 2.2.5\n" in output
+    assert f"not kept: einops: requirements-test.txt pins 0.0.1, python.txt has {first['einops']}\n" in output
+    assert cli.main(["lock", "--matrix", str(repository / "matrix.yaml")]) == 0
+    assert pins(made) == first
+    assert "not kept: einops: " in capsys.readouterr().out
+    assert cli.main(["lock", "--matrix", str(repository / "matrix.yaml"), "--pins", "newest"]) == 0
+    assert Version(pins(made)["numpy"]) > Version("2.2.6")
+    output = capsys.readouterr().out
+    assert "the newest versions, and not those of uv.lock (1), requirements-test.txt (3)\n" in output
+    assert "not kept" not in output
+
+
+@pytest.mark.slow
+def test_a_repository_without_pins_gets_the_newest_and_a_broken_lock_stops_nothing(repository, capsys):
+    (repository / "requirements-test.txt").unlink()
+    (repository / "uv.lock").write_text("<<<<<<< HEAD\n")
+    assert cli.main(["init", "--root", str(repository), "--no-run"]) == 0
+    output = capsys.readouterr().out
+    assert "no file of the repository pins a version: the newest are taken\nuv.lock cannot be read: " in output
+    assert Version(pins(repository / "ci" / "locks" / "python.txt")["numpy"]) > Version("2.2.6")
+
+
+@pytest.mark.slow
+def test_a_lock_of_the_matrix_with_the_name_of_requirements_is_not_its_own_pin(repository, capsys):
+    (repository / "requirements-test.txt").unlink()
+    lay(
+        repository,
+        {
+            "ci/locks/requirements.in": "numpy\npytest\nml_dtypes\n",
+            "ci/locks/requirements.txt": "numpy==2.0.2\n",
+            "matrix.yaml": "package: { name: own, source: ., suite: tests }\n"
+            "toolchains: { python: { lock: ci/locks/requirements.txt } }\n"
+            "platforms:\n  cpu: { title: CPU, device: cpu, runner: [a], targets: [x86-64-v3], toolchains: [python] }\n",
+        },
+    )
+    assert cli.main(["lock", "--matrix", str(repository / "matrix.yaml")]) == 0
+    assert pins(repository / "ci" / "locks" / "requirements.txt")["numpy"] == "2.2.5"
+    assert "versions from uv.lock (1)\n" in capsys.readouterr().out
+
+
+def test_pins_that_one_kind_of_build_cannot_have_are_given_up_and_uv_says_why(tmp_path, monkeypatch):
+    wanted = read(tmp_path, {"constraints.txt": "torch==2.8.0\n", "own.in": "torch\n"})
+
+    def compiled(one):
+        version = "2.8.0" if "torch==2.8.0" in one.limits else one.like.get("torch", "2.13.0")
+        fault = "the index of torch is silent" if (one.kind, version) == ("rocm", "2.8.0") else ""
+        return ("" if fault else f"torch=={version}\n"), fault
+
+    monkeypatch.setattr(lock, "compiled", compiled)
+    made = lock.resolve(tmp_path / "own.in", ["cuda", "rocm"], pythons=["3.11"], pins=wanted)
+    assert [locks.pins_in(text) for text in made.texts.values()] == [{"torch": "2.13.0"}] * 2
+    assert made.notes == (
+        "not with all pins: own.in cannot be resolved for rocm: the index of torch is silent",
+        "not kept: torch: constraints.txt pins 2.8.0, own.cuda.txt and own.rocm.txt have 2.13.0",
+    )

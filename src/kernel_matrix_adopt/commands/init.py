@@ -11,6 +11,7 @@ from kernel_matrix.report.words import counted
 from kernel_matrix.run.progress import Console, Lines
 from kernel_matrix.vendors.machine import detect
 from kernel_matrix_adopt import first_cell, words
+from kernel_matrix_adopt.pinned import option
 from kernel_matrix_adopt.proposal import propose
 from kernel_matrix_adopt.repository import look
 from kernel_matrix_adopt.writing import refuse_where_nothing_can_be_written, write
@@ -20,6 +21,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options: where, and whether anything is run."""
     parser.add_argument("--root", type=Path, default=Path(), help="the repository's root (this folder)")
     parser.add_argument("--suite", metavar="FOLDER", help="the folder of the tests, if it is not found")
+    option.add(parser)
     parser.add_argument("--no-run", action="store_true", help="write the files only")
 
 
@@ -28,8 +30,10 @@ def main(options: argparse.Namespace) -> int:
     root = options.root.resolve()
     refuse_where_nothing_can_be_written(root)
     repository = look(root, options.suite)
-    print("\n".join(words.seen_lines(repository)), flush=True)
-    proposed = propose(repository, detect())
+    near = [name for name in (repository.source, repository.suite) if name]
+    pins, about = option.chosen(options.pins, root, repository.python, near=near)
+    print("\n".join([*words.seen_lines(repository), *about]), flush=True)
+    proposed = propose(repository, detect(), pins)
     print("\n".join([*write(root, proposed.files), *proposed.notes]), flush=True)
     status = 0
     if repository.suite is not None and not options.no_run:

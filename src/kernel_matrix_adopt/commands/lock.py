@@ -16,12 +16,14 @@ from kernel_matrix.config import locks
 from kernel_matrix.config.load import load_unchecked
 from kernel_matrix.config.model import Matrix
 from kernel_matrix_adopt import lock, verify
+from kernel_matrix_adopt.pinned import option
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options: which locks."""
+    """Add the options: which locks, and which versions."""
     parser.add_argument("--matrix", type=Path, default=Path("matrix.yaml"), help="the configuration")
     parser.add_argument("names", nargs="*", metavar="NAME", help="a lock, by its name without .txt; all by default")
+    option.add(parser)
     parser.add_argument(
         "--verify",
         action="store_true",
@@ -42,18 +44,27 @@ def main(options: argparse.Namespace) -> int:
         if name not in by_name:
             raise UserError(f"{name}: no toolchain has this lock. There are: {', '.join(by_name)}.")
     wanted = [by_name[name] for name in options.names] or [*by_name.values()]
-    return _verify(matrix, root, wanted, options.machine) if options.verify else _write(matrix, root, wanted)
+    return (
+        _verify(matrix, root, wanted, options.machine) if options.verify else _write(matrix, root, wanted, options.pins)
+    )
 
 
-def _write(matrix: Matrix, root: Path, wanted: list[str]) -> int:
+def _write(matrix: Matrix, root: Path, wanted: list[str], choice: str) -> int:
     kinds = locks.kinds_of(matrix)
-    made = {}
+    own = [root / name for one in matrix.locks for name in locks.names_of(one)]
+    made, said = {}, set[str]()
     for name in wanted:
         source = (root / name).with_suffix(".in")
         if kinds[name] and not any(path.is_file() for path in lock.sources(source)):
             raise UserError(f"{source}: there is no such file. Write into it what {Path(name).name} is made from.")
         if kinds[name]:
-            made[name] = lock.resolve(source, kinds[name], pythons=_pythons(matrix, name))
+            pythons = _pythons(matrix, name)
+            pins, about = option.chosen(choice, root, pythons[0], near=[matrix.package.source], without=own)
+            for line in about:
+                if line not in said:
+                    print(line, flush=True)
+            said |= {*about}
+            made[name] = lock.resolve(source, kinds[name], pythons=pythons, pins=pins)
     for name, of_kinds in made.items():
         print("\n".join([*of_kinds.write(root, name), *of_kinds.notes]), flush=True)
     return 0

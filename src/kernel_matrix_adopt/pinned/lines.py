@@ -130,7 +130,7 @@ def of_pyproject(path: Path, reader: Reader) -> Iterator[Pin]:
     table: Any = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     for key in ("tool", "uv"):
         table = table.get(key) if isinstance(table, dict) else None
-    for key in ("override-dependencies", "constraint-dependencies"):
+    for key in ("override-dependencies", "constraint-dependencies", "dev-dependencies"):
         values = table.get(key) if isinstance(table, dict) else None
         texts = [one for one in values if isinstance(one, str)] if isinstance(values, list) else []
         yield from of_lines(texts, path, reader)

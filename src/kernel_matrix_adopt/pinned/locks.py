@@ -36,12 +36,17 @@ def read(path: Path, reader: Reader) -> Iterator[Pin]:
     reader.note_python(path, _pythons(document))
     extras, groups = (frozenset(_texts(document.get(key))) for key in ("extras", "dependency-groups"))
     groups |= frozenset(_texts(document.get("default-groups")))
+    yield from of_tables(tables, path, reader, extras=extras, dependency_groups=groups)
+
+
+def of_tables(tables: object, path: Path, reader: Reader, **sets: frozenset[str]) -> Iterator[Pin]:
+    """Yield the pins of a lock's tables, of which several may have one name."""
     named: dict[str, list[Mapping[str, Any]]] = {}
     for table in tables if isinstance(tables, list) else ():
         if isinstance(table, dict) and isinstance(table.get("name"), str):
             named.setdefault(table["name"], []).append(table)
     for name, found in named.items():
-        here = [table for table in found if _is_for(table, reader, extras=extras, dependency_groups=groups)]
+        here = [table for table in found if _is_for(table, reader, **sets)]
         with contextlib.suppress(ValueError):  # neither a name nor a version that an index could have
             yield _pin(name, here or found, path, reader)
 

@@ -38,6 +38,11 @@ class Pin:
             return f"{self.file} takes it from {self.place}"
         return f"{self.file} pins {self.version}" if self.version else f"{self.file} wants {self.wanted}"
 
+    @property
+    def required(self) -> str:
+        """The versions as a specifier; empty of a place."""
+        return f"=={self.version}" if self.version else self.wanted
+
     def admits(self, version: str) -> bool:
         """Return whether a version is what the file wants. What is in an index is never what a place has."""
         public = Version(version).public

@@ -63,7 +63,9 @@ class Reader:
     def note_python(self, path: Path, pythons: str) -> None:
         """Note that a file is for other Pythons, if it is."""
         if not self.fits(pythons):
-            self.notes.append(f"{self.named(path)} is for Python {pythons}, and the environment has {self.python}")
+            self.notes.append(
+                f"{self.named(path)} is for Python {shown(pythons)}, and the environment has {self.python}"
+            )
 
 
 def reason_of(error: Exception) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from kernel_matrix_adopt.pinned import conda, lines, locks
@@ -18,12 +18,6 @@ _Read = Callable[[Path, Reader], Iterator[Pin]]
 _LIST = r"(.*[-_.])?(requirement|constraint)s?([-_.].*)?\.{}"
 _NAMED = re.compile(r"(requirement|constraint|environment)s?", re.IGNORECASE)  # a folder with it: requirements/test.txt
 
-
-def _not_read(path: Path, reader: Reader) -> Iterator[Pin]:
-    reader.notes.append(f"{reader.named(path)} is not read: export it to requirements.txt")
-    yield from ()
-
-
 # In one folder in this order: what a tool wrote for whole environments, what a person wrote, what is made from others.
 _FILES: tuple[tuple[str, _Read], ...] = (
     (r"uv\.lock", locks.read),
@@ -32,7 +26,7 @@ _FILES: tuple[tuple[str, _Read], ...] = (
     (r"poetry\.lock", locks.read),
     (r"pdm\.lock", locks.read),
     (r"Pipfile\.lock", locks.read),
-    (r"pixi\.lock|(.*[-.])?conda-lock\.ya?ml", _not_read),
+    (r"pixi\.lock|(.*[-.])?conda-lock\.ya?ml", conda.read_lock),
     (_LIST.format("lock"), lines.read),
     (_LIST.format("txt"), lines.read),
     (_LIST.format("in"), lines.read),
@@ -58,7 +52,6 @@ class Pins:
 
     pins: tuple[Pin, ...] = ()
     notes: tuple[str, ...] = ()
-    ignored: frozenset[str] = frozenset()  # names of which no range is asked for: it did not go with the rest
 
     def deciding(self) -> dict[str, tuple[Pin, ...]]:
         """Return the pins that count, by the name of the distribution."""
@@ -72,18 +65,15 @@ class Pins:
         pins = [pin for found in self.deciding().values() for pin in found]
         return sorted(f"{pin.name}=={pin.version}" for pin in pins if pin.version)
 
-    def constraints(self) -> list[str]:
-        """Return a line for each pin of a distribution of which some versions are wanted."""
-        pins = [pin for found in self.deciding().values() for pin in found]
-        return sorted(f"{pin.name}{pin.wanted}" for pin in pins if pin.wanted and pin.name not in self.ignored)
+    def constraints(self) -> dict[str, list[str]]:
+        """Return by distribution the lines that want one version or some."""
+        deciding = sorted(self.deciding().items())
+        lines = {name: [f"{name}{pin.required}" for pin in pins if pin.required] for name, pins in deciding}
+        return {name: found for name, found in lines.items() if found}
 
     def files(self) -> dict[str, int]:
-        """Return the number of pins of each file."""
-        return dict(Counter(pin.file for pin in self.pins))
-
-    def without(self, names: Collection[str]) -> Pins:
-        """Return the pins without those of these distributions that want some versions and not one."""
-        return replace(self, ignored=self.ignored | {*names})
+        """Return the number of pins of each file, without what comes from a place."""
+        return dict(Counter(pin.file for pin in self.pins if pin.required))
 
     def not_kept(self, locks: Mapping[str, Mapping[str, str]]) -> list[str]:
         """Return a sentence for each pin that locks do not keep, also where another file's pin came first.
