@@ -124,15 +124,17 @@ def stand_ins(place: Path, kind: str, version: str) -> None:
             stand_in(place, one.name, next(iter(one.specifier)).version, ())
 
 
-def stand_in(place: Path, name: str, version: str, requirements: Sequence[Requirement]) -> None:
-    """Write a wheel of nothing but metadata."""
+def stand_in(place: Path, name: str, version: str, requirements: Sequence[Requirement]) -> Path:
+    """Write a wheel of nothing but metadata, and return it."""
     stem = f"{name.replace('-', '_')}-{version}"
     lines = [f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"]
     lines += [f"Requires-Dist: {one}\n" for one in requirements]
-    with zipfile.ZipFile(place / f"{stem}-py3-none-any.whl", "w") as wheel:
+    path = place / f"{stem}-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as wheel:
         wheel.writestr(f"{stem}.dist-info/METADATA", "".join(lines))
         wheel.writestr(f"{stem}.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         wheel.writestr(f"{stem}.dist-info/RECORD", "")
+    return path
 
 
 def _constraints(asked: Asked) -> Iterator[str]:

@@ -97,6 +97,24 @@ def _of_who_has_a_gpu(pins: Mapping[str, str], version: str) -> Iterator[str]:
         )
 
 
+def lock_differences(matrix: Matrix, root: Path) -> Iterator[str]:
+    """Yield for each lock what who has no GPU tests in another version than who has one."""
+    for lock, kinds in locks.kinds_of(matrix).items():
+        files = {kind: path for kind in kinds if (path := locks.lock_file(root, lock, kind)).is_file()}
+        cpu = locks.pins(files[builds.CPU]) if builds.CPU in files else {}
+        for kind, path in files.items():
+            pins = locks.pins(path)
+            other = [
+                f"{name} {version} ({cpu[own]})"
+                for name, version in pins.items()
+                for own in [builds.triton_among(cpu) if name in builds.tritons() else name]
+                if own in cpu and cpu[own] != version
+            ]
+            if other:
+                named = Path(lock).stem
+                yield f"{named}: on a GPU ({kind}) are other versions than on a CPU (in brackets): {', '.join(other)}."
+
+
 def overwritten(pins: Mapping[str, str], kind: str) -> str:
     """Return which distributions of an environment would write over each other; empty if none do."""
     return "; ".join(_of_one_folder(pins, kind))

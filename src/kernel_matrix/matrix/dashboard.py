@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kernel_matrix import audit
 from kernel_matrix.audit import sampled as sampling
+from kernel_matrix.config.lock_faults import lock_differences
 from kernel_matrix.matrix.toolchains import checks_of, toolchain_view
 from kernel_matrix.pipeline import Project
 from kernel_matrix.report import difference
@@ -64,14 +65,15 @@ def write_dashboard(
     """
     from kernel_matrix.report import cells, make_document, site  # what they import takes long, and few commands report
 
-    sources = cells.Sources(project.matrix, judged, project.rules)
+    sources = cells.Sources(project.matrix, judged, project.rules, project.root)
     sample, earlier = _sample(judged), earlier or History()
+    of_locks = lock_differences(project.matrix, project.root)
     document = make_document.document(
         sources,
         earlier=earlier,
         left_out=left_out,
         toolchains=(view := toolchain_view(project, judged.probes())),
-        more_notes=(*((sample.note,) if sample else ()), *view.warnings),
+        more_notes=(*((sample.note,) if sample else ()), *view.warnings, *of_locks),
         checks=checks_of(project),
         run_notes=notes,
     )

@@ -7,16 +7,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from packaging.utils import canonicalize_name
 
 from kernel_matrix.base.evidence import EVIDENCE, Evidence
+from kernel_matrix.base.versions import other_names
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import TIMED
 from kernel_matrix.diagnosis import Diagnosis, Rule
 from kernel_matrix.report.diagnoses import DIAGNOSED, Diagnoses
 from kernel_matrix.report.document import Accuracy, Artifact, Canaries, Cell, Determinism, Noise, Number, Timed
+from kernel_matrix.report.made_from import MadeFrom
 from kernel_matrix.results.judged import Judged
 from kernel_matrix.results.noise import Noise as Pooled
 from kernel_matrix.results.noise import ratio_of
@@ -49,6 +52,7 @@ class Sources:
     matrix: Matrix
     judged: Judged
     rules: tuple[Rule, ...] | None
+    root: Path | None = None  # of the repository, whose locks are there
 
     @cached_property
     def diagnoses(self) -> Diagnoses:
@@ -133,6 +137,7 @@ class _Cells:
         package, connection = sources.matrix.package, sources.judged.connection
         self._shown = [*package.distributions, package.name] if package.distributions else []
         self._versions: dict[tuple[int, ...], dict[str, tuple[str, ...]]] = {}
+        self._environments, self._locks = MadeFrom(sources.matrix, sources.root), dict[tuple[object, ...], str]()
         with ThreadPoolExecutor(1) as pool:  # DuckDB answers the next question while objects are made of an answer
             states, accuracy = pool.submit(cell_states, self._judged), pool.submit(rows, connection, _ACCURACY)
             noise = pool.submit(noise_of_cells, connection)
@@ -190,7 +195,7 @@ class _Cells:
             determinism=self._determinism.get(number),
             timed=tuple(self._timed.get(number, ())),
             versions=self._versions_of(jobs),
-            lock=self._matrix.lock_of(place.platform, place.toolchain),
+            lock=self._made_from(place.platform, place.toolchain, jobs),
             repeat=self._sources.commands.command(place.id, repeated),
             seconds=cell.seconds,
             measured=tuple(sorted({places[job] for job in measured if job in places})),
@@ -227,6 +232,13 @@ class _Cells:
             )
             for number, case, job, image, lock in rows(self._judged.connection, question, [numbers])
         }
+
+    def _made_from(self, platform: str, toolchain: str, jobs: tuple[int, ...]) -> str:
+        key = platform, toolchain, jobs
+        if key not in self._locks:
+            named = (self._judged.jobs[job] for job in jobs)
+            self._locks[key] = self._environments.of(platform, toolchain, named)
+        return self._locks[key]
 
     def _versions_of(self, jobs: tuple[int, ...]) -> dict[str, tuple[str, ...]]:
         if jobs not in self._versions:
@@ -273,7 +285,7 @@ def _noise(pooled: Pooled) -> Noise:
 
 def _versions(jobs: Iterable[Mapping[str, str]], distributions: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Return the versions that the jobs name, of Python and of these distributions; of all if none is given."""
-    wanted = {canonicalize_name(name) for name in distributions}
+    wanted = {name for one in distributions for name in other_names(one)}
     by_name: dict[str, set[str]] = {}
     for job in jobs:
         for key, value in job.items():
