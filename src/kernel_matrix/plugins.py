@@ -16,6 +16,7 @@ from importlib.metadata import PackageNotFoundError, entry_points, version
 from pathlib import Path
 from typing import Any
 
+from kernel_matrix.base import installation
 from kernel_matrix.base.errors import UserError
 
 COMMANDS = "kernel_matrix.commands"  # name -> module with ``arguments`` and ``main``
@@ -78,7 +79,7 @@ def needed(name: str, extra: str) -> Any:
     """
     function = part(name)
     if function is None:
-        raise UserError(f"this needs {installing(extra)}.")
+        raise UserError(f"this needs a distribution that is not installed: {installing(extra)}")
     return function
 
 
@@ -93,9 +94,11 @@ def source_of(module: str) -> Path:
 
 def not_here(command: str) -> UserError:
     """Return the error for a command, or a group of commands, whose distribution is not installed."""
-    return UserError(f"{command} is in a distribution of its own: {installing(EXTRAS[command])} installs it.")
+    return UserError(
+        f"{command} is in a distribution of its own, which is not installed: {installing(EXTRAS[command])}"
+    )
 
 
 def installing(extra: str) -> str:
-    """Return the command that installs an extra of the core."""
-    return f"pip install 'kernel-matrix[{extra}]'"
+    """Return the command that installs here what an extra of the core names."""
+    return installation.installing(f"kernel_matrix_{extra}")

@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from kernel_matrix.base import commands
+from kernel_matrix.base import git, installation
 from kernel_matrix.config.locks import pins_in
 from kernel_matrix.vendors import builds
 from kernel_matrix.vendors.machine import Machine
@@ -21,6 +21,7 @@ from kernel_matrix_adopt import lock, requirements
 from kernel_matrix_adopt.pinned.repository import Pins
 from kernel_matrix_adopt.repository import TOOLCHAINS, Repository
 
+WORKFLOW = ".github/workflows/kernel-matrix.yml"
 _VARIABLES = {"Triton": "TRITON_INTERPRET", "Pallas": "KERNEL_MATRIX_PALLAS_INTERPRET"}
 GPUS = {"cuda": "sm_90", "rocm": "gfx942"}  # the first target of each: a guess
 _HOSTED = "x86-64-v3"  # what GitHub's machines have
@@ -64,7 +65,8 @@ def propose(repository: Repository, machine: Machine, pins: Pins = lock.NO_PINS)
         "gpu": gpu,
         "kinds": sorted(kind for kind in made.texts if kind),
         "containers": repository.python == lock.OLDEST_PYTHON,  # the Python of the images
-        "requirement": commands.requirement(),
+        "branch": git.main_branch(repository.root),
+        "requirement": installation.requirement(),
     }
     files = {f"ci/locks/{toolchain}.in": source, **made.names(f"ci/locks/{toolchain}.txt")}
     if repository.suite is not None:
@@ -74,7 +76,7 @@ def propose(repository: Repository, machine: Machine, pins: Pins = lock.NO_PINS)
 
 def _beside_the_lock(names: Mapping[str, Any]) -> dict[str, str]:
     """Return the files that run the tests. matrix.yaml comes last, so that all that it names is there."""
-    files = {".github/workflows/kernel-matrix.yml": _text("workflow.yml", names), ".gitignore": "/build/\n"}
+    files = {WORKFLOW: _text("workflow.yml", names), ".gitignore": "/build/\n"}
     if names["containers"]:
         files["containers/toolchains/Dockerfile"] = _text("toolchains.Dockerfile", names)
         files["containers/toolchains/make-environments"] = _text("make-environments", names)

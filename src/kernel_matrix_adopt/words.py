@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from kernel_matrix.base import commands
+from kernel_matrix.base import installation
 from kernel_matrix.base.git import is_checkout
-from kernel_matrix.base.wheels import wheels_of, words
+from kernel_matrix.base.wheels import wheels_of
+from kernel_matrix.config.load import MATRIX_FILE
 from kernel_matrix.config.locks import pins
+from kernel_matrix.report.words import counted
 from kernel_matrix.vendors.builds import CPU, distribution, public
 from kernel_matrix_adopt import requirements
+from kernel_matrix_adopt.proposal import WORKFLOW
 from kernel_matrix_adopt.repository import TOOLCHAINS, Repository
 
 _SHOWN = 5
@@ -23,7 +27,7 @@ def seen_lines(repository: Repository) -> Iterator[str]:
     if repository.toolchains:
         yield f"imports {', '.join(TOOLCHAINS[name] for name in repository.toolchains)}"
     if repository.kernels:
-        yield f"{len(repository.kernels)} functions in Triton: {_some(list(repository.kernels))}"
+        yield f"{counted(len(repository.kernels), 'function')} in Triton: {_some(list(repository.kernels))}"
     if repository.cuda:
         names = [path.relative_to(repository.root).as_posix() for path in repository.cuda]
         how = "" if repository.project.compiled.commands else ", which nothing here compiles"
@@ -41,30 +45,45 @@ def seen_lines(repository: Repository) -> Iterator[str]:
         yield "this is no git checkout with a commit, so results carry no commit"
 
 
-def next_lines(repository: Repository, lock: Path) -> Iterator[str]:
-    """Yield what a person can do next: the whole suite, and the kernels of a package that has some."""
+def next_lines(repository: Repository, lock: Path, root: Path = Path()) -> Iterator[str]:
+    """Yield what a person can do next: the whole suite, and the kernels of a package that has some.
+
+    Each command runs as it stands in the present folder. ``root`` is the repository, as it was typed.
+    """
     if repository.suite is not None:
-        yield "all tests, and the page: `kernel-matrix matrix`"
-        if not commands.requirement():
-            yield "in .github/workflows/kernel-matrix.yml, write the address of kernel-matrix, which it installs"
+        options = "" if _is_here(root) else f" --matrix {_word(root / MATRIX_FILE)}"
+        yield f"all tests, and the page: `kernel-matrix matrix{options}`"
+        if not installation.requirement():
+            file = _word(root / WORKFLOW)
+            yield f"write the address of kernel-matrix into {file}, in place of OWNER and COMMIT"
     if repository.kernels:
-        yield "an environment for the package: uv venv .venv"
-        yield f"what belongs into it: uv pip install --python .venv {_backend(repository.root / lock)}-r {_word(lock)}"
-        path = "" if repository.source == "." else f"PYTHONPATH={shlex.quote(repository.source)} "
+        environment, present = root / ".venv", "{}.{}".format(*sys.version_info)
+        if not (environment / "pyvenv.cfg").exists():
+            made = installation.uv_line("venv", "--python", present, environment.as_posix())
+            yield f"an environment for the package: {made}"
+        build = _backend(repository.root / lock)
+        needed = installation.into(environment.as_posix(), *build, "-r", (root / lock).as_posix())
+        yield f"what belongs into it: {needed}"
+        path = "" if _is_here(root / repository.source) else f"PYTHONPATH={_word(root / repository.source)} "
+        has_pytest = repository.suite is not None and not repository.project.compiled.ctest
+        program = f"-m pytest {_word(root / str(repository.suite))}" if has_pytest else "calls.py"
+        if not has_pytest:
+            yield "write calls.py, a program that calls the kernels"
         yield (
-            "every Triton kernel that a program launches, for every target, without a GPU: "
-            f"{path}`kernel-matrix launches -- .venv/bin/python calls.py`"
+            "every Triton kernel that it launches, for every target, without a GPU: "
+            f"{path}`kernel-matrix launches -- {_word(environment / 'bin' / 'python')} {program}`"
         )
 
 
-def _backend(lock: Path) -> str:
-    """Return the option by which uv takes PyTorch's build for a CPU: its index, or pip's folder that has the wheel."""
+def _is_here(folder: Path) -> bool:
+    return folder.resolve() == Path.cwd()
+
+
+def _backend(lock: Path) -> list[str]:
+    """Return the option by which uv takes PyTorch's build for a CPU; none where a configured folder has the wheel."""
     version = pins(lock).get(distribution())
-    if version is None:
-        return ""
-    if version not in {public(found) for _, found in wheels_of(distribution())}:
-        return f"--torch-backend {CPU} "
-    return "".join(f"--find-links {shlex.quote(folder)} " for folder in words("UV_FIND_LINKS", "PIP_FIND_LINKS"))
+    here = {public(found) for _, found in wheels_of(distribution())}
+    return ["--torch-backend", CPU] if version is not None and version not in here else []
 
 
 def _folder(name: str) -> str:

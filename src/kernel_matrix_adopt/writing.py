@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -19,8 +20,9 @@ def refuse_where_nothing_can_be_written(root: Path) -> None:
     """
     path = root / _CONFIGURATION
     if path.exists() or path.is_symlink():
+        use = "matrix" if root == Path.cwd() else f"matrix --matrix {shlex.quote(str(path))}"
         raise UserError(
-            f"{path}: it is there already, so nothing was written. Use it: `kernel-matrix matrix`, or move it away."
+            f"{path}: it is there already, so nothing was written. Use it: `kernel-matrix {use}`, or move it away."
         )
     probe = root / f".{_CONFIGURATION}.part"
     try:

@@ -14,6 +14,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from kernel_matrix.base import installation
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.job import defaults
 from kernel_matrix.job.case import BlindComparisonError, OutOfBudgetError
@@ -43,8 +44,7 @@ def emulator_for(call: Invocation, targets: Sequence[str], simulator: Found | No
     specs = [find_spec(name) for name in names]
     missing = [name for name, spec in zip(names, specs, strict=True) if spec is None or spec.origin is None]
     if missing:
-        folders = " ".join(f"./src/{name}" for name in missing)
-        raise UserError(f"--emulate: the emulator is not installed. In the clone: pip install {folders}")
+        raise UserError(f"--emulate: the emulator is not installed: {installation.installing(*missing)}")
     if simulator is None and shutil.which("g++") is None:
         raise UserError("--emulate: no C++ compiler is on PATH to build the emulator with: sudo apt-get install g++")
     if simulator is None and any(target.startswith("gfx") for target in targets):
@@ -58,7 +58,7 @@ def _refuse_without_decoder(call: Invocation) -> None:
     if subprocess.run([call.python, "-c", ask], capture_output=True, check=False).returncode:
         raise UserError(
             f"--emulate: the Python of the program lacks {_DECODER}, whose tables decode AMD's instructions: "
-            f"{call.python} -m pip install {_DECODER}"
+            + installation.into(call.python, _DECODER)
         )
 
 

@@ -303,10 +303,12 @@ def test_without_the_library_of_docker_a_run_takes_environments_and_the_rest_nam
     is_installed = plugins._is_installed
     monkeypatch.setattr(plugins, "_is_installed", lambda name: not name.startswith("docker") and is_installed(name))
     monkeypatch.setattr(plugins, "declared", plugins.declared.__wrapped__)  # nothing is remembered
-    extra = "pip install 'kernel-matrix[containers]'"
-    assert choose_executor("auto", matrix.platforms["cuda"]) == ("venv", f"containers need {extra}")
+    extra = plugins.installing("containers")
+    assert extra.endswith(f"{ROOT} {ROOT / 'src' / 'kernel_matrix_containers'}")
+    reason = f"containers need more than is installed: {extra}"
+    assert choose_executor("auto", matrix.platforms["cuda"]) == ("venv", reason)
     assert main(["shell", "cuda"]) == 2
-    text = f"kernel-matrix: shell is in a distribution of its own: {extra} installs it.\n"
+    text = f"kernel-matrix: shell is in a distribution of its own, which is not installed: {extra}\n"
     assert capsys.readouterr().err == text
     with pytest.raises(UserError, match=re.escape(extra)):
         load_executor("container")

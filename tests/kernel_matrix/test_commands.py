@@ -16,7 +16,7 @@ from ruamel.yaml import YAML
 from test_compare import TRITON
 
 from kernel_matrix import cli
-from kernel_matrix.base import commands as told
+from kernel_matrix.base import installation as told
 from kernel_matrix.base.commands import command, here, line_here
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import plan

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import tomllib
 from dataclasses import replace
 
 import numpy as np
@@ -400,7 +401,8 @@ def test_without_the_library_one_sentence_asks_for_it(timed, diff, monkeypatch):
     status, text, _ = diff(folder, folder)
     assert status == 0
     assert text.splitlines()[-1] == trend.LACKING
-    assert "pip install 'kernel-matrix[trends]'" in trend.LACKING
+    needed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["trends"][-1]
+    assert trend.LACKING.endswith(f"pip install '{needed}'")
 
 
 @pytest.fixture

@@ -13,11 +13,11 @@ from test_report import all_cases
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.plan import plan
+from kernel_matrix.report import annotations as annotate
 from kernel_matrix.report import markdown
 from kernel_matrix.report.runs import read_site
 from kernel_matrix.results.states import RED
 from kernel_matrix.store.record import Record
-from kernel_matrix_adopt import annotations as annotate
 
 TRACEBACK = """Traceback (most recent call last):
   File "./src/kernel_matrix/plugin.py", line 170, in pytest_pyfunc_call

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tomllib
@@ -73,11 +74,12 @@ def build(folder: Path, into: Path, *options: str) -> Path:
 def wheels(tmp_path_factory) -> dict[str, Path]:
     """Build the wheel of each distribution; mhc's by way of its source archive, as ``python -m build`` does."""
     folder = tmp_path_factory.mktemp("wheels")
-    return {
+    made = {
         "kernel-matrix": build(ROOT, folder / "kernel-matrix", "--wheel"),
         "mhc": build(ROOT / "src" / "mhc", folder / "mhc"),
         **{name: build(ROOT / "src" / f"kernel_matrix_{name}", folder / name, "--wheel") for name in BESIDE},
     }
+    return {name: wheel.rename(folder / wheel.name) for name, wheel in made.items()}  # next to each other
 
 
 @pytest.fixture
@@ -175,7 +177,8 @@ def test_the_harness_works_where_it_alone_is_installed(wheels, empty):
     for name, (status, output, errors) in told.items():
         assert (status, output) == (2, "")
         assert errors.count("\n") == 1
-        assert f"pip install 'kernel-matrix[{name}]' installs it." in errors
+        assert f"'kernel-matrix-{name} @ file://{wheels[name]}'" in errors
+    assert "usage: kernel-matrix serve" in after_the_remedy(empty, told["serve"][2], program)
     doctor = execute(empty, str(program), "doctor", "--matrix", str(ROOT / "matrix.yaml"))
     assert "Docker: its library is not installed; the executor venv does without" in doctor.stdout
     venv.uv("pip", "install", "--python", str(empty), "--no-deps", *(str(wheels[name]) for name in BESIDE))
@@ -185,6 +188,15 @@ def test_the_harness_works_where_it_alone_is_installed(wheels, empty):
         assert f"usage: kernel-matrix {' '.join(BESIDE[name][:-1])}" in output
     targets = execute(empty, "-c", "from kernel_matrix_launches.targets import known; print(*known())")
     assert "sm_90" in targets.stdout, targets.stderr
+
+
+def after_the_remedy(python: Path, error: str, program: Path) -> str:
+    """Type what an error says installs a distribution, as it stands, and return what its command prints then."""
+    remedy = error.rpartition("not installed: ")[2]
+    variables = {**os.environ, "UV_CONSTRAINT": str(LOCKS / "harness.txt")}
+    done = subprocess.run(["sh", "-c", remedy], env=variables, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{remedy}: {done.stderr}"
+    return execute(python, str(program), "serve", "--help").stdout
 
 
 @pytest.mark.slow

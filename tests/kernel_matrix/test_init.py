@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from kernel_matrix.vendors.vendor import Device
 from kernel_matrix_adopt import first_cell, requirements
 from kernel_matrix_adopt.lock import Locks, resolve
 from kernel_matrix_adopt.project_file import by_extra, metadata_of, why_not_built
-from kernel_matrix_adopt.proposal import propose
+from kernel_matrix_adopt.proposal import WORKFLOW, propose
 from kernel_matrix_adopt.repository import look
 from kernel_matrix_adopt.words import next_lines
 from kernel_matrix_adopt.writing import write
@@ -149,7 +151,7 @@ def test_init_writes_every_file_once_and_leaves_what_is_there(package, resolved,
     assert "left containers/cpu/Dockerfile as it is" in output
     assert (package / "containers" / "cpu" / "Dockerfile").read_text() == "FROM mine\n"
     assert "wrote matrix.yaml" in output
-    assert "1 functions in Triton: add" in output
+    assert "1 function in Triton: add" in output
     assert "in no list of requirements: unknown_thing" in output
     assert "no git checkout" in output
     assert {path.name for path in (package / "ci" / "locks").glob("*.txt")} == {
@@ -194,21 +196,67 @@ def test_a_folder_without_a_package_or_without_anything_to_test_ends_in_one_sent
     assert not (tmp_path / "ci").exists()
 
 
-@pytest.mark.parametrize(
-    ("wheels", "option"), [([], "--torch-backend cpu "), ([("torch", "1.0+cpu")], "--find-links /a/folder ")]
-)
+@pytest.mark.parametrize(("wheels", "option"), [([], "--torch-backend cpu "), ([("torch", "1.0+cpu")], "")])
 def test_kernels_without_tests_get_an_environment_and_the_command_for_launches(
     package, resolved, capsys, monkeypatch, wheels, option
 ):
     """A folder of wheels that has PyTorch comes before PyTorch's own index, which a machine may not reach."""
     monkeypatch.setattr("kernel_matrix_adopt.words.wheels_of", lambda _: wheels)
-    monkeypatch.setenv("UV_FIND_LINKS", "/a/folder")
     (package / "tests" / "test_add.py").unlink()
     assert init("--root", str(package)) == 0
     output = capsys.readouterr().out
     assert not (package / "matrix.yaml").exists()
-    assert "PYTHONPATH=src kernel-matrix launches -- .venv/bin/python calls.py" in output
-    assert f"uv pip install --python .venv {option}-r ci/locks/triton.cpu.txt" in output
+    assert f"PYTHONPATH={package}/src kernel-matrix launches -- {package}/.venv/bin/python calls.py" in output
+    assert f"uv pip install --python {package}/.venv {option}-r {package}/ci/locks/triton.cpu.txt" in output
+
+
+@pytest.mark.parametrize("folder", ["own", "a folder/own"])
+@pytest.mark.parametrize("from_inside", [True, False])
+def test_each_next_command_is_typed_in_the_present_folder(
+    package, resolved, capsys, monkeypatch, tmp_path, folder, from_inside
+):
+    root = tmp_path / "there" / folder
+    root.parent.mkdir(parents=True, exist_ok=True)
+    package.rename(root)
+    here = root if from_inside else tmp_path / "here"
+    here.mkdir(exist_ok=True)
+    monkeypatch.chdir(here)
+    monkeypatch.delenv("KERNEL_MATRIX_START", raising=False)
+    assert init(*(() if from_inside else ("--root", f"../there/{folder}")), "--no-run") == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("next: ")]
+    everything, made, needed, launched = (
+        line.partition(": ")[2].partition(": ")[2] for line in lines if ": " in line[6:]
+    )
+    options = cli._parse(shlex.split(everything)[1:])
+    assert options.matrix.resolve() == root / "matrix.yaml"
+    subprocess.run(["sh", "-ec", made], cwd=here, check=True, capture_output=True)
+    assert (root / ".venv" / "bin" / "python").exists()
+    assert (here / shlex.split(needed)[-1]).resolve() == root / "ci" / "locks" / "triton.cpu.txt"
+    [words] = [words for words in [shlex.split(launched)] if words[0].startswith("PYTHONPATH=")]
+    python, *program = words[words.index("--") + 1 :]
+    paths = [words[0].partition("=")[2], python, program[-1]]
+    assert [(here / path).exists() for path in paths] == [True] * 3
+    assert program[:2] == ["-m", "pytest"]
+
+
+@pytest.mark.parametrize(
+    ("remote", "local", "named"),
+    [("trunk", "main", "trunk"), ("", "master", "master"), ("", "a-feature", "main"), ("", "", "main")],
+)
+def test_the_written_workflow_runs_after_a_push_to_the_repository_s_own_branch(package, resolved, remote, local, named):
+    def git(*words):
+        someone = ("-c", "user.name=a", "-c", "user.email=a@b.invalid")
+        subprocess.run(["git", "-C", package, *someone, *words], check=True, capture_output=True)
+
+    if local:
+        git("init", "--initial-branch", local)
+        git("add", "--all")
+        git("commit", "--message", "first")
+    if remote:
+        git("update-ref", f"refs/remotes/origin/{remote}", "HEAD")
+        git("symbolic-ref", "refs/remotes/origin/HEAD", f"refs/remotes/origin/{remote}")
+    workflow = YAML(typ="safe").load(propose(look(package), CPU)[1][WORKFLOW])
+    assert workflow["on"]["push"] == {"branches": [named]}
 
 
 @pytest.mark.parametrize(
@@ -348,7 +396,7 @@ def test_the_proposed_workflow_keeps_the_rules_and_pins_what_this_repository_pin
 
 @pytest.mark.parametrize("named", ["kernel-matrix==0.9", ""])
 def test_the_proposed_workflow_installs_the_harness_from_where_this_one_came(package, resolved, monkeypatch, named):
-    monkeypatch.setattr("kernel_matrix.base.commands.requirement", lambda: named)
+    monkeypatch.setattr("kernel_matrix.base.installation.requirement", lambda: named)
     text = propose(look(package), CPU)[1][".github/workflows/kernel-matrix.yml"]
     [command] = re.findall(r'pip install "(.*)"', text)
     assert command == named or (not named and command.endswith("github.com/OWNER/kernel-matrix@COMMIT"))
@@ -356,7 +404,7 @@ def test_the_proposed_workflow_installs_the_harness_from_where_this_one_came(pac
     lock.parent.mkdir(parents=True)
     lock.touch()
     said = "\n".join(next_lines(look(package), lock.relative_to(package)))
-    assert ("write the address of kernel-matrix" in said) == (not named)
+    assert ("write the address of kernel-matrix into" in said) == (not named)
 
 
 def test_what_a_run_writes_is_no_part_of_the_repository(package, resolved):

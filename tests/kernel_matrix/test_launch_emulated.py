@@ -195,13 +195,15 @@ def test_numbers_are_rounded_once_to_bf16():
 
 def test_what_the_emulator_needs_is_said_in_a_sentence(monkeypatch, tmp_path):
     monkeypatch.setattr(emulated, "_DECODER", "no-such-decoder==1")
-    with pytest.raises(UserError, match=r"lacks no-such-decoder==1, .* -m pip install no-such-decoder==1$"):
+    with pytest.raises(
+        UserError, match=rf"lacks no-such-decoder==1, .*uv pip install --python {sys.executable} no-such-decoder==1$"
+    ):
         emulated.emulator_for(Invocation(sys.executable, (), ("calls.py",)), TARGETS)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match=r"no C\+\+ compiler is on PATH .* sudo apt-get install g\+\+$"):
         emulated.emulator_for(Invocation(sys.executable, (), ("calls.py",)), TARGETS)
     monkeypatch.setattr(emulated, "find_spec", {}.get)
-    with pytest.raises(UserError, match=r"pip install \./src/gfx_emulator \./src/ptx_emulator$"):
+    with pytest.raises(UserError, match=r"pip install .*/src/gfx_emulator \S+/src/ptx_emulator$"):
         emulated.emulator_for(Invocation(sys.executable, (), ("calls.py",)), ["sm_90"])
     done = harness("launches", "--emulate", "gfx943", "--", "python", "-c", "")
     assert done.returncode == 2

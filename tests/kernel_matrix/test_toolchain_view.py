@@ -148,6 +148,7 @@ def test_without_the_distribution_of_the_probes_the_view_is_absent_and_says_so(w
     assert project.matrix.package.probes is not None
     view = toolchains.toolchain_view(project, ())
     assert view == Toolchains(
-        headline="No probe was run, and none is shown: pip install 'kernel-matrix[probes]' installs what runs them."
+        headline="No probe was run, and none is shown. This installs what runs them: "
+        "pip install . ./src/kernel_matrix_probes, in a clone of kernel-matrix"
     )
     assert toolchains.probing(project, ["good"], Machine(()), "venv", print) == []

@@ -28,6 +28,14 @@ def revision(root: Path) -> str:
     return _output(root, "rev-parse", "--short=12", "HEAD")
 
 
+def main_branch(root: Path) -> str:
+    """Return the branch that changes are merged into: the remote's own, else a usual name that is here, else main."""
+    if named := _output(root, "symbolic-ref", "--short", "refs/remotes/origin/HEAD"):
+        return named.partition("/")[2]
+    here = _output(root, "for-each-ref", "--format=%(refname:lstrip=-1)", "refs/heads", "refs/remotes/origin").split()
+    return next((name for name in ("main", "master", "trunk", "develop") if name in here), "main")
+
+
 def blobs(root: Path, commit: str) -> dict[str, str]:
     """Return the id of the content of each file below ``root`` in a commit that the checkout has."""
     listed = _output(root, "ls-tree", "-r", "-z", commit)

@@ -10,6 +10,7 @@ from kernel_matrix.base.collection import many_objects_that_stay
 from kernel_matrix.cli.options import add_matrix_options, load_project, print_dashboard, selection_of
 from kernel_matrix.machines import row_plan_file
 from kernel_matrix.matrix.dashboard import write_dashboard
+from kernel_matrix.report.annotations import of_report
 from kernel_matrix.results import history
 from kernel_matrix.store.ahead import checked_ahead
 from kernel_matrix.store.validation import STREAMED
@@ -39,7 +40,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Make the dashboard; 2 if a file could not be read."""
-    annotate = plugins.needed("annotations", "adopt") if options.annotate else None
     ahead = [] if options.cases else options.results  # which files some cases touch is known when they are planned
     with checked_ahead(ahead, STREAMED), many_objects_that_stay():
         project = load_project(options)
@@ -66,10 +66,10 @@ def main(options: argparse.Namespace) -> int:
                 left_out=row_plan.left_out if row_plan else 0,
                 with_junit=options.junit,
             )
-            notes = annotate(project, judged) if annotate else []
+            notes = of_report(project.file, project.matrix, judged) if options.annotate else []
     if row_plan and statuses:
         plugins.needed("times", "ci")(project.site, row_plan, statuses)
     print_dashboard(dashboard)
-    if annotate:
+    if notes:
         print("\n".join(notes))
     return dashboard.exit_status

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kernel_matrix import plugins
+from kernel_matrix.base.installation import elsewhere
 from kernel_matrix.config.model import Tier
 from kernel_matrix.matrix.kept import Keeper
 from kernel_matrix.pipeline import Project
@@ -14,7 +15,7 @@ from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import Machine
 
-_ABSENT = f"No probe was run, and none is shown: {plugins.installing('probes')} installs what runs them."
+_ABSENT = "No probe was run, and none is shown. This installs what runs them"
 
 View = Callable[[Project, Sequence[Record]], Toolchains]
 
@@ -24,7 +25,7 @@ def toolchain_view(project: Project, records: Sequence[Record]) -> Toolchains:
     if project.matrix.package.probes is None:
         return Toolchains()
     view: View | None = plugins.part("toolchain_view")
-    return view(project, records) if view else Toolchains(headline=_ABSENT)
+    return view(project, records) if view else Toolchains(headline=f"{_ABSENT}: {elsewhere('kernel_matrix_probes')}")
 
 
 def checks_of(project: Project) -> tuple[Check, ...]:

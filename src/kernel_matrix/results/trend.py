@@ -19,8 +19,8 @@ _PENALTY = 10.0
 _LEAST_SCATTER = 0.01  # of the logarithm: times are not known better than that
 
 LACKING = (
-    "Slower is not judged: that needs ruptures, which brings SciPy (together 55 MB to fetch). "
-    "Install the extra: pip install 'kernel-matrix[trends]'."
+    "Slower is not judged: that needs ruptures, which brings SciPy (together 55 MB to fetch): "
+    "pip install 'ruptures>=1.1.9'"
 )
 
 

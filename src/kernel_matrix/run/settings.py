@@ -99,12 +99,12 @@ def choose_executor(asked: str, platform: Platform) -> tuple[str, str]:
     address = plugins.part("engine_address")
     try:
         if address is None:
-            raise UnavailableError(f"containers need {plugins.installing('containers')}")
+            raise UnavailableError(f"containers need more than is installed: {plugins.installing('containers')}")
         return CONTAINER, f"a Docker engine answers at {address()}"
     except UnavailableError as reason:
         if asked == AUTO:
             return "venv", str(reason)
         raise UserError(
-            f"--executor {asked}: {reason}. Nothing ran, and earlier results stay. Start an engine, or take "
-            "--executor venv."
+            "Nothing ran, and earlier results stay. Start an engine, or take --executor venv. "
+            f"--executor {asked}: {reason}"
         ) from None

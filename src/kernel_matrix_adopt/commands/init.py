@@ -39,7 +39,7 @@ def main(options: argparse.Namespace) -> int:
     if repository.suite is not None and not options.no_run:
         status = _run(root)
     lock = lock_file(root, f"ci/locks/{proposed.toolchain}.txt").relative_to(root)
-    print("\n".join(f"next: {here(line)}" for line in words.next_lines(repository, lock)))
+    print("\n".join(f"next: {here(line)}" for line in words.next_lines(repository, lock, options.root)))
     return status
 
 

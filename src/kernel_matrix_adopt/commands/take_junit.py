@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from kernel_matrix.base.commands import here
+from kernel_matrix.base.commands import command, line_here
 from kernel_matrix.cli.options import add_matrix_options, load_project
 from kernel_matrix.vendors.machine import detect
 from kernel_matrix_adopt.other_tools import take
@@ -28,9 +28,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Write the results, and say where."""
-    place = options.platform, options.toolchain, detect()
-    taken = take(load_project(options), options.files, *place, are_attempts=options.reruns)
+    project, place = load_project(options), (options.platform, options.toolchain, detect())
+    taken = take(project, options.files, *place, are_attempts=options.reruns)
     for note in taken.notes:
         print(note)
-    print(here(f"{taken.path}: `kernel-matrix report` shows it"))
+    print(f"{taken.path}: this shows it: {line_here(command(['report']), project.options)}")
     return 0

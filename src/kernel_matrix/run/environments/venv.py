@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from kernel_matrix.base import installation
 from kernel_matrix.base.locking import locked
 from kernel_matrix.base.wheels import wheels_of
 from kernel_matrix.config import locks
@@ -24,13 +25,6 @@ from kernel_matrix.run.environments.local import LocalInterpreter
 from kernel_matrix.run.executors import InstallError, Interpreter, Prepare, Request
 from kernel_matrix.vendors import builds
 
-# uv gets pip's settings where its own are not set, so that both install the same wheels on the same machine.
-_PIP_TO_UV = {
-    "PIP_FIND_LINKS": "UV_FIND_LINKS",
-    "PIP_INDEX_URL": "UV_DEFAULT_INDEX",
-    "PIP_EXTRA_INDEX_URL": "UV_INDEX",
-    "PIP_CERT": "SSL_CERT_FILE",
-}
 _INSTALLERS = ("PIP_", "UV_", "CCACHE_")  # how the names of variables begin that commands of a build may need
 _CODE = (".py", ".pth", ".so")
 
@@ -165,7 +159,9 @@ def variables_for(
 
 
 def uv(*arguments: str, variables: Mapping[str, str | None] | None = None) -> str:
-    """Run uv with pip's settings and further variables, and return its output. A variable that is None is taken away.
+    """Run uv with pip's settings, so that both install the same wheels on the same machine, and return its output.
+
+    Of the further ``variables`` one that is None is taken away.
 
     Raises:
         InstallError: it failed; uv's own words.
@@ -175,10 +171,7 @@ def uv(*arguments: str, variables: Mapping[str, str | None] | None = None) -> st
         raise InstallError("uv is neither in this interpreter's folder nor on PATH. Install it: pip install uv")
     given = {**os.environ, **(variables or {})}
     environment = {name: value for name, value in given.items() if value is not None}
-    for pip_name, uv_name in _PIP_TO_UV.items():
-        if pip_name in environment and uv_name not in environment:
-            value = environment[pip_name]
-            environment[uv_name] = ",".join(value.split()) if uv_name == "UV_FIND_LINKS" else value
+    environment |= {name: value for name, (_, value) in installation.settings_of_pip(environment).items()}
     process = subprocess.run([program, *arguments], capture_output=True, text=True, env=environment, check=False)
     if process.returncode:
         assignments = "".join(f"{name}={value} " for name, value in (variables or {}).items() if value is not None)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from kernel_matrix.config.document import Document
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.rule_state import RuleState
-from kernel_matrix.pipeline import Project
 from kernel_matrix.results.repeat import Commands
 from kernel_matrix.results.states import Verdict
 
@@ -23,9 +22,9 @@ _MOST = 10  # GitHub shows no more errors of one step
 _MOST_CHARACTERS = 2_000
 
 
-def of_report(project: Project, judged: Judged) -> list[str]:
-    """Return the annotations of the entries that have ended, and of what is red."""
-    return [*ended_annotations(project.file, judged.ended), *annotate(project.matrix, judged.red(_MOST_RED))]
+def of_report(file: Path | None, matrix: Matrix, judged: Judged) -> list[str]:
+    """Return the annotations of the entries of ``file`` that have ended, and of what is red."""
+    return [*ended_annotations(file, judged.ended), *annotate(matrix, judged.red(_MOST_RED))]
 
 
 def annotate(matrix: Matrix, red: Iterable[Verdict]) -> list[str]:
