@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from kernel_matrix.config import locks
 from kernel_matrix.config.load import load_unchecked
 from kernel_matrix.config.lock_faults import faults_of, lock_differences, lock_faults
 from kernel_matrix.config.model import Installer, Matrix
+from kernel_matrix.doctor.build_checks import build_findings
 from kernel_matrix.run.environments.builds import chosen_build
 from kernel_matrix.run.environments.venv import install
 from kernel_matrix.run.executors import InstallError
@@ -380,6 +382,11 @@ def test_each_build_says_where_its_requirements_were_taken_from():
     assert {kind: bool(builds.source_of(kind)) for kind in builds.kinds()} == dict.fromkeys(builds.kinds(), True)
 
 
+def test_ci_asks_the_index_about_every_lock():
+    for name in ("pull-request", "nightly"):
+        assert "run: ci/nox -s lock -- --verify\n" in (ROOT / ".github" / "workflows" / f"{name}.yml").read_text()
+
+
 def test_every_kind_that_this_repository_installs_has_a_lock(matrix):
     absent = [
         path.name
@@ -388,3 +395,25 @@ def test_every_kind_that_this_repository_installs_has_a_lock(matrix):
         if not path.is_file()
     ]
     assert absent == []
+
+
+def test_the_doctor_compares_the_table_with_an_index_that_answers(index, tmp_path):
+    matrix = matrix_of(tmp_path, "nvidia", "amd")
+    (tmp_path / "own.cuda.txt").write_text("torch==2.13.0\n")
+    (tmp_path / "own.rocm.txt").write_text("torch==2.13.0\n")
+    whole = builds.requirements_of("cuda", "2.13.0")
+
+    def found(requirements: list[Requirement], moment: int) -> dict[str, tuple[str, str]]:
+        os.utime(stand_in(index, "torch", "2.13.0", requirements), (moment, moment))  # by which uv knows that it is new
+        return {one.what: (one.status, one.text) for one in build_findings(matrix, tmp_path)}
+
+    for one in whole:
+        stand_in(index, one.name, next((spec.version for spec in one.specifier if "=" in spec.operator), "80.0"), [])
+    said = found([*whole], 1)
+    assert said["torch 2.13.0 for cuda"] == ("good", "its index says what builds.toml says: triton 3.7.1")
+    assert said["torch 2.13.0 for rocm"][0] == "absent", "what does not answer is no fault of this machine"
+    assert "what builds.toml says is taken" in said["torch 2.13.0 for rocm"][1]
+    moved = [one for one in whole if one.name not in ("triton", "nvidia-nccl-cu13")]
+    other = found([*moved, Requirement("triton==99.0"), Requirement("numpy")], 2)["torch 2.13.0 for cuda"]
+    assert other[0] == "broken"
+    assert other[1].endswith(": no nvidia-nccl-cu13, triton 99.0 in place of ==3.7.1, numpy 2.4.6 besides")

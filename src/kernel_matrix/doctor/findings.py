@@ -11,6 +11,7 @@ from kernel_matrix import plugins
 from kernel_matrix.config.locks import lock_file
 from kernel_matrix.config.model import Matrix, Platform
 from kernel_matrix.doctor import machine_checks
+from kernel_matrix.doctor.build_checks import build_findings
 from kernel_matrix.doctor.reachable import programs_needed, purpose_of
 from kernel_matrix.vendors.builds import CPU
 from kernel_matrix.vendors.finding import Finding
@@ -28,7 +29,7 @@ def examine(matrix: Matrix, root: Path, build: Path, machine: Machine) -> list[F
     """
     name = os.environ.get(PLATFORM, "")
     if not name:
-        return list(_on_machine(matrix, build, machine))
+        return list(_on_machine(matrix, root, build, machine))
     platform = matrix.platforms.get(name)
     if platform is None:
         text = f"{PLATFORM}={name}, and matrix.yaml has no such platform"
@@ -37,7 +38,7 @@ def examine(matrix: Matrix, root: Path, build: Path, machine: Machine) -> list[F
     return list(_in_image(matrix, root, name, platform, machine))
 
 
-def _on_machine(matrix: Matrix, build: Path, machine: Machine) -> Iterator[Finding]:
+def _on_machine(matrix: Matrix, root: Path, build: Path, machine: Machine) -> Iterator[Finding]:
     yield machine_checks.python()
     installer = machine_checks.installer()
     yield installer
@@ -49,7 +50,10 @@ def _on_machine(matrix: Matrix, build: Path, machine: Machine) -> Iterator[Findi
     yield machine_checks.room(build, len(matrix.locks))
     yield from machine_checks.writable_folders(build)
     yield machine_checks.authorities()
-    yield machine_checks.index(installer)
+    index = machine_checks.index(installer)
+    yield index
+    if index.status == "good":
+        yield from build_findings(matrix, root)
 
 
 def _in_image(matrix: Matrix, root: Path, name: str, platform: Platform, machine: Machine) -> Iterator[Finding]:
