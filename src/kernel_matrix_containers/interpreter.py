@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,22 @@ from kernel_matrix_containers.engine import ERRORS, Engine, answering, explained
 from kernel_matrix_containers.sandbox import Sandbox
 
 _INTO_LOG = 'exec "$@" >>"$0" 2>&1'
+
+
+@contextlib.contextmanager
+def _standard_input(container: Any, text: str) -> Iterator[None]:
+    """Give a container that starts in the block a text; its standard input ends behind that."""
+    if not text:
+        yield
+        return
+    stream = container.attach_socket(params={"stdin": 1, "stream": 1})
+    pipe = getattr(stream, "_sock", stream)
+    try:
+        yield
+        pipe.sendall(text.encode())
+    finally:
+        for one in (stream._response, stream, pipe):
+            one.close()
 
 
 @dataclass(frozen=True)
@@ -56,13 +72,8 @@ class ContainerInterpreter:
         command = ["sh", "-c", _INTO_LOG, self.seen(log), self.python, *arguments]
         container = self.create(command, environment, working_dir=self.seen(cwd), stdin_open=bool(handed))
         try:
-            with answering("to start a container"), contextlib.ExitStack() as stack:
-                if handed:
-                    pipe = container.attach_socket(params={"stdin": 1, "stream": 1})
-                    stack.callback(pipe.close)
+            with answering("to start a container"), _standard_input(container, handed):
                 container.start()
-                if handed:
-                    getattr(pipe, "_sock", pipe).sendall(handed.encode())
         except MachineError:
             remove(container)
             raise
@@ -102,9 +113,21 @@ class ContainerChild:
         self.why = ""
         self._container, self._sandbox = container, sandbox
         self._status: int | None = None
+        self._pid: int | None = None  # 0: it is not known
         self._fault: BaseException | None = None
         self._over = threading.Event()
         threading.Thread(target=self._wait, daemon=True).start()
+
+    @property
+    def pid(self) -> int | None:
+        """Return the id of the container's first process; None where the engine does not run on this machine."""
+        if self._pid is None:
+            with contextlib.suppress(*ERRORS, OSError):
+                self._container.reload()
+                pid = int(self._container.attrs["State"]["Pid"])
+                its_own = pid and str(self._container.id) in Path(f"/proc/{pid}/cgroup").read_text()
+                self._pid = pid if its_own else 0
+        return self._pid or None
 
     def _wait(self) -> None:
         """Wait for the end with one long request, which fails when the engine dies."""

@@ -18,6 +18,7 @@ from kernel_matrix.job.handed import words
 from kernel_matrix.job.journal import Entry, Journal
 from kernel_matrix.run import job_command
 from kernel_matrix.run.executors import Child, Interpreter, Request
+from kernel_matrix.run.own_time import OwnTime
 from kernel_matrix.run.supervise import death
 from kernel_matrix_fuzz.names import SEED, Tried
 
@@ -137,8 +138,9 @@ class Worker:
 
     def _wait(self, kind: str, seconds: float, child: Child, case: str = "") -> Entry | None:
         """Return the next entry of a kind, of the case if one is named; or the one that says that the process ended."""
-        ends = time.monotonic() + seconds
+        own, ends = OwnTime(child), time.monotonic() + seconds
         while True:
+            ends += own.lost()
             ended = child.poll()
             for entry in self._journal.new_entries():
                 if entry["entry"] == "broken" or (entry["entry"] == kind and case in ("", entry.get("case"))):

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernel_matrix.base.syntax import parsed
-from kernel_matrix.base.waiting import wait_until
 from kernel_matrix.run.executors import Interpreter
+from kernel_matrix.run.own_time import wait_for_end
 from kernel_matrix_probes.probe import Probe
 
 _IMPORT_SECONDS = 180
@@ -101,7 +101,7 @@ def run_group(
     program = Path(__file__).with_name("fork_probes.py").read_text(encoding="utf-8")
     child = interpreter.start(["-c", program, str(plan)], variables[numbers[0]], scratch, log)
     try:
-        wait_until(child.poll, limit)
+        wait_for_end(child, limit)
     finally:
         child.kill()
     return {number: ending for number in numbers if (ending := _ending(folders[number])) is not None}

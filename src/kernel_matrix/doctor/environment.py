@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernel_matrix.base.waiting import wait_until
 from kernel_matrix.run.executors import Child, InstallError, Interpreter
+from kernel_matrix.run.own_time import wait_for_end
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.registry import programs, vendor_names
 
@@ -75,7 +75,7 @@ def process(
     began = time.monotonic()
     child: Child = interpreter.start(arguments, variables, folder, log)
     try:
-        status = wait_until(child.poll, seconds)
+        status = wait_for_end(child, seconds)
     finally:
         child.kill()
     text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""

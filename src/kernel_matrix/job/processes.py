@@ -43,7 +43,15 @@ def orphans_of(kernel: int | None) -> list[str]:
 
 def run_delay(pid: int) -> float:
     """Return the seconds that the threads of a process waited for a core, together; 0 where that is not known."""
-    return sum(_scheduled(pid, 1)) / 1e9
+    return sum(waited for _, waited in _scheduled(pid).values())
+
+
+def scheduled_below(pid: int) -> dict[int, tuple[float, float]]:
+    """Return for each thread of a process and of those below it the seconds that it ran, and waited for a core."""
+    threads = _scheduled(pid)
+    for child in _child_ids(pid):
+        threads |= scheduled_below(child)
+    return threads
 
 
 def work_below(pid: int) -> list[int]:
@@ -56,7 +64,7 @@ def work_below(pid: int) -> list[int]:
     except OSError:  # it has ended
         return []
     for child in sorted(_child_ids(pid)):
-        work += [child, *_scheduled(child, 0), *work_below(child)]
+        work += [child, *(round(1e9 * ran) for ran, _ in _scheduled(child).values()), *work_below(child)]
     return work
 
 
@@ -123,13 +131,14 @@ def _child_ids(parent: int) -> list[int]:
     return ids
 
 
-def _scheduled(pid: int, column: int) -> list[int]:
-    """Return a number of each thread of a process: the nanoseconds that it has run (0) or waited for a core (1)."""
-    nanoseconds = []
+def _scheduled(pid: int) -> dict[int, tuple[float, float]]:
+    """Return for each thread of a process the seconds that it ran, and that it waited for a core."""
+    threads = {}
     for file in sorted((_PROC / str(pid) / "task").glob("*/schedstat")):
-        with contextlib.suppress(OSError, IndexError, ValueError):  # the thread has ended, or the system counts nothing
-            nanoseconds.append(int(file.read_text().split()[column]))
-    return nanoseconds
+        with contextlib.suppress(OSError, ValueError):  # the thread has ended, or the system counts nothing
+            ran, waited, _ = map(int, file.read_text().split())
+            threads[int(file.parent.name)] = ran / 1e9, waited / 1e9
+    return threads
 
 
 def _prctl(option: int, value: int) -> None:

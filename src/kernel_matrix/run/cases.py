@@ -28,7 +28,8 @@ class Cases:
         self.records: dict[str, Record] = {}
         self.in_flight: Entry | None = None  # the start of the case that runs
         self.stage = FIRST_STAGE  # of the case that runs
-        self.since = time.monotonic()  # the start of that case, or of the process
+        self.began = time.monotonic()  # the start of that case, or of the process
+        self.waited = 0.0  # seconds since then that no limit counts: for quiet, or for a core that others used
         self.broken: Entry | None = None  # the entry that says that the suite does not import
         self.asks = ""  # whether the process waits for quiet ("quiet"), or to go on after it ("measured")
 
@@ -52,7 +53,8 @@ class Cases:
 
     def process_begins(self) -> None:
         """Forget the state of the process before."""
-        self.broken, self.since, self.stage, self.asks = None, time.monotonic(), FIRST_STAGE, ""
+        self.broken, self.stage, self.asks = None, FIRST_STAGE, ""
+        self._begin()
 
     def take_in(self) -> None:
         """Take in the new entries of the journal."""
@@ -60,14 +62,16 @@ class Cases:
             ended = self.journaled.take(entry)
             match entry["entry"]:
                 case "start":
-                    self.in_flight, self.since = entry, time.monotonic()
+                    self.in_flight = entry
+                    self._begin()
                     self.stage = entry.get("stage", FIRST_STAGE)
                 case "stage":
                     self.stage = entry["stage"]
                 case "quiet" | "measured":
                     self.asks = entry["entry"]
                 case "end":
-                    self.in_flight, self.since = None, time.monotonic()
+                    self.in_flight = None
+                    self._begin()
                 case "lost":
                     self.in_flight = None
                 case "broken":
@@ -81,14 +85,14 @@ class Cases:
             return
         fields: dict[str, Any] = {name: self.in_flight[name] for name in ("case", "action", "attempt")}
         fields |= {"outcome": "error", "stage": stage, "message": message, "detail": detail}
-        self.journal.write("end", **fields, seconds=self._seconds(), facts={"during": self.stage})
+        self.journal.write("end", **fields, seconds=self.seconds(), facts={"during": self.stage})
         self.take_in()
 
     def lose_in_flight(self, message: str) -> None:
         """End the case in flight as lost with the machine. This is no result: a resumed run tries the case again."""
         if self.in_flight is None:
             return
-        case, seconds = self.in_flight["case"], self._seconds()
+        case, seconds = self.in_flight["case"], self.seconds()
         with contextlib.suppress(OSError):  # a full disk may be the very reason
             self.journal.write("lost", case=case, message=message)
         self.in_flight = None
@@ -99,6 +103,9 @@ class Cases:
         for case in self.remaining(cases):
             self._end(Record(case.id, outcome, "", stage, message, detail))
 
+    def _begin(self) -> None:
+        self.began, self.waited = time.monotonic(), 0.0
+
     def _end(self, record: Record) -> None:
         """Keep and pass on the record, without the folders of this machine."""
         message = portable(self.request, self.interpreter, record.message)
@@ -106,6 +113,6 @@ class Cases:
         self.records[record.case] = replace(record, message=message, detail=detail)
         self.ended(self.records[record.case])
 
-    def _seconds(self) -> float:
-        """Return how long the case in flight has run."""
-        return max(0.0, time.monotonic() - self.since)
+    def seconds(self) -> float:
+        """Return how long the case in flight has run, or the process if there is none."""
+        return max(0.0, time.monotonic() - self.began - self.waited)

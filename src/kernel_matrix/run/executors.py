@@ -107,6 +107,10 @@ class Child(Protocol):
     def why(self) -> str:
         """The cause of the end, beyond the exit status; empty if it is not known."""
 
+    @property
+    def pid(self) -> int | None:
+        """The id of the process on this machine; None where it has none that is known."""
+
     def poll(self) -> int | None:
         """Return the exit status (negative: the signal that ended it), or None while the process runs.
 

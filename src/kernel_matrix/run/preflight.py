@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kernel_matrix.base.waiting import wait_until
 from kernel_matrix.job import own_files
 from kernel_matrix.run.executors import Interpreter, MachineError, Request
 from kernel_matrix.run.job_command import environment
+from kernel_matrix.run.own_time import wait_for_end
 
 
 def check(request: Request, interpreter: Interpreter) -> None:
@@ -23,7 +23,7 @@ def check(request: Request, interpreter: Interpreter) -> None:
         [interpreter.seen(request.root / script)], environment(request, interpreter), request.root, log
     )
     limit = request.matrix.limits.case
-    status = wait_until(child.poll, limit)
+    status = wait_for_end(child, limit)
     if status is None:
         child.kill()
         raise MachineError(f"{request.device.name} is not fit for work: {script} had no answer within {limit:g} s")

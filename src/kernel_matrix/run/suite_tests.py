@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from kernel_matrix.base.waiting import wait_until
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Job
+from kernel_matrix.job import own_files
 from kernel_matrix.job.test_names import IMPORT, Key
 from kernel_matrix.run import job_command, preflight, suite_command
 from kernel_matrix.run.executors import Interpreter, MachineError, Request
 from kernel_matrix.run.job_run import JobRun, Preparation
+from kernel_matrix.run.own_time import wait_for_end
 from kernel_matrix.run.schedule import hold
 from kernel_matrix.run.settings import Progress, Settings
 from kernel_matrix.run.supervise import ending_of
@@ -70,14 +71,14 @@ def _list_of(request: Request, interpreter: Interpreter) -> tuple[Key, ...] | Re
     request.folder.mkdir(parents=True, exist_ok=True)
     file, log = request.folder / _LIST, request.folder / "collect.txt"
     for path in (file, log):
-        path.unlink(missing_ok=True)
+        own_files.remove(path)
     preflight.check(request, interpreter)
     command = suite_command.arguments(
         request, interpreter, ("--collect-only", "-q", "--kernel-matrix-tests", interpreter.seen(file))
     )
     child = interpreter.start(command, job_command.environment(request, interpreter), request.root, log)
     limit = request.matrix.limits.case
-    status = wait_until(child.poll, limit)
+    status = wait_for_end(child, limit)
     if status is None:
         child.kill()
     tests, fault, detail = _read(file)
@@ -92,7 +93,7 @@ def _list_of(request: Request, interpreter: Interpreter) -> tuple[Key, ...] | Re
 def _read(file: Path) -> tuple[tuple[Key, ...], str, str]:
     """Return the tests of the list; or, with its text, the fault that pytest itself has found; or neither."""
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        content = json.loads(own_files.text_of(file))
         if "fault" in content:
             message, detail = content["fault"]
             return (), str(message), str(detail)
@@ -119,6 +120,6 @@ def _why_none(status: int | None, limit: float, why: str, printed: str) -> str:
 def _end_of(log: Path) -> str:
     """Return the end of what pytest has printed."""
     try:
-        return log.read_bytes()[-_LOG_BYTES:].decode("utf-8", errors="replace").strip()
+        return own_files.content_of(log)[-_LOG_BYTES:].decode("utf-8", errors="replace").strip()
     except OSError:
         return ""

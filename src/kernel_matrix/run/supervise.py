@@ -21,6 +21,7 @@ from kernel_matrix.job.journal import Entry, Journal
 from kernel_matrix.run import job_command, preflight
 from kernel_matrix.run.cases import Cases
 from kernel_matrix.run.executors import Child, Interpreter, MachineError, Request
+from kernel_matrix.run.own_time import OwnTime, load
 from kernel_matrix.run.proven import Mark, Proven, remove_old
 from kernel_matrix.run.quiet import Share
 from kernel_matrix.run.room import Room
@@ -55,6 +56,7 @@ class Supervisor:
         self.known = known
         self.request, self.actions, self.interpreter, self.stop = request, actions, interpreter, stop
         self.share, self.looked = share, time.monotonic()
+        self.own_time: OwnTime | None = None  # of the process that runs
         self.folder, self.limits = request.folder, request.matrix.limits
         self.deadline = time.monotonic() + self.limits.job
         self.journal = Journal(self.folder / "journal.jsonl")
@@ -137,6 +139,7 @@ class Supervisor:
         log_size = self.log.lstat().st_size if self.log.exists() else 0
         tries = self.cases.tries
         child = self._start(remaining)
+        self.own_time = OwnTime(child)
         try:
             status = self._watch(child)
         except MachineError as error:
@@ -197,20 +200,21 @@ class Supervisor:
         if self.stop.is_set():
             child.kill()
             raise StoppedError
-        self._answer(now)
+        self._leave_out_waiting(now)
         late, full = now >= self.deadline, self.room.outgrown()
-        if not late and not full and now - self.cases.since <= self.limits.case:
+        if not late and not full and self.cases.seconds() <= self.limits.case:
             return None
+        waited = self._waited()
         child.kill()
         self._take_in()
         if full:
             stage, reason = "crash", f"the job's folder has more than {self.room.most / (1 << 30):g} GiB"
         elif late:
-            stage, reason = "timeout", f"{JOB_LIMIT} of {self.limits.job:g} s ended it in {self.cases.stage}"
+            stage, reason = "timeout", f"{JOB_LIMIT} of {self.limits.job:g} s ended it in {self.cases.stage}{waited}"
         elif self.cases.in_flight:
-            stage, reason = "timeout", f"no end after {self.limits.case:g} s, in stage {self.cases.stage}"
+            stage, reason = "timeout", f"no end after {self.limits.case:g} s, in stage {self.cases.stage}{waited}"
         else:
-            stage, reason = "", f"the suite did not start its next case within {self.limits.case:g} s"
+            stage, reason = "", f"the suite did not start its next case within {self.limits.case:g} s{waited}"
         if self.cases.in_flight is None and not late:
             self.cases.broken = self.cases.broken or {"message": reason, "detail": self._output(0)}
         self.cases.end_in_flight(stage, reason, self._output(0) if full else "")
@@ -218,15 +222,25 @@ class Supervisor:
             self.room.clear()
         return _KILLED
 
-    def _answer(self, now: float) -> None:
-        """Let a process that waits for quiet measure, or one that has measured go on; no limit counts the waiting."""
+    def _leave_out_waiting(self, now: float) -> None:
+        """Let a process that waits for quiet measure, or one that has measured go on.
+
+        No limit counts this waiting, nor that for a core which others use.
+        """
+        waited = self.own_time.lost() if self.own_time else 0.0
         if self.cases.asks:
+            waited = now - self.looked
             if self.share.may_measure() if self.cases.asks == "quiet" else self.share.may_go_on():
                 self.cases.asks = ""
                 quiet.answer(self.folder)
-            self.deadline += now - self.looked
-            self.cases.since += now - self.looked
+        self.deadline += waited
+        self.cases.waited += waited
         self.looked = now
+
+    def _waited(self) -> str:
+        """Return the words for the time of the case that no limit counts; none if it is short."""
+        waited = self.cases.waited
+        return f"; it waited {waited:.0f} s more, which do not count ({load()})" if waited >= 1 else ""
 
     def _end_what_remains(self, status: int) -> None:
         """End all cases that have not ended: a signal has ended the process that compares.

@@ -18,10 +18,10 @@ from pathlib import Path
 
 from kernel_matrix.base.files import own_output
 from kernel_matrix.base.locking import locked
-from kernel_matrix.base.waiting import wait_until
 from kernel_matrix.config.own_version import own_version
 from kernel_matrix.config.reads import source_names
 from kernel_matrix.run.executors import Child, InstallError, Request
+from kernel_matrix.run.own_time import wait_for_end
 
 SHELL = "import os, sys; os.execvp('sh', ['sh', '-c', sys.argv[1]])"  # for Python, which an interpreter starts
 _LINES = 200  # of what a command printed, in the text of its error
@@ -107,7 +107,7 @@ class Build:
             self.request.say(f"building: {command}")
             child = start(command)
             try:
-                status = wait_until(child.poll, limit)
+                status = wait_for_end(child, limit)
             except BaseException:
                 child.kill()
                 raise

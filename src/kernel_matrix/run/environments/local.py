@@ -33,6 +33,11 @@ class LocalChild:
             start_new_session=True,
         )
 
+    @property
+    def pid(self) -> int:
+        """The id of the group's first process."""
+        return self._process.pid
+
     def poll(self) -> int | None:
         """Return the exit status. When the process has ended, the rest of its group is ended too."""
         if self._process.returncode is not None:
