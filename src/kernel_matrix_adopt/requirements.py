@@ -11,11 +11,24 @@ from packaging.utils import canonicalize_name
 
 from kernel_matrix_adopt.repository import Repository
 
-# What a job needs. pytest runs the tests, and the other two compare numbers.
-_JOB = ("pytest", "numpy", "ml_dtypes")
+# What a job needs. pytest runs the tests, by classes that release 8 has first; the other two compare numbers.
+_JOB = ("pytest>=8", "numpy", "ml_dtypes")
 # Distributions whose name is known for certain. Another name is not guessed: anybody can publish under a guessed name.
 _KNOWN = {
-    **{name: name for name in ("einops", "hypothesis", "jax", "numpy", "parameterized", "pytest", "scipy", "tilelang")},
+    **{
+        name: name
+        for name in (
+            "einops",
+            "hypothesis",
+            "jax",
+            "ml_dtypes",
+            "numpy",
+            "parameterized",
+            "pytest",
+            "scipy",
+            "tilelang",
+        )
+    },
     **{name: name for name in ("torch", "torchvision", "transformers", "triton", "tqdm", "packaging", "pandas")},
     "tvm": "apache-tvm",
     "yaml": "pyyaml",
@@ -38,7 +51,8 @@ def lines(repository: Repository) -> list[str]:
             continue  # an extra that names the package itself with other extras
         if _TOOLS.fullmatch(name) and name.replace("-", "_") not in _needed_modules(repository):
             continue
-        if text not in origins.get(origin, ()) and (origin.startswith("pyproject") or name not in taken):
+        own = origin.startswith("pyproject") or (text in _JOB and bool(Requirement(text).specifier))
+        if not any(text in texts for texts in origins.values()) and (own or name not in taken):
             origins.setdefault(origin, []).append(text)
         taken.add(name)
     output = ["# What the environment of the tests needs. `kernel-matrix lock` makes the lock in this folder from it."]

@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,15 @@ def test_the_environment_has_what_is_declared_imported_and_needed_by_a_job_and_n
     assert names == ["numpy>=2", "pytest>=8", "einops", "torch", "triton", "ml_dtypes"]
     assert "# the extra 'test'" in lines
     assert lines[-1].endswith(": unknown_thing"), "a name of a distribution is never guessed"
+
+
+def test_the_pytest_of_the_environment_is_one_that_a_job_can_use(package):
+    floor = next(line for line in requirements._JOB if line.startswith("pytest"))
+    extra = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["job"]
+    assert floor in extra
+    (package / "pyproject.toml").write_text(PYPROJECT + '[dependency-groups]\ntest = ["pytest>=7"]\n')
+    lines = requirements.lines(look(package))
+    assert [line for line in lines if line.startswith("pytest")] == ["pytest>=7", floor]
 
 
 def test_kernels_that_have_triton_from_a_module_of_the_package_are_seen(package):
@@ -559,7 +569,7 @@ def test_what_lies_in_a_folder_is_asked_of_no_index_and_what_it_needs_is(tmp_pat
     assert init("--root", str(root), "--no-run") == 0
     output = capsys.readouterr().out
     lines = (root / "ci" / "locks" / "python.in").read_text().splitlines()
-    assert [line for line in lines if not line.startswith("#")] == ["einops", "numpy", "pytest", "ml_dtypes"]
+    assert [line for line in lines if not line.startswith("#")] == ["einops", "numpy", "pytest>=8", "ml_dtypes"]
     assert "no index is asked for own-core, which lies in ../core: `build` in matrix.yaml can install it" in output
     assert "in no list of requirements" not in output
 

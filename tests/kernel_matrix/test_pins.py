@@ -461,9 +461,9 @@ def test_the_nearest_lock_counts_and_what_another_file_says_is_named(tmp_path):
     assert pins.files() == {"poetry.lock": 1, "constraints.txt": 1, "requirements.txt": 3, "tests/uv.lock": 1}
     versions = {"torch": "2.9.1", "numpy": "2.2.0", "triton": "3.5.1", "other": "1"}
     assert pins.not_kept({"cuda.txt": versions, "cpu.txt": {**versions, "triton": "3.6.0"}}) == [
-        "numpy: constraints.txt pins 2.1.3, cuda.txt and cpu.txt have 2.2.0",
+        "numpy: constraints.txt pins 2.1.3, cuda.txt, cpu.txt have 2.2.0",
         "torch: requirements.txt pins 2.8.0, poetry.lock, which comes first, has 2.9.1",
-        "numpy: requirements.txt wants <2.2, cuda.txt and cpu.txt have 2.2.0",
+        "numpy: requirements.txt wants <2.2, cuda.txt, cpu.txt have 2.2.0",
         "triton: requirements.txt pins 3.4.0, cuda.txt has 3.5.1",
         "triton: requirements.txt pins 3.4.0, cpu.txt has 3.6.0",
         "torch: tests/uv.lock pins 2.7.1, poetry.lock, which comes first, has 2.9.1",
@@ -645,5 +645,5 @@ def test_pins_that_one_kind_of_build_cannot_have_are_given_up_and_uv_says_why(tm
     assert [locks.pins_in(text) for text in made.texts.values()] == [{"torch": "2.13.0"}] * 2
     assert made.notes == (
         "not with all pins: own.in cannot be resolved for rocm: the index of torch is silent",
-        "not kept: torch: constraints.txt pins 2.8.0, own.cuda.txt and own.rocm.txt have 2.13.0",
+        "not kept: torch: constraints.txt pins 2.8.0, own.cuda.txt, own.rocm.txt have 2.13.0",
     )

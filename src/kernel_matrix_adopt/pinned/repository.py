@@ -90,12 +90,10 @@ class Pins:
                     others.setdefault(version, []).append(f"{first.file}, which comes first," if after else lock)
             for version, names in others.items():
                 unique = list(dict.fromkeys(names))
-                sentences.append(f"{pin.name}: {pin.text}, {' and '.join(unique)} {_has(unique)} {version}")
+                sentences.append(
+                    f"{pin.name}: {pin.text}, {', '.join(unique)} {'has' if len(unique) == 1 else 'have'} {version}"
+                )
         return sentences
-
-
-def _has(names: Collection[str]) -> str:
-    return "has" if len(names) == 1 else "have"
 
 
 def pins_of(root: Path, python: str, *, near: Sequence[str] = (), without: Collection[Path] = ()) -> Pins:
