@@ -24,6 +24,7 @@ from kernel_matrix.results.repeat import ANOTHER_TOOL
 from kernel_matrix.run.decide import Decision, decide
 from kernel_matrix.run.executors import Request
 from kernel_matrix.run.job_run import facts_of
+from kernel_matrix.run.no_device import as_unavailable, has_device
 from kernel_matrix.store import junit, names, write
 from kernel_matrix.store.junit import BrokenResultError
 from kernel_matrix.store.load import collect
@@ -68,6 +69,8 @@ def take(
     keys = list(numbered(_key(group, record) for group, record in tests))
     lane, job = f"{platform}/{target}/{toolchain}", f"{platform}.{toolchain}"
     taken = [_taken(record, lane, key, decision.action) for (_, record), key in zip(tests, keys, strict=True)]
+    if not has_device(matrix, platform):
+        taken = [as_unavailable(record, project.rules) for record in taken]
     replaced = _replaced(project.results, job, {record.case for record in taken})
     request = Request(project.root, project.build, matrix, Job(platform, toolchain, ()), decision.device, print)
     facts = {

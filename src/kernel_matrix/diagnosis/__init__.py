@@ -39,12 +39,13 @@ NOT_KNOWN = "not known: no rule of the diagnosis matches this error"
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The cause and the remedy of an error, and the name of the rule that matched."""
+    """The cause and the remedy of an error, the name of the rule that matched, and whether it says: no device here."""
 
     rule: str
     cause: str
     remedy: str
     link: str
+    no_device: bool = False
 
 
 def rules_of(matrix: Matrix, root: Path) -> tuple[Rule, ...]:
@@ -98,7 +99,9 @@ def diagnose_all(errors: Sequence[Error], rules: tuple[Rule, ...]) -> list[Diagn
             _, stage, versions = errors[number]
             if line > best[number][0] and rules[of_rule].holds(stage, dict(versions)):
                 best[number] = line, rules[of_rule]
-    return [Diagnosis(rule.name, rule.cause, rule.remedy, rule.link) if rule else None for _, rule in best]
+    return [
+        Diagnosis(rule.name, rule.cause, rule.remedy, rule.link, rule.no_device) if rule else None for _, rule in best
+    ]
 
 
 def in_words(diagnosis: Diagnosis | None) -> str:

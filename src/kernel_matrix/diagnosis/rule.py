@@ -41,6 +41,7 @@ class Rule(BaseModel):
     cause: str = Field(min_length=20)
     remedy: str = Field(min_length=5, description="A command or an edit.")
     link: str = ""
+    no_device: bool = Field(default=False, description="It is raised because no GPU, or device of its kind, is here.")
     recorded: str = Field(pattern=r"^(here|https?://\S+)$", description="Where the example comes from.")
     example: str = Field(min_length=10, description="The real error, word for word.")
     example_stage: Stage | Literal[""] = ""
@@ -59,12 +60,12 @@ class Rule(BaseModel):
 
 @functools.cache
 def harness_rules() -> tuple[Rule, ...]:
-    """Return the rules that every package shares: first about each toolchain, then about machines and images."""
+    """Return the rules that every package shares: of each toolchain, of machines and images, of programs' own words."""
     folder = files("kernel_matrix.diagnosis")
     toolchains = sorted(folder.joinpath("toolchains").iterdir(), key=lambda file: file.name)
     return tuple(
         rule
-        for file in (*toolchains, folder.joinpath("rules.yaml"))
+        for file in (*toolchains, folder.joinpath("rules.yaml"), folder.joinpath("no_device.yaml"))
         for rule in _parse(file.read_text(encoding="utf-8"))
     )
 

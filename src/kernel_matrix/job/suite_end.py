@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import pytest
 
 MOST = 20_000  # characters of a text
+FAULTS = "faults"  # the fact that says how many parts of a test failed, where more than one did
 _ASSERTIONS = (AssertionError, pytest.fail.Exception)
 
 
@@ -55,6 +56,8 @@ class SuiteEnd:
             fields |= {"metrics": compared.metrics, "samples": compared.samples}
             fields["facts"] |= compared.facts
         if self.faults:
+            if len(self.faults) > 1:
+                fields["facts"][FAULTS] = str(len(self.faults))
             only_assertions = all(asserted for asserted, _, _ in self.faults)
             fields["outcome"] = "fail" if only_assertions else "error"
             fields["stage"] = None if only_assertions else "launch"

@@ -33,7 +33,10 @@ MEANING: dict[State, tuple[str, str]] = {
     ),
     "error": ("#8c1d18", "none of its numbers count: the stage says where it stopped, and the message why"),
     "missing": ("#5b1a66", "planned, and no result came, or it was refused"),
-    "unavailable": ("#8a939c", "no such hardware here, and nothing to compile without it; or the suite skips its test"),
+    "unavailable": (
+        "#8a939c",
+        "no such hardware here, and nothing to compile without it; or a test is skipped, or says that it needs a GPU",
+    ),
     "excluded": ("#c3c9cf", "left out by matrix.yaml, with its reason"),
 }
 _MOST_CELLS = 10  # of each kind, on a terminal

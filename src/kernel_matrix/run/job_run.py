@@ -21,11 +21,13 @@ from kernel_matrix.config.reads import Checkout
 from kernel_matrix.config.snapshot import Snapshot
 from kernel_matrix.config.suite import facts_of as facts_of_tests
 from kernel_matrix.config.suite import is_suite, stands_for_all, tests_of
+from kernel_matrix.diagnosis import Rule, rules_of
 from kernel_matrix.job.surroundings import environment_facts
 from kernel_matrix.results.states import detection
 from kernel_matrix.run.decide import Decision, decide, device_of
 from kernel_matrix.run.executors import InstallError, Interpreter, MachineError, Prepare, Request, UnavailableError
 from kernel_matrix.run.job_command import portable
+from kernel_matrix.run.no_device import as_unavailable, has_device
 from kernel_matrix.run.quiet import Quiet
 from kernel_matrix.run.settings import CONTAINER, MADE_FROM_LOCKS, Progress, Settings, choose_executor, load_executor
 from kernel_matrix.run.supervise import Supervisor
@@ -118,6 +120,15 @@ class JobRun:
     def _expectations(self) -> dict[str, tuple[Expectation, ...]]:
         return {case.id: case.expectations for case in self.job.cases if case.expectations}
 
+    @cached_property
+    def _lacks_a_device(self) -> bool:
+        """True if tests of the package's own suite run here, on a lane without a device that they may ask for."""
+        return is_suite(self.request.matrix) and not has_device(self.request.matrix, self.job.platform)
+
+    @cached_property
+    def _rules(self) -> tuple[Rule, ...]:
+        return rules_of(self.request.matrix, self.settings.root)
+
     @property
     def measures(self) -> bool:
         """Return whether something is timed here: such jobs come last, and have the machine to themselves for that."""
@@ -125,6 +136,8 @@ class JobRun:
 
     def ended(self, record: Record) -> None:
         """Take a case's record."""
+        if self._lacks_a_device and not self._is_expected(record):
+            record = as_unavailable(record, self._rules)
         self.records[record.case] = record
         self.progress.case(self.job.id, "known" if self._is_expected(record) else record.outcome)
 
