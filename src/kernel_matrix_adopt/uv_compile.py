@@ -143,8 +143,7 @@ def _constraints(asked: Asked) -> Iterator[str]:
     others = () if asked.kind in (builds.CPU, builds.LEADER) else builds.tritons()  # with numbers of their own
     yield from (f"{name}=={version}" for name, version in asked.like.items() if name not in (named, *others))
     if asked.version:
-        known = builds.added_by(asked.kind, asked.version) is not None
-        yield f"{named}=={builds.public(asked.version)}{f'+{backend}' if backend and known else ''}"
+        yield f"{named}=={builds.public(asked.version)}{f'+{backend}' if backend else ''}"
     yield from asked.limits
 
 

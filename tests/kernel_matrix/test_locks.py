@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 from conftest import ROOT
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from kernel_matrix import cli
 from kernel_matrix.base.errors import UserError
@@ -25,17 +26,22 @@ from kernel_matrix.vendors import builds
 from kernel_matrix_adopt import verify
 from kernel_matrix_adopt.lock import resolve
 from kernel_matrix_adopt.pinned.pin import exact
+from kernel_matrix_adopt.pinned.repository import Pins
 from kernel_matrix_adopt.uv_compile import stand_in
 
 MACHINE = "x86_64-manylinux_2_36"
 
 
+def allowed(one: Requirement) -> str:
+    """Return a version that a requirement allows."""
+    named = [spec.version for spec in one.specifier if spec.operator in ("==", "~=", ">=")]
+    return named[0] if named else ("81.0" if one.specifier else "1.0")
+
+
 def pinned(kind: str, version: str, **others: str | None) -> dict[str, str]:
     """Return pins that are right for a build; ``others`` are other versions, and None takes one away."""
     pins = dict.fromkeys(builds.brought_by(builds.requirements_of(kind, version)), "1.0")
-    for one in builds.requirements_of(kind, version):
-        least = [spec.version for spec in one.specifier if spec.operator in ("==", "~=", ">=", "<=")]
-        pins[one.name] = least[0] if least else ("81.0" if one.specifier else "1.0")
+    pins |= {one.name: allowed(one) for one in builds.requirements_of(kind, version)}
     changes = {name.replace("_", "-"): value for name, value in others.items()}
     return {name: value for name, value in ({"torch": version, **pins} | changes).items() if value is not None}
 
@@ -151,8 +157,7 @@ def index(tmp_path, monkeypatch) -> Path:
         requirements = [one for one in builds.requirements_of("cuda", version) if not one.extras]
         stand_in(folder, "torch", version, requirements)
         for one in requirements:
-            exact_ = [spec.version for spec in one.specifier if spec.operator in ("==", "~=")]
-            stand_in(folder, one.name, exact_[0] if exact_ else "80.0", [])
+            stand_in(folder, one.name, allowed(one), [])
             stand_in(folder, one.name, "99.0", []) if one.name in ("triton", "filelock") else None
     stand_in(folder, "numpy", "2.3.5", [])
     stand_in(folder, "numpy", "2.4.6", [])
@@ -160,7 +165,8 @@ def index(tmp_path, monkeypatch) -> Path:
     for name in ("UV_FIND_LINKS", "UV_TORCH_BACKEND", "UV_DEFAULT_INDEX", "UV_INDEX"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
-    monkeypatch.setenv("UV_NO_INDEX", "1")
+    (tmp_path / "uv.toml").write_text("no-index = true\n")
+    monkeypatch.setenv("UV_CONFIG_FILE", str(tmp_path / "uv.toml"))
     return folder
 
 
@@ -227,12 +233,12 @@ def test_a_wheel_of_another_build_that_lies_here_is_not_taken(index, tmp_path):
 
 
 def test_versions_that_are_preferred_are_kept_where_they_go_and_else_named(index, tmp_path):
-    preferences = [exact("torch", "2.11.0", "uv.lock"), exact("numpy", "2.3.5", "uv.lock")]
-    pins = resolved(tmp_path, "torch\nnumpy\n", "cuda", "rocm", preferences=preferences)
+    own = Pins((exact("torch", "2.11.0", "uv.lock"), exact("numpy", "2.3.5", "uv.lock")))
+    pins = resolved(tmp_path, "torch\nnumpy\n", "cuda", "rocm", pins=own)
     assert [(of["torch"], of["numpy"]) for of in pins.values()] == [("2.11.0", "2.3.5")] * 2
-    preferences = [exact("triton", "3.6.0", "constraints.txt")]
-    resolved(tmp_path, "torch==2.13.0\ntriton\n", "cuda", "rocm", preferences=preferences)
-    assert "not kept: triton: constraints.txt pins 3.6.0, and the lock for cuda has 3.7.1" in resolved.notes
+    own = Pins((exact("triton", "3.6.0", "constraints.txt"),))
+    resolved(tmp_path, "torch==2.13.0\ntriton\n", "cuda", "rocm", pins=own)
+    assert any("constraints.txt pins 3.6.0" in note and "3.7.1" in note for note in resolved.notes)
 
 
 def test_files_that_a_source_includes_count_and_a_kind_may_have_a_source_of_its_own(index, tmp_path):
@@ -279,7 +285,7 @@ def test_the_command_makes_every_kind_that_a_platform_asks_for_and_check_finds_w
     (tmp_path / "own.txt").write_text("torch==2.13.0\n")
     assert cli.main(["lock"]) == 0
     printed = capsys.readouterr().out.splitlines()
-    assert printed == ["wrote own.cuda.txt", "wrote own.cpu.txt", "wrote own.rocm.txt", "removed own.txt"]
+    assert printed[1:] == ["wrote own.cuda.txt", "wrote own.cpu.txt", "wrote own.rocm.txt", "removed own.txt"]
     made = {path.name: path.read_text() for path in tmp_path.glob("own.*.txt")}
 
     def faults() -> set[str]:
@@ -323,11 +329,9 @@ def silent(monkeypatch):
 
 
 def test_a_verification_finds_what_cannot_be_installed_and_what_is_not_pinned(index, tmp_path, silent):
-    whole = "".join(f"{one.name}==80.0\n" for one in builds.requirements_of("cpu", "2.13.0"))
-    for one in builds.requirements_of("cpu", "2.13.0"):
-        stand_in(index, one.name, "80.0", [])
+    whole = "".join(f"{one.name}=={allowed(one)}\n" for one in builds.requirements_of("cpu", "2.13.0"))
     assert answer(tmp_path, "cpu", f"torch==2.13.0\n{whole}").fault == ""
-    lacking = answer(tmp_path, "cpu", f"torch==2.13.0\n{whole.replace('filelock==80.0', '')}")
+    lacking = answer(tmp_path, "cpu", f"torch==2.13.0\n{whole.replace('filelock==1.0', '')}")
     assert lacking.fault == "it does not pin what comes in besides: filelock==99.0"
     assert lacking.stands_in == "cpu"
     wrong = answer(tmp_path, "cuda", f"torch==2.13.0\ntriton==3.6.0\n{whole}")
@@ -397,18 +401,33 @@ def test_every_kind_that_this_repository_installs_has_a_lock(matrix):
     assert absent == []
 
 
-def test_the_doctor_compares_the_table_with_an_index_that_answers(index, tmp_path):
+def simple(wheels: Path, folder: Path) -> str:
+    """Return the address of an index in a folder (PEP 503), with these wheels."""
+    for wheel in wheels.glob("*.whl"):
+        place = folder / canonicalize_name(wheel.name.partition("-")[0])
+        place.mkdir(parents=True, exist_ok=True)
+        shutil.copy(wheel, place)
+        links = "".join(f'<a href="{path.name}">{path.name}</a>\n' for path in place.glob("*.whl"))
+        (place / "index.html").write_text(links)
+    return folder.as_uri()
+
+
+def test_the_doctor_compares_the_table_with_an_index_that_answers(index, tmp_path, monkeypatch):
     matrix = matrix_of(tmp_path, "nvidia", "amd")
     (tmp_path / "own.cuda.txt").write_text("torch==2.13.0\n")
     (tmp_path / "own.rocm.txt").write_text("torch==2.13.0\n")
     whole = builds.requirements_of("cuda", "2.13.0")
 
+    monkeypatch.delenv("UV_CONFIG_FILE")
+    monkeypatch.setattr(builds, "backend_of", lambda kind, _: "" if kind == "cuda" else "nowhere")
+
     def found(requirements: list[Requirement], moment: int) -> dict[str, tuple[str, str]]:
-        os.utime(stand_in(index, "torch", "2.13.0", requirements), (moment, moment))  # by which uv knows that it is new
+        stand_in(index, "torch", "2.13.0", requirements)
+        monkeypatch.setenv("UV_DEFAULT_INDEX", simple(index, tmp_path / f"simple{moment}"))
         return {one.what: (one.status, one.text) for one in build_findings(matrix, tmp_path)}
 
     for one in whole:
-        stand_in(index, one.name, next((spec.version for spec in one.specifier if "=" in spec.operator), "80.0"), [])
+        stand_in(index, one.name, allowed(one), [])
     said = found([*whole], 1)
     assert said["torch 2.13.0 for cuda"] == ("good", "its index says what builds.toml says: triton 3.7.1")
     assert said["torch 2.13.0 for rocm"][0] == "absent", "what does not answer is no fault of this machine"

@@ -11,7 +11,6 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from kernel_matrix.base.wheels import wheels_of
 from kernel_matrix.config import locks
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.run.environments.venv import uv
@@ -22,7 +21,8 @@ from kernel_matrix.vendors.system import last_line
 
 _LINUX = "x86_64-manylinux_2_36"
 _REMEDY = "correct src/kernel_matrix/vendors/builds.toml, and make the locks anew: `kernel-matrix lock`"
-_PATIENCE = {"UV_HTTP_RETRIES": "0", "UV_HTTP_TIMEOUT": "10"}
+# The index is asked, and no folder of wheels; and no longer than a person waits.
+_ASKING = {"UV_FIND_LINKS": None, "PIP_FIND_LINKS": None, "UV_HTTP_RETRIES": "0", "UV_HTTP_TIMEOUT": "10"}
 
 
 def build_findings(matrix: Matrix, root: Path) -> Iterator[Finding]:
@@ -61,15 +61,14 @@ def _asked_for(kind: str, version: str) -> dict[str, str]:
         InstallError: its index does not answer, or does not have it.
     """
     named = builds.distribution()
-    others = (f"{named}!={found}\n" for _, found in wheels_of(named) if builds.is_of_another(found, kind))
     with tempfile.TemporaryDirectory() as folder:
         wanted = Path(folder, "wanted.in")
-        wanted.write_text("".join((f"{named}=={builds.public(version)}\n", *others)), encoding="utf-8")
+        wanted.write_text(f"{named}=={builds.public(version)}\n", encoding="utf-8")
         text = uv(
             *("pip", "compile", "--quiet", "--no-header", "--python", sys.executable, "--python-version", "3.11"),
             *("--python-platform", builds.platform_of(kind, _LINUX), str(wanted)),
             variables={
-                "UV_TORCH_BACKEND": builds.backend_of(kind, version) or None, **builds.variables_of(kind), **_PATIENCE
+                "UV_TORCH_BACKEND": builds.backend_of(kind, version) or None, **builds.variables_of(kind), **_ASKING
             },
         )  # fmt: skip
     blocks = re.findall(r"^([\w.-]+)==(\S+)\n((?: +#.*\n?)*)", text, re.MULTILINE)
