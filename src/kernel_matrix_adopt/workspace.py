@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from packaging.utils import canonicalize_name
 
+from kernel_matrix.run.environments.uv_settings import toml_of
+
 
 def document_of(folder: Path) -> dict[str, Any]:
-    """Return the tables of a folder's pyproject.toml; none where it is not there or cannot be read."""
-    try:
-        return tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError):
-        return {}
+    """Return the tables of a folder's pyproject.toml."""
+    return toml_of(folder / "pyproject.toml")
 
 
 def is_workspace(folder: Path) -> bool:

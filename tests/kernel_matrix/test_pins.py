@@ -5,6 +5,8 @@ from __future__ import annotations
 import codecs
 import json
 import os
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from test_init import lay
 from kernel_matrix import cli
 from kernel_matrix.config import locks
 from kernel_matrix.config.locks import pins
+from kernel_matrix.run.environments import uv_settings
 from kernel_matrix.run.environments.venv import uv
 from kernel_matrix_adopt import lock
 from kernel_matrix_adopt.pinned.repository import Pins, pins_of
@@ -612,6 +615,54 @@ def test_a_repository_without_pins_gets_the_newest_and_a_broken_lock_stops_nothi
     output = capsys.readouterr().out
     assert "no file of the repository pins a version: the newest are taken\nuv.lock cannot be read: " in output
     assert Version(pins(repository / "ci" / "locks" / "python.txt")["numpy"]) > Version("2.2.6")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("pyproject.toml", '[tool.uv]\nconstraint-dependencies = ["iniconfig<2"]\n'),
+        ("pyproject.toml", '[tool.uv]\noverride-dependencies = ["iniconfig==1.1.1"]\n'),
+        ("pyproject.toml", '[tool.uv]\nrequired-version = "<0.1"\n'),
+        ("uv.toml", 'exclude-newer = "2015-01-01T00:00:00Z"\n'),
+        ("uv.toml", "[pip]\nno-deps = true\nonly-binary = [':all:']\nresolution = 'lowest'\n"),
+    ],
+)
+def test_what_a_project_says_to_uv_of_versions_changes_no_environment(tmp_path, monkeypatch, name, text):
+    lay(tmp_path, {name: text, "a.txt": "iniconfig==2.0.0\n", "sub/b": ""})
+    monkeypatch.chdir(tmp_path / "sub")
+    words = ("pip", "install", "--dry-run", "--python", sys.executable, "--target", str(tmp_path / "target"))
+    assert "iniconfig==2.0.0" in uv(*words, "-r", str(tmp_path / "a.txt"))
+
+
+def test_what_a_project_says_to_uv_of_indexes_holds(tmp_path):
+    text = """[tool.uv]
+override-dependencies = ["numpy<2"]
+find-links = ["wheels", "https://example.org/wheels"]
+index-strategy = "unsafe-best-match"
+[[tool.uv.index]]
+name = "own"
+url = "https://example.org/simple"
+default = true
+[[tool.uv.index]]
+name = "near"
+url = "./simple"
+[[tool.uv.index]]
+name = "torch"
+url = "https://example.org/torch"
+explicit = true
+"""
+    root = lay(tmp_path / "own", {"pyproject.toml": text, "sub/pyproject.toml": "[tool.uv"})
+    assert tomllib.loads(uv_settings.of_indexes(root / "sub")) == {
+        "find-links": [str(root / "wheels"), "https://example.org/wheels"],
+        "index-strategy": "unsafe-best-match",
+        "index": [
+            {"name": "own", "url": "https://example.org/simple", "default": True},
+            {"name": "near", "url": str(root / "simple")},
+        ],
+    }
+    lay(root, {"uv.toml": 'index-url = "https://example.org/other"\n'})
+    assert tomllib.loads(uv_settings.of_indexes(root)) == {"index-url": "https://example.org/other"}
+    assert uv_settings.of_indexes(tmp_path / "none") == ""
 
 
 @pytest.mark.slow

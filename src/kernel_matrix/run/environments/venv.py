@@ -18,6 +18,7 @@ from kernel_matrix.base.wheels import wheels_of
 from kernel_matrix.config import locks
 from kernel_matrix.config.lock_faults import overwritten
 from kernel_matrix.config.model import Installer
+from kernel_matrix.run.environments import uv_settings
 from kernel_matrix.run.environments.builds import chosen_build, pin_of
 from kernel_matrix.run.environments.built import SHELL, Build
 from kernel_matrix.run.environments.bytecode import share_bytecode
@@ -161,7 +162,8 @@ def variables_for(
 def uv(*arguments: str, variables: Mapping[str, str | None] | None = None) -> str:
     """Run uv with pip's settings, so that both install the same wheels on the same machine, and return its output.
 
-    Of the further ``variables`` one that is None is taken away.
+    The project in whose folder it is called says where distributions are, and not which versions. Of the further
+    ``variables`` one that is None is taken away.
 
     Raises:
         InstallError: it failed; uv's own words.
@@ -172,7 +174,12 @@ def uv(*arguments: str, variables: Mapping[str, str | None] | None = None) -> st
     given = {**os.environ, **(variables or {})}
     environment = {name: value for name, value in given.items() if value is not None}
     environment |= {name: value for name, (_, value) in installation.settings_of_pip(environment).items()}
-    process = subprocess.run([program, *arguments], capture_output=True, text=True, env=environment, check=False)
+    with tempfile.TemporaryDirectory() as folder:
+        words = [*arguments]
+        if words[0] == "pip":
+            Path(folder, "uv.toml").write_text(uv_settings.of_indexes(Path.cwd()), encoding="utf-8")
+            words[2:2] = ["--project", folder]
+        process = subprocess.run([program, *words], capture_output=True, text=True, env=environment, check=False)
     if process.returncode:
         assignments = "".join(f"{name}={value} " for name, value in (variables or {}).items() if value is not None)
         raise InstallError(f"$ {assignments}uv {' '.join(arguments)}\n{process.stderr.strip()}")
