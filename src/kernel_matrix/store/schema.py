@@ -48,7 +48,11 @@ JOBS = (
     _owed("commit", pa.string(), "The commit that was measured; with `+changes` if files were changed since."),
     _optional("started", pa.timestamp("us"), "When it started, in UTC. Null if its time cannot be read."),
     _optional("seconds", pa.float64(), "How long it took."),
-    _owed("lock_sha256", pa.string(), "The digest of the toolchain's lock file."),
+    _owed(
+        "lock_sha256",
+        pa.string(),
+        "The digest of the lock that its environment was made from; empty if it was there before.",
+    ),
     _owed("facts", _TEXTS, "All facts of the job, with those above; `version.NAME` are the versions of distributions."),
     _owed("schema_version", pa.int32(), f"The version of these tables: {VERSION}."),
 )
