@@ -29,8 +29,8 @@ from kernel_matrix.config.reads import Checkout
 from kernel_matrix.vendors.builds import kinds
 from kernel_matrix.vendors.registry import vendor_named
 
-# How the reason begins where a machine of a row only compiled what it was to run: the plan says so, and no result.
-ONLY_COMPILED = "the machine was to run it"
+# How the reason begins where a machine of a row had no device for what it was to run: the plan says so, and no result.
+HAD_NO_DEVICE = "the machine was to run it"
 # It holds every result as a plain dictionary, 0.1 MB and 2 ms for each, and every planned case, 2 kB and 0.02 ms.
 # Of more of either the report audits a sample.
 MOST_RESULTS, MOST_PLANNED = 20_000, 100_000
@@ -186,8 +186,10 @@ def _of_cells(judge: Judge, shown: Shown, cells: list[Shown]) -> Iterator[Differ
 def _of_case(judge: Judge, case: str, result: Shown) -> tuple[list[Difference], Raw | None]:
     """Return where a case differs, and the raw result that decides it."""
     allowed = judge.shown_as(case, result)
-    if result["state"] == "missing" and result["reason"].startswith(ONLY_COMPILED):
-        allowed += [("missing", None) for raw in judge.raws[case] if raw.action == "compile"]
+    if result["state"] == "missing" and result["reason"].startswith(HAD_NO_DEVICE):
+        not_tried = ("unavailable", "")
+        done = [raw for raw in judge.raws[case] if raw.action == "compile" or (raw.outcome, raw.action) == not_tried]
+        allowed += [("missing", None) for _ in done]
     matching = [raw for state, raw in allowed if state == result["state"]]
     if not matching:
         return [("state", result["state"], " or ".join(dict.fromkeys(state for state, _ in allowed)))], None

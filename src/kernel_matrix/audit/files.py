@@ -28,12 +28,13 @@ class Chosen(NamedTuple):
 
 def choose(results: Iterable[Path], problems: Iterable[str]) -> Chosen:
     """Return the results below folders, or of files. ``problems`` are the page's sentences about refused files."""
-    told = {_end_of(text.partition(": ")[0]) for text in problems}
+    found = list(dict.fromkeys(_found(results)))
+    refused = _refused(found, problems)
     chosen = Chosen({}, (), {})
     silent: list[Difference] = []
     before: dict[tuple[str, str], list[_Content]] = {}
-    for path in dict.fromkeys(_found(results)):
-        if _end_of(str(path)) in told:
+    for path in found:
+        if path in refused:
             continue
         try:
             by_case = read([path])
@@ -68,9 +69,31 @@ def _is_plain(path: Path, folder: Path) -> bool:
     return path.is_file() and not any(folder.joinpath(*below[: end + 1]).is_symlink() for end in range(len(below)))
 
 
-def _end_of(path: str) -> tuple[str, ...]:
-    """Return the last parts of a path as the page writes it: it may stand there from another folder."""
-    return Path("".join(char if char.isprintable() else "?" for char in path)).parts[-2:]
+def _refused(found: Iterable[Path], problems: Iterable[str]) -> set[Path]:
+    """Return the files that the page says to have refused.
+
+    The page may have their paths from another folder. So it is the file whose path ends most like the page's, and at
+    least with its name and its folder: a copy of the file elsewhere may be whole.
+    """
+    by_end: dict[tuple[str, ...], list[Path]] = {}
+    for path in found:
+        by_end.setdefault(_parts(path)[-2:], []).append(path)
+    refused: set[Path] = set()
+    for said in (_parts(text.partition(": ")[0]) for text in problems):
+        alike = {path: _common_end(_parts(path), said) for path in by_end.get(said[-2:], ())}
+        refused.update(path for path, parts in alike.items() if parts == max(alike.values()))
+    return refused
+
+
+def _parts(path: Path | str) -> tuple[str, ...]:
+    """Return the parts of a path as the page writes it."""
+    return Path("".join(char if char.isprintable() else "?" for char in str(path))).parts
+
+
+def _common_end(one: tuple[str, ...], other: tuple[str, ...]) -> int:
+    """Return with how many equal parts two paths end."""
+    pairs = zip(reversed(one), reversed(other), strict=False)
+    return next((number for number, (mine, yours) in enumerate(pairs) if mine != yours), min(len(one), len(other)))
 
 
 def _is_copy(by_case: dict[str, list[Raw]], before: dict[tuple[str, str], list[_Content]]) -> bool:
