@@ -9,14 +9,14 @@ from pathlib import Path
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix_send.signed_file import ACCOUNT
-from kernel_matrix_send.signing import keys_in
+from kernel_matrix_send.signing import signers_in
 
 _SECONDS = 30
 _MOST_BYTES = 2**20
 
 
-def keys_of(account: str, file: Path | None = None) -> list[str]:
-    """Return the public keys of an account.
+def signers_of(account: str, file: Path | None = None) -> list[str]:
+    """Return the lines of an allowed_signers file that may have a key of an account.
 
     Raises:
         UserError: they cannot be had, or there is none.
@@ -29,10 +29,10 @@ def keys_of(account: str, file: Path | None = None) -> list[str]:
         raise UserError(
             f"{where}: the keys cannot be read ({reason}). --keys FILE names a file that has them."
         ) from None
-    keys = list(dict.fromkeys(keys_in(text, account)))
-    if not keys:
+    signers = list(dict.fromkeys(signers_in(text, account)))
+    if not signers:
         raise UserError(f"{where}: {account} has no SSH key there.")
-    return keys
+    return signers
 
 
 def _fetched(account: str) -> str:

@@ -13,7 +13,7 @@ from kernel_matrix.base.commands import here
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.cli.options import add_matrix_options, load_project
 from kernel_matrix_send import kept, signed_file
-from kernel_matrix_send.account import keys_of
+from kernel_matrix_send.account import signers_of
 from kernel_matrix_send.signing import signed_by_one_of
 
 
@@ -35,9 +35,11 @@ def main(options: argparse.Namespace) -> int:
         raise UserError(f"{options.file}: {inventory.by} has made it, and not {account}.")
     if inventory.package != project.matrix.package.name:
         raise UserError(f"{options.file}: it is of {inventory.package}, and not of {project.matrix.package.name}.")
-    key = signed_by_one_of(signed.content, signed.signature, inventory.by, keys_of(inventory.by, options.keys))
+    signers = signers_of(inventory.by, options.keys)
+    key, why = signed_by_one_of(signed.content, signed.signature, inventory.by, signers)
     if not key or key != inventory.key:
-        raise UserError(f"{options.file}: no key of {account} has signed it, or it was changed since.")
+        why = why or f"{key} has, and the file says {inventory.key}"
+        raise UserError(f"{options.file}: no key of {account} has signed it, or it was changed since ({why}).")
     folder = kept.write(signed, options.into or project.results)
     ended = ", ".join(f"{number} {outcome}" for outcome, number in sorted(inventory.outcomes.items()))
     print(f"{folder}: {ended}, of commit {inventory.commit or '(none)'}, signed by {inventory.by} with {key}")

@@ -8,6 +8,7 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from kernel_matrix.base.errors import UserError
@@ -78,38 +79,43 @@ def is_written_once(signature: str) -> bool:
 
 def signed_by(content: bytes, signature: str) -> str:
     """Return the fingerprint of the key that has signed these bytes, whoever has it; empty if none has."""
-    return _verified(content, signature, ["-Y", "check-novalidate"])
+    return _verified(content, signature, ["-Y", "check-novalidate"])[0]
 
 
-def signed_by_one_of(content: bytes, signature: str, account: str, keys: Sequence[str]) -> str:
-    """Return the fingerprint of the key of an account that has signed these bytes; empty if none of them has."""
+def signed_by_one_of(content: bytes, signature: str, account: str, signers: Sequence[str]) -> tuple[str, str]:
+    """Return the fingerprint of the key of an account that has signed these bytes; empty if none has, and why.
+
+    ``signers`` are lines of an allowed_signers file. Whom a line names, until when and for what, ssh-keygen decides.
+    """
     with tempfile.TemporaryDirectory(prefix="kernel-matrix-keys-") as name:
         allowed = Path(name) / "allowed_signers"
-        allowed.write_text("".join(f"{account} {key}\n" for key in keys), encoding="ascii")
-        return _verified(content, signature, ["-Y", "verify", "-f", str(allowed), "-I", account])
+        allowed.write_text("".join(f"{line}\n" for line in signers), encoding="utf-8")
+        fingerprint, why = _verified(content, signature, ["-Y", "verify", "-f", str(allowed), "-I", account])
+        return fingerprint, why.replace(f"{name}/", "")
 
 
-def keys_in(text: str, account: str) -> Iterator[str]:
-    """Yield the public keys of an account: lines as GitHub gives them, or lines of an allowed_signers file."""
-    for line in text.splitlines():
-        words = line.split()
-        place = next((at for at, word in enumerate(words) if _KEY.fullmatch(word)), None)
-        if place is None or line.startswith("#") or len(words) < place + 2:
-            continue
-        names = words[0].split(",") if place else [account]
-        if account in names and re.fullmatch(r"[A-Za-z0-9+/=]+", words[place + 1]):
-            yield f"{words[place]} {words[place + 1]}"
+def signers_in(text: str, account: str) -> Iterator[str]:
+    """Yield the lines of an allowed_signers file that may be of an account, as they are.
+
+    A line as GitHub gives them has no name, and gets the account's.
+    """
+    for line in map(str.strip, text.split("\n")):
+        first = line.split()[0] if line else "#"
+        if _KEY.fullmatch(first):
+            yield f"{account} {line}"
+        elif not first.startswith("#") and any(fnmatchcase(account, name) for name in first.strip('"').split(",")):
+            yield line
 
 
-def _verified(content: bytes, signature: str, words: Sequence[str]) -> str:
+def _verified(content: bytes, signature: str, words: Sequence[str]) -> tuple[str, str]:
     if not is_written_once(signature):
-        return ""
+        return "", "its signature is not as ssh-keygen writes it"
     with tempfile.TemporaryDirectory(prefix="kernel-matrix-signature-") as name:
         file = Path(name) / "signature"
         file.write_text(signature, encoding="ascii")
         answer = _ssh_keygen([*words, "-n", NAMESPACE, "-s", str(file)], content)
     match = _FINGERPRINT.search(answer.stdout)
-    return match[0] if answer.returncode == 0 and match else ""
+    return (match[0], "") if answer.returncode == 0 and match else ("", _last_line(answer))
 
 
 def _ssh_keygen(words: Sequence[str], content: bytes | None = None) -> subprocess.CompletedProcess[str]:

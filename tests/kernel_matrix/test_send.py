@@ -223,13 +223,44 @@ def test_only_a_key_of_the_account_counts_and_a_file_is_taken_once(project, sent
     refused("this file was taken already")
 
 
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ('valid-before="20200101"', "expired"),
+        ('valid-after="20900101"', "not yet valid"),
+        ('namespaces="git,file"', ""),
+        ("cert-authority", ""),
+        ('cert-authority,namespaces="kernel-matrix-results"', ""),
+        ('namespaces="kernel-matrix-results",valid-before="20200101"', "expired"),
+        ("no-such-option", ""),
+        ('valid-before="when"', ""),
+        ('valid-after="20200101",valid-before="20900101"', None),
+        ('namespaces="kernel-matrix-*"', None),
+        ("", None),
+    ],
+)
+@pytest.mark.slow
+def test_the_options_of_an_allowed_signers_line_hold(sent, options, reason):
+    signed, key = signed_file.read(sent.file), sent.keys.read_text().strip()
+    for whom in ("alice", "eve,alice", "al*", '"alice,eve"'):
+        signers = list(signing.signers_in(f"# who\n{whom} {options} {key}\r\n", "alice"))
+        found, why = signing.signed_by_one_of(signed.content, signed.signature, "alice", signers)
+        assert (found == signed.inventory.key, bool(why)) == (reason is None, reason is not None), (whom, why)
+        assert (reason or "") in why
+    signers = list(signing.signers_in(f"!alice,* {options} {key}", "alice"))
+    assert signing.signed_by_one_of(signed.content, signed.signature, "alice", signers)[0] == ""
+    assert list(signing.signers_in(f"malice,{'*' if reason else 'bob'} {key}\n\n#alice {key}", "eve")) == (
+        [f"malice,* {key}"] if reason else []
+    )
+
+
 def test_keys_that_cannot_be_fetched_are_one_sentence(monkeypatch):
     def fails(*_: object, **__: object) -> None:
         raise urllib.error.URLError("no route to host")
 
     monkeypatch.setattr(urllib.request, "urlopen", fails)
     with pytest.raises(UserError, match=r"alice\.keys: the keys cannot be read \(no route to host\)"):
-        account.keys_of("alice")
+        account.signers_of("alice")
 
 
 @pytest.mark.parametrize("name", ["../../x-0123456789abcdef.jsonl", "/x-0123456789abcdef.jsonl", "a.parquet", ".."])
