@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from kernel_matrix.base.errors import UserError, first_fault
+from kernel_matrix.base.printing import CONTROL
 from kernel_matrix.store import names
 from kernel_matrix.store.validation import Bounds
 
@@ -121,9 +122,22 @@ def parsed(content: bytes, where: str) -> Inventory:
         raise UserError(f"{where}: its inventory cannot be used ({first_fault(error)}).") from None
     except (ValueError, RecursionError) as error:
         raise UserError(f"{where}: its inventory cannot be read ({' '.join(str(error).split())[:150]}).") from None
+    if any(re.search(CONTROL, text) for text in _texts(inventory.model_dump())):
+        raise UserError(f"{where}: its inventory has a control character, which `kernel-matrix send` never writes.")
     if not ACCOUNT.fullmatch(inventory.by) or not all(map(_is_name, inventory.files)):
         raise UserError(f"{where}: its inventory has a name that no account or no journal can have.")
     return inventory
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yield each text of a value, keys too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from _texts([*value, *value.values()])
+    elif isinstance(value, list):
+        for one in value:
+            yield from _texts(one)
 
 
 def _is_name(name: str) -> bool:

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from kernel_matrix import plugins
 from kernel_matrix.base.commands import command, here, line_here
 from kernel_matrix.base.errors import UserError, did_you_mean
+from kernel_matrix.base.printing import watched
 from kernel_matrix.cli.interruption import interrupt_on_signals
 
 # The commands by what a user wants. Commands that no line names stand under the last one.
@@ -63,6 +64,11 @@ def commands() -> dict[str, str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status. 0: nothing is red; 1: a case is red; 2: the input cannot be used."""
+    with watched():
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     interrupt_on_signals()
     words, options = list(sys.argv[1:] if arguments is None else arguments), argparse.Namespace()
     if words and words[0] in {**FORMER, **OUTSIDE}:

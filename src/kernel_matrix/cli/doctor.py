@@ -7,10 +7,9 @@ import os
 import sys
 from collections.abc import Iterable
 
-from rich.console import Console
-
 from kernel_matrix import plugins
 from kernel_matrix.base.commands import here
+from kernel_matrix.base.console import ColouredConsole
 from kernel_matrix.cli.options import add_matrix_options, load_project
 from kernel_matrix.doctor.findings import PLATFORM, examine
 from kernel_matrix.doctor.reachable import Prospect, prospects
@@ -40,7 +39,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _print(findings: Iterable[Finding], reachable: Iterable[Prospect]) -> None:
-    console = Console(highlight=False, soft_wrap=True, emoji=False)
+    console = ColouredConsole()
     for finding in findings:
         console.print(f"{_MARKS[finding.status]} {finding.what}: ", end="")
         console.print(finding.text, markup=False)

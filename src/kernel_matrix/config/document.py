@@ -133,8 +133,10 @@ class _Constructor(SafeConstructor):
         """Return the value of a node."""
         try:
             value = super().construct_object(node, deep)
-        except ValueError as error:
-            problem = str(error).partition(";")[0]
+        except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError) as error:
+            told = isinstance(error, ValueError)  # else a tag has a value that it cannot have, and ruamel fails
+            tag = str(node.tag).replace("tag:yaml.org,2002:", "!!")
+            problem = str(error).partition(";")[0] if told else f"this is no {tag}"
             raise ConstructorError(None, None, problem, node.start_mark) from None
         if isinstance(value, int) and value.bit_length() > 64:
             raise ConstructorError(None, None, "this number has more than 64 bits", node.start_mark)

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 from threading import Lock
 
-from rich.console import Console as RichConsole
 from rich.live import Live
 from rich.table import Table
 
+from kernel_matrix.base.console import ColouredConsole
 from kernel_matrix.config.plan import Job
 
 _SECONDS_BETWEEN_LINES = 15.0
@@ -21,13 +21,20 @@ class Console:
     """Show the progress of several jobs at a time; safe to call from their threads."""
 
     def __init__(self, jobs: Sequence[Job]) -> None:
-        self._console = RichConsole(highlight=False, soft_wrap=True, emoji=False)  # a case's id may hold ':x:'
+        self._console = ColouredConsole()
         self._totals = {job.id: len(job.cases) for job in jobs}
         self._counts: dict[str, Counter[str]] = {job.id: Counter() for job in jobs}
         self._texts = dict.fromkeys(self._totals, "waiting")
         self._printed: dict[str, float] = {}
         self._lock = Lock()
-        self._live = Live(console=self._console, get_renderable=self._table, refresh_per_second=4, transient=True)
+        self._live = Live(
+            console=self._console,
+            get_renderable=self._table,
+            refresh_per_second=4,
+            transient=True,
+            redirect_stdout=False,  # what is printed is watched as it is
+            redirect_stderr=False,
+        )
 
     def __enter__(self) -> Console:
         if self._console.is_terminal:
@@ -88,7 +95,7 @@ class Lines:
 
     def job(self, job: str, text: str) -> None:
         """Print it."""
-        RichConsole(highlight=False, soft_wrap=True, emoji=False).print(f"{job}: {text}", markup=False)
+        ColouredConsole().print(f"{job}: {text}", markup=False)
 
     def case(self, job: str, outcome: str) -> None:
         """Do nothing."""

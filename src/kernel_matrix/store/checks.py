@@ -15,10 +15,11 @@ from dataclasses import dataclass
 import duckdb
 import pyarrow as pa
 
+from kernel_matrix.base.printing import CONTROL
 from kernel_matrix.store import apart
 from kernel_matrix.store.database import connect, literals
 from kernel_matrix.store.names import TABLES, JobFiles
-from kernel_matrix.store.record import BENCH, CONTROL, NOT_OUTPUTS, PROBE, Outcome
+from kernel_matrix.store.record import BENCH, NOT_OUTPUTS, PROBE, Outcome
 from kernel_matrix.store.schema import FACTS_OF_CASE, FACTS_OF_JOB, FIGURES, SCHEMAS, VERSION
 from kernel_matrix.store.validation import FINITE, FIRST, Bounds, RefusedError, Together, check_name
 

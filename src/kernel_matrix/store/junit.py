@@ -23,8 +23,9 @@ import junitparser
 from junitparser.xunit2 import JUnitXml, TestCase, TestSuite  # the flavour whose cases have properties
 
 from kernel_matrix.base.files import written_whole
+from kernel_matrix.base.printing import printable_text
 from kernel_matrix.store import dialects, journal, names
-from kernel_matrix.store.record import Outcome, Record, printable_text
+from kernel_matrix.store.record import Outcome, Record
 from kernel_matrix.store.validation import Bounds, RefusedError, check_figures, check_job
 
 _OURS = "kernel-matrix"  # the name of all suites together
@@ -415,14 +416,11 @@ class _Reading:
 
     def _element_of(self, case: Mapping[str, str], printed: str) -> str:
         """Return the element that says how a test ended: of several the worst counts."""
-        element = max(self._results, key=dialects.WORST_LAST.index, default="")
-        if self._is_ours:
-            return element
         skips = self._results.get("skipped", [])
-        if dialects.may_fail([message for message, *_ in skips]):
+        if not self._is_ours and dialects.may_fail([message for message, *_ in skips]):
             return "skipped"
-        element = max(element, dialects.end_of(case), key=("", *dialects.WORST_LAST).index)
-        if element != "skipped":
+        element = max(*self._results, dialects.end_of(case), "", key=("", *dialects.WORST_LAST).index)
+        if self._is_ours or element != "skipped":
             return element
         reason = "; ".join(text for parts in skips for part in parts if (text := part.strip()))
         return dialects.end_of_skipped(case, self._skip, reason or "; ".join(_OF_BOOST.findall(printed)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -20,10 +19,6 @@ TOLD_INVENTORY = "inventory.json"  # lies next to the folder of such results, wi
 HEAD = ("case", "outcome", "action", "stage", "message", "detail", "seconds")  # what each form of a record begins with
 
 NOT_OUTPUTS = ("artifact", "time", "canary", "bench")  # their figures are of no output
-
-# Control characters, apart from the tab and the end of a line; for Python and for DuckDB.
-CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
-_UNPRINTED = re.compile(rf"{CONTROL}|[\ud800-\udfff\ufffe\uffff]")
 
 Outcome = Literal["pass", "fail", "error", "unavailable", "excluded", "missing"]
 WORST_FIRST: tuple[Outcome, ...] = ("fail", "error", "missing", "unavailable", "excluded", "pass")
@@ -96,11 +91,6 @@ def output_and_figure(name: str) -> tuple[str, str] | None:
     """Return the output and the figure that the name of a metric is made of; None if it is of no output."""
     output, dot, figure = name.rpartition(".")
     return (output, figure) if dot and output.partition(".")[0] not in NOT_OUTPUTS else None
-
-
-def printable_text(text: str) -> str:
-    """Replace what XML cannot hold and no terminal should get: control characters, and halves of pairs."""
-    return _UNPRINTED.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def versions_of(job: Mapping[str, str]) -> dict[str, str]:

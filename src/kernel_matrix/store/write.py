@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace as with_changes
 from pathlib import Path
 
+from kernel_matrix.base.printing import printable_text
 from kernel_matrix.store import journal, names
 from kernel_matrix.store.names import JobFiles
-from kernel_matrix.store.record import Record, identity, printable_text
+from kernel_matrix.store.record import Record, identity
 
 
 def write(folder: Path, job: Mapping[str, str], records: Sequence[Record]) -> Path:

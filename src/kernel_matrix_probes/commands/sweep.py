@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from packaging.version import Version
-from rich.console import Console
 
+from kernel_matrix.base.console import ColouredConsole
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.cli.options import load_project
 from kernel_matrix.config.model.platforms import Versions
@@ -82,7 +82,7 @@ def _sweep(
         keep(output, as_sweep(subject, [attempt]))
 
     attempts = sweep(subject, versions, pairs, max(1, options.jobs), keep_attempt)
-    Console(soft_wrap=True).print(table(subject, attempts))
+    ColouredConsole().print(table(subject, attempts))
     for line in stops(attempts, project.rules):
         print(line)
     print(f"written: {output}")
@@ -128,7 +128,7 @@ def _take_in(project: Project, subject: Subject, options: argparse.Namespace) ->
         attempt, devices = of_results(subject, folder)
         keep(output, as_sweep(subject, [attempt], devices))
     tried = read(output).attempts
-    Console(soft_wrap=True).print(table(subject, tried))
+    ColouredConsole().print(table(subject, tried))
     for change in changes(tried):
         print(described(change, max(len(one.cases) for one in tried)))
     print(f"written: {output}")
