@@ -19,9 +19,9 @@ from test_mutants import CASES, Mutant, SameProcess, attempt, forward, mutate
 import constants
 import draws
 import properties
-import rounding
 import threads
 import through_autograd
+from kernel_matrix.job.budget import most_misrounded
 from kernel_matrix.job.case import RunningCase
 from mhc.backends import load
 from mhc.library import execution
@@ -81,9 +81,9 @@ def test_a_coefficient_that_is_rounded_on_the_way_is_seen_by_the_misrounded_shar
 
 
 def test_few_elements_may_be_misrounded_by_luck_and_many_not() -> None:
-    assert rounding.most(1, 0) > 1, "one element says nothing"
-    assert rounding.most(5600, 0) == pytest.approx(0.0157, abs=1e-4)
-    assert rounding.most(10**6, 0.08) == pytest.approx(0.1616, abs=1e-4), "where the baseline rounds to TF32"
+    assert most_misrounded(0.01, 1, 0) > 1, "one element says nothing"
+    assert most_misrounded(0.01, 5600, 0) == pytest.approx(0.0157, abs=1e-4)
+    assert most_misrounded(0.01, 10**6, 0.08) == pytest.approx(0.1616, abs=1e-4), "where the baseline rounds to TF32"
 
 
 def test_a_large_scale_has_padding_a_loud_token_and_other_constants() -> None:

@@ -15,6 +15,7 @@ from kernel_matrix.audit.beside import far_off, has_impossible_samples, lacking
 from kernel_matrix.audit.canaries import faulty
 from kernel_matrix.audit.planned import Facts, holds
 from kernel_matrix.audit.raw import Raw, is_asserted
+from kernel_matrix.base import git
 from kernel_matrix.base.patterns import is_found
 from kernel_matrix.base.versions import satisfies
 from kernel_matrix.config.model import ASSERTED
@@ -120,7 +121,11 @@ class Judge:
                     if holds(rule["where"], self.cases[case]) and satisfies(rule["versions"], versions)
                     and not self._is_over(rule["until"], versions)]  # fmt: skip
         if raw.outcome == "pass":
-            if raw.action == "compile":
+            platform, _, toolchain = case.split("/")[:3]
+            lane, job = f"{platform}.{toolchain}".split("."), raw.job.get("job", "").split(".")
+            if raw.stage or (raw.action and job != [""] and job[: len(lane)] != lane):
+                good = "error"
+            elif raw.action == "compile":
                 kind = raw.facts.get("artifact.kind")
                 level = "lowered" if kind and kind.endswith("-source") else "compiled"
                 good = level if kind and raw.metrics.get("artifact.bytes") else "error"
@@ -217,7 +222,21 @@ class Judge:
         over = f["max_abs"] > limit or f["rel_fro"] > other or f["nan"] + f["inf"] > 0
         norm = f["max_abs"] * math.sqrt(f["elements"])
         unlike = bool(top) and not norm / f["elements"] * 0.999999 <= f["rel_fro"] * top <= norm * 1.000001
-        return edited or over or unlike or bool(top and other >= 1)
+        return edited or over or unlike or bool(top and other >= 1) or self._is_misrounded(facts, figures)
+
+    def _is_misrounded(self, facts: Facts, figures: Mapping[str, float]) -> bool:
+        """Return whether more elements are misrounded than may be, or a share of them that cannot be."""
+        shares = [figures[name] for name in ("misrounded", "floor_misrounded") if name in figures]
+        if not all(0 <= share <= 1 for share in shares):
+            return True
+        most = self.matrix["accuracy"].get("misrounded")
+        declared = facts["direction"] == ASSERTED and "declared_max_abs" in figures
+        if most is None or figures["itemsize"] >= 4 or declared:
+            return False
+        if len(shares) < 2:
+            return True
+        usual = figures["elements"] * max(most, 2 * figures["floor_misrounded"])
+        return bool(figures["misrounded"] * figures["elements"] > usual + 4 * math.sqrt(usual) + 2)
 
     def _rules(self, op: str, direction: str, output: str) -> dict[str, float]:
         """Return the limits of an output: its operator's own entries, each over the earlier ones, over the general."""
@@ -252,6 +271,9 @@ class Judge:
         has_none = not lock and raw.job.get("executor") in ("current", "another tool")
         requires = self.matrix["toolchains"][toolchain]["requires"]
         if started > self.now.time + timedelta(minutes=10) or (locks and lock not in locks and not has_none):
+            return False
+        root, commit = self.now.checkout and self.now.checkout.root, raw.job.get("commit", "").split("+")[0]
+        if root and (made := git.made(root, commit)) and (made - started).total_seconds() > 600:
             return False
         if _has_environment(raw) and requires and (not versions or not satisfies(requires, versions)):
             return False

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import partial
+from datetime import UTC, datetime
+from functools import lru_cache, partial
 from pathlib import Path
 
 from kernel_matrix.base.errors import UserError
@@ -34,6 +36,15 @@ def main_branch(root: Path) -> str:
         return named.partition("/")[2]
     here = _output(root, "for-each-ref", "--format=%(refname:lstrip=-1)", "refs/heads", "refs/remotes/origin").split()
     return next((name for name in ("main", "master", "trunk", "develop") if name in here), "main")
+
+
+@lru_cache(maxsize=1024)
+def made(root: Path, commit: str) -> datetime | None:
+    """Return when a commit was made, in UTC; None if the checkout does not have it."""
+    if not re.fullmatch(r"[0-9a-f]{7,64}", commit):
+        return None
+    text = _output(root, "show", "--no-patch", "--format=%ct", f"{commit}^{{commit}}")
+    return datetime.fromtimestamp(int(text), UTC) if text.isdecimal() else None
 
 
 def blobs(root: Path, commit: str) -> dict[str, str]:

@@ -30,10 +30,11 @@ class Owed:
     growth: tuple[float, float] | None = None
     asserted: bool = False
     own: tuple[tuple[str, Rules], ...] = ()
+    misrounded: float | None = None
 
     def rules(self, output: str) -> Rules:
         """Return the rules of the budget of an output; its name may end with the name of a variant."""
-        general = Rules(self.factor, self.rounded, self.ulps, self.cap)
+        general = Rules(self.factor, self.rounded, self.ulps, self.cap, self.misrounded)
         return dict(self.own).get(output.partition("@")[0], general)
 
 
@@ -56,6 +57,7 @@ def with_owed(
     for name, axes in cases:
         key = op.owed_outputs(direction, axes), has_values(axes, op.canary)
         if key not in known:
-            known[key] = Owed(key[0], *rules, key[1], tuple(op.sums), growth, direction == ASSERTED, own)
+            known[key] = Owed(key[0], *rules, key[1], tuple(op.sums), growth, direction == ASSERTED, own,
+                              general.misrounded)  # fmt: skip
         named.append((name, axes, known[key]))
     return named

@@ -24,12 +24,17 @@ class Pair:
 
 @dataclass(frozen=True)
 class Rules:
-    """The limits that a budget is made with: factors of the noise, ULP, and the cap at unit scale."""
+    """The limits that a budget is made with: factors of the noise, ULP, and the cap at unit scale.
+
+    ``misrounded`` is the share of misrounded elements that an output narrower than fp32 may have, if there is such a
+    limit.
+    """
 
     factor: float
     rounded: float
     ulps: float
     cap: float
+    misrounded: float | None = None
 
 
 def rules_of(accuracy: Mapping[str, Any], op: str, direction: str, output: str) -> Rules:
@@ -38,7 +43,7 @@ def rules_of(accuracy: Mapping[str, Any], op: str, direction: str, output: str) 
     The name of the output may end with the name of a variant (``phi@tensor_cores``).
     """
     general = {name: accuracy[name] for name in ("factor", "rounded", "ulps")}
-    limits = {**general, "cap": accuracy["caps"][direction]}
+    limits = {**general, "cap": accuracy["caps"][direction], "misrounded": accuracy.get("misrounded")}
     wanted = {"op": op, "direction": direction, "output": output.partition("@")[0]}
     for own in accuracy.get("budgets", ()):
         if all(own[key] in (None, value) for key, value in wanted.items()):
@@ -50,6 +55,16 @@ def least_noise(largest: float, ulps: float) -> Pair:
     """Return ``ulps`` steps of fp32 at the golden's largest value, absolute and relative."""
     spacing = EPSILON * 2.0 ** math.floor(math.log2(largest)) if largest else 0.0
     return Pair(ulps * spacing, ulps * EPSILON)
+
+
+def most_misrounded(share: float, elements: float, baseline: float) -> float:
+    """Return the largest share of misrounded elements that an output may have; ``baseline`` is the baseline's share.
+
+    It is ``share``, or twice the baseline's where that rounds on the way too, and what few elements can have by luck:
+    their number has about the variance of its mean, so it is four standard deviations and two elements more.
+    """
+    expected = elements * max(share, 2 * baseline)
+    return (expected + 4 * math.sqrt(expected) + 2) / elements
 
 
 def cap_at(cap: float, largest: float, itemsize: int) -> float:

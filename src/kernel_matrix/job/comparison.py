@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from kernel_matrix.job.accuracy import Budget, Distance, Errors, Golden, budget, distance, measure, noise_ratio, worst
-from kernel_matrix.job.budget import Rules
+from kernel_matrix.job.budget import Rules, most_misrounded
 from kernel_matrix.job.inputs import Array
 
 
@@ -37,11 +38,14 @@ class Comparison:
     budget: Budget
     unit: float
     steps: int
+    most_misrounded: float = math.inf
 
     @property
     def faults(self) -> list[str]:
         """The figures outside the budget, in words."""
-        return self.budget.faults(self.errors)
+        share, most = self.errors.misrounded, self.most_misrounded
+        text = f"{share:.2%} of the elements are misrounded, over {most:.2%}: it was rounded before"
+        return [*self.budget.faults(self.errors), *([] if share <= most else [text])]
 
     def metrics(self, output: str) -> dict[str, float]:
         """Return all figures by name, from which a reader can compute the budget again."""
@@ -93,5 +97,8 @@ def compare_outputs(
         rules = rules_of(output)
         factors = {"factor": rules.factor, "rounded": rules.rounded, "ulps": rules.ulps, "cap": rules.cap * unit}
         limit = budget(floor, conditioning, expected, result.dtype, steps=in_turn, **factors)
-        compared[output] = Comparison(result, expected, measure(result, expected), noise, limit, unit, in_turn)
+        most = math.inf
+        if rules.misrounded is not None and result.size and result.dtype.itemsize < np.dtype(np.float32).itemsize:
+            most = most_misrounded(rules.misrounded, result.size, floor.misrounded)
+        compared[output] = Comparison(result, expected, measure(result, expected), noise, limit, unit, in_turn, most)
     return compared

@@ -72,7 +72,7 @@ def _enter_names(connection: Connection, planned: Planned) -> None:
 
 def _enter_owed(connection: Connection, owed: Mapping[Owed, int]) -> None:
     """Enter what cases owe, and the rules of the outputs that have a budget of their own."""
-    lists, limits = ("names", "sums"), ("growth_of_sums", "growth_of_others", *_RULES)
+    lists, limits = ("names", "sums"), ("growth_of_sums", "growth_of_others", "misrounded", *_RULES)
     types = {
         "owed": NUMBER,
         "asserted": pa.bool_(),
@@ -86,6 +86,7 @@ def _enter_owed(connection: Connection, owed: Mapping[Owed, int]) -> None:
             list(dict.fromkeys(value.outputs)),
             list(value.sums),
             *(value.growth or (None, None)),
+            value.misrounded,
             *(getattr(value, name) for name in _RULES),
         )
         for value, number in owed.items()

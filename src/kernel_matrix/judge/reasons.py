@@ -29,6 +29,12 @@ def _says_and(message: str, doubt: str, *over: str) -> str:
     return " ".join([message, *(f"({note})" for note in notes)])
 
 
+def _went_wrong_before(outcome: str, stale: str, message: str, *attempts: str) -> str:
+    """Return what is to be said of a case that passes, and has a stale result that went wrong."""
+    text = f"a stale result is {outcome}: {' '.join(message.split())[:200] or 'it does not say why'} ({stale})"
+    return "; ".join([sentence("flaky", attempts), text] if attempts else [text])
+
+
 def _canaries_missed(missed: str, injected: str, *named: str) -> str:
     which = "; ".join(dict.fromkeys(named)) or "it does not say which"
     return f"the comparison of this job missed {_whole(missed)} of {_whole(injected)} injected faults: {which}"
@@ -89,6 +95,8 @@ _SENTENCES: dict[str, Callable[..., str]] = {
     ),
     "fixed": _plain("it passes, and is expected to fail: {} Take the expectation out of matrix.yaml."),
     "flaky": lambda *attempts: f"passed after {', '.join(attempts)}",
+    "went_wrong_before": _went_wrong_before,
+    "stopped": _plain("the record says that it passed, and that it stopped in the stage '{}'"),
     # Results that prove less than they say.
     "no_artifact": _plain("the record says that it compiled, and holds no artifact"),
     "failed_and_nothing_ran": _plain("the record says that it failed, and does not say that anything ran"),
@@ -121,7 +129,7 @@ _SENTENCES: dict[str, Callable[..., str]] = {
     # Jobs that cannot have run the case.
     "other_action": _other_action,
     "other_place": lambda name, given, wanted: (
-        f"its job has the {name} {given[:40] or '(none)'}; this case has {wanted}"
+        f"its job has the {name} {given[:80] or '(none)'}; this case has {wanted}"
     ),
     "other_target": lambda targets, target: f"the device of its job runs {targets[:80] or 'no target'}; not {target}",
     # Jobs whose comparison is not trusted.

@@ -41,7 +41,7 @@ def enter_stale_jobs(connection: Connection, present: Present | None, jobs: Jobs
 def enter_misplaced(connection: Connection, planned: Planned, jobs: Jobs) -> None:
     """Make ``misplaced``: the jobs that cannot have run a case of a cell, although a deciding result says so."""
     question = """
-        SELECT DISTINCT job, cell, action FROM deciding WHERE outcome = 'pass' AND action IN ('run', 'emulate')
+        SELECT DISTINCT job, cell, action FROM deciding WHERE outcome = 'pass' AND action <> ''
     """
     found = []
     for job, cell, action in rows(connection, question):
@@ -53,7 +53,12 @@ def enter_misplaced(connection: Connection, planned: Planned, jobs: Jobs) -> Non
 
 
 def _misplaced(cell: Cell, action: str, job: dict[str, str]) -> Iterator[_Fault]:
-    """Yield why a job cannot have run or emulated a case of a cell."""
+    """Yield why a job cannot have run, emulated or compiled a case of a cell."""
+    lane = f"{cell.platform}.{cell.toolchain}"
+    if not f"{job.get('job') or lane}.".startswith(f"{lane}."):  # the name of a shard has a word more
+        yield "other_place", ["name", job["job"], lane]
+    if action == "compile":  # any machine may, for any target
+        return
     stood_in = (cell.action, action) == ("run", "emulate") and cell.target in vendor_named(cell.vendor).stood_in_for
     if action != cell.action and not stood_in:
         yield "other_action", [action, cell.action]

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 
+from kernel_matrix.base import git
 from kernel_matrix.base.versions import satisfies
 from kernel_matrix.config.locks import lock_file
 from kernel_matrix.config.model import Matrix
@@ -60,6 +61,8 @@ class Present:
 
     def _differences(self, platform: str, toolchain: str, job: Mapping[str, str]) -> Iterator[str]:
         yield from _start_time(job.get("started", ""), self.now)
+        if self.checkout and self.checkout.root:
+            yield from _before_commit(job, self.checkout.root)
         if self.checkout and (difference := self.checkout.difference(platform, toolchain, job)):
             yield difference
         pins = self._pins(platform, toolchain)
@@ -111,6 +114,14 @@ def _start_time(started: str, now: datetime) -> Iterator[str]:
         yield f"its start time {started[:40]!r} cannot be read"
     elif moment > now + CLOCKS_DIFFER:
         yield f"it started at {started}, which is in the future"
+
+
+def _before_commit(job: Mapping[str, str], root: Path) -> Iterator[str]:
+    """Yield why a job cannot have tested its commit, if the checkout knows when that was made."""
+    name, started = job.get("commit", "").removesuffix("+changes"), _moment(job.get("started", ""))
+    made = git.made(root, name)
+    if made and started and started < made - CLOCKS_DIFFER:
+        yield f"it started at {job['started']}, before its commit {name[:12]} was made ({made:%Y-%m-%d %H:%M} UTC)"
 
 
 def _moment(started: str) -> datetime | None:

@@ -86,6 +86,12 @@ class Accuracy(Section):
         description="How fast an error may grow with the number of tokens. Without it the suite has a limit of its "
         "own, or measures no growth.",
     )
+    misrounded: Amount | None = Field(
+        default=None,
+        description="The share of the elements of an output narrower than fp32 that may differ from the golden rounded "
+        "once, where the baseline's share is no larger: an output that was rounded on the way has more. Without it "
+        "there is no such limit.",
+    )
     budgets: list[OwnBudget] = Field(
         default_factory=list,
         description="Operators, directions and outputs with limits of their own. Where several entries name the same "
@@ -98,6 +104,8 @@ class Accuracy(Section):
         rules |= {f"caps.{direction}": cap for direction, cap in self.caps.items()}
         if self.growth:
             rules |= {"growth.sums": self.growth.sums, "growth.others": self.growth.others}
+        if self.misrounded:
+            rules["misrounded"] = self.misrounded
         for own in self.budgets:
             rules |= {f"{own.place}.{name}": rule for name, rule in own.limits.items()}
         return rules
@@ -108,6 +116,8 @@ class Accuracy(Section):
         limits["caps"] = {direction: cap.limit for direction, cap in self.caps.items()}
         if self.growth:
             limits["growth"] = {"sums": self.growth.sums.limit, "others": self.growth.others.limit}
+        if self.misrounded:
+            limits["misrounded"] = self.misrounded.limit
         if self.budgets:
             limits["budgets"] = [
                 own.model_dump(include={"op", "direction", "output"})

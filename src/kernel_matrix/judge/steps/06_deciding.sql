@@ -24,3 +24,8 @@ chosen AS (
 SELECT a.planned, cell, key, owed, record, job, outcome, action, digest, kind, elements, bytes, injected, stale, ordinal
 FROM chosen c
 JOIN accepted a ON a.planned = c.planned AND a.ordinal = 281474976710655 - (c.weight & 281474976710655);
+
+-- The worst result of each case that went wrong and is stale. It does not decide where a case passes, and is named there.
+CREATE OR REPLACE TEMP TABLE went_wrong_before AS
+SELECT planned, arg_max(outcome, badness) AS outcome, arg_max(stale, badness) AS stale, arg_max(record, badness) AS record
+FROM accepted WHERE stale > 0 AND outcome IN ('error', 'fail') GROUP BY planned;

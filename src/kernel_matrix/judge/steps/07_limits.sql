@@ -6,6 +6,9 @@
 -- relative error has no cap, and `rounded` in the place of `factor` for an output that is narrower than fp32. A suite
 -- that asserts by itself may declare the limits in its test; the cap holds for these too. In a dtype of one byte the cap
 -- is at least half a step at the largest value: no result is nearer.
+--
+-- Of an output narrower than fp32 a share of the elements may be misrounded, or twice the baseline's share, if
+-- matrix.yaml has that limit and the test declares none of its own.
 CREATE OR REPLACE TEMP VIEW limits AS
 WITH of_names AS (  -- what matrix.yaml says of an output by its name
     SELECT owed, name, bool_or(part = 'names') AS is_named, bool_or(part = 'sums') AS is_sum,
@@ -29,6 +32,9 @@ found AS (
            coalesce(n.is_named, false) AS is_owed, w.any_name OR coalesce(n.is_named, false) AS is_named,
            coalesce(CASE WHEN n.is_sum THEN w.growth_of_sums ELSE w.growth_of_others END,
                     o.limit_growth, 0) AS most_growth,
+           o.misrounded, o.floor_misrounded,
+           CASE WHEN o.itemsize < 4 AND NOT (w.asserted AND o.others['declared_max_abs'] IS NOT NULL)
+                THEN w.misrounded END AS share,
            coalesce(n.factor, w.factor) AS factor, coalesce(n.rounded, w.rounded) AS rounded, w.ulps,
            greatest(coalesce(n.cap, w.cap) * o.unit, CASE WHEN o.itemsize < 2 THEN o.largest / 8 ELSE 0 END)
            AS cap_of_unit,
@@ -41,10 +47,11 @@ found AS (
 ),
 noise AS (
     SELECT *, greatest(floor_max_abs, conditioning_max_abs, ulps * spacing_at(largest)) AS noise_abs,
-           greatest(floor_rel_fro, conditioning_rel_fro, ulps * epsilon()) AS noise_rel
+           greatest(floor_rel_fro, conditioning_rel_fro, ulps * epsilon()) AS noise_rel,
+           elements * greatest(share, 2 * floor_misrounded) AS usual
     FROM found
 )
-SELECT * EXCLUDE (factor, rounded, cap_of_unit, declared_max_abs, declared_rel_fro, noise_abs, noise_rel),
+SELECT * EXCLUDE (factor, rounded, cap_of_unit, declared_max_abs, declared_rel_fro, noise_abs, noise_rel, usual),
        CASE WHEN declared_max_abs IS NULL
             THEN least(cap_of_unit, greatest(factor * noise_abs, sqrt(steps) * conditioning_max_abs))
             WHEN isnan(declared_max_abs) THEN declared_max_abs
@@ -52,5 +59,7 @@ SELECT * EXCLUDE (factor, rounded, cap_of_unit, declared_max_abs, declared_rel_f
        CASE WHEN declared_max_abs IS NULL
             THEN greatest((CASE WHEN itemsize < 4 THEN rounded ELSE factor END) * noise_rel,
                           sqrt(steps) * conditioning_rel_fro)
-            ELSE coalesce(declared_rel_fro, 0) END AS most_rel
+            ELSE coalesce(declared_rel_fro, 0) END AS most_rel,
+       -- Few elements can have many by luck: two, and four standard deviations of their number.
+       CASE WHEN share > 0 THEN (usual + 4 * sqrt(usual) + 2) / elements END AS most_misrounded
 FROM noise;

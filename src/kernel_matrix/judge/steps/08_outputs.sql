@@ -40,6 +40,9 @@ faults AS (
             impossible('floor_rel_fro', floor_rel_fro, true),
             impossible('conditioning_max_abs', conditioning_max_abs, true),
             impossible('conditioning_rel_fro', conditioning_rel_fro, true),
+            CASE WHEN misrounded IS NOT NULL THEN impossible('misrounded', misrounded, misrounded <= 1) END,
+            CASE WHEN floor_misrounded IS NOT NULL
+                THEN impossible('floor_misrounded', floor_misrounded, floor_misrounded <= 1) END,
             impossible('unit', unit, unit > 0),
             impossible('steps', steps, steps >= 1 AND steps = trunc(steps)),
             impossible('largest', largest, true),
@@ -75,6 +78,10 @@ SELECT ordinal, place, output, name, variant, is_owed, elements,
         WHEN NOT is_same_limit(limit_rel_fro, most_rel)
             THEN because('other_limit', [output, 'rel_fro', limit_rel_fro::VARCHAR, most_rel::VARCHAR])
         WHEN rel_fro > most_rel THEN because('over_limit', [output, 'rel_fro', rel_fro::VARCHAR, most_rel::VARCHAR])
+        WHEN share > 0 AND misrounded IS NULL THEN because('owes_figures', [output, 'misrounded'])
+        WHEN share > 0 AND floor_misrounded IS NULL THEN because('owes_figures', [output, 'floor_misrounded'])
+        WHEN misrounded > most_misrounded
+            THEN because('over_limit', [output, 'misrounded', misrounded::VARCHAR, most_misrounded::VARCHAR])
         WHEN largest > 0 AND most_rel >= 1 THEN because('zeros_pass', [output, most_rel::VARCHAR])
         END AS fault,
     CASE

@@ -24,7 +24,7 @@ known AS (
     SELECT p.planned, p.exclusion, x.reason AS exclusion_reason, t.outcome AS tried,
            coalesce(tc.message, '') AS tried_message, d.record, d.outcome, d.stale, coalesce(c.message, '') AS message,
            coalesce(c.attempts, []) AS attempts, r.record AS first_refused, r.digest, r.common,
-           f.reached, f.doubt, u.over, u.owes, e.pending, e.matching, coalesce(e.ended, []) AS ended
+           b.outcome AS before, bs.text AS before_stale, coalesce(bc.message, '') AS before_message, f.reached, f.doubt, u.over, u.owes, e.pending, e.matching, coalesce(e.ended, []) AS ended
     FROM planned p
     LEFT JOIN plan_exclusions x USING (exclusion)
     LEFT JOIN tried t USING (planned)
@@ -32,6 +32,9 @@ known AS (
     LEFT JOIN deciding d USING (planned)
     LEFT JOIN words c ON c.record = d.record
     LEFT JOIN other_inputs r USING (planned)
+    LEFT JOIN went_wrong_before b USING (planned)
+    LEFT JOIN stale_reasons bs ON bs.stale = b.stale
+    LEFT JOIN words bc ON bc.record = b.record
     LEFT JOIN proof f USING (planned)
     LEFT JOIN resources u USING (planned)
     LEFT JOIN expected e USING (planned)
@@ -67,6 +70,8 @@ SELECT planned, state,
         WHEN state = 'error' AND outcome = 'pass' THEN coalesce(doubt, owes)
         WHEN state = 'fail' AND outcome = 'pass' THEN over
         WHEN state = 'fixed' THEN because('fixed', [pending])
+        WHEN outcome = 'pass' AND before IS NOT NULL
+            THEN because('went_wrong_before', [before, before_stale, before_message] || attempts)
         WHEN state = 'flaky' THEN because('flaky', attempts)
         WHEN outcome = 'pass' THEN because('', [])
         WHEN state = 'known' THEN because('says', [matching])
