@@ -124,7 +124,7 @@ def play(
         command += ["--local-repository", action]
     with (folder / "log.jsonl").open("wb") as log:
         env = {**environment(folder, root), **variables}
-        done = subprocess.run(command, cwd=root, env=env, stdout=log, stderr=log, timeout=240, check=False)
+        done = subprocess.run(command, cwd=root, env=env, stdout=log, stderr=log, timeout=900, check=False)
     return Played(folder, done.returncode)
 
 

@@ -68,7 +68,7 @@ def play(root: Path) -> Played:
     commit(root, force=True)
     variables = {**variables_of(STANDINS), "HOME": str(root.parent)}
     command = ["node", PROGRAM, "--shell-isolation", "--no-color"]
-    done = subprocess.run(command, cwd=root, env=variables, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(command, cwd=root, env=variables, capture_output=True, text=True, timeout=900, check=False)
     return Played(root, f"{done.stdout}{done.stderr}", done.returncode)
 
 

@@ -63,7 +63,7 @@ class Tab:
         """Wait until every part that is loaded later is there."""
         self.until("!document.querySelector('.loading, [aria-busy=true]')")
 
-    def until(self, expression: str, seconds: float = 15) -> None:
+    def until(self, expression: str, seconds: float = 120) -> None:
         """Wait until an expression holds. The page's policy refuses Playwright's own way, which evaluates text."""
         end = time.monotonic() + seconds
         while not self.page.evaluate(expression):
@@ -90,6 +90,7 @@ def contexts(chromium: Browser) -> Callable[..., BrowserContext]:
         key = repr(sorted(settings.items()))
         if key not in made:
             made[key] = chromium.new_context(**settings)  # type: ignore[arg-type]
+            made[key].set_default_timeout(120_000)  # milliseconds: a machine may be busy
             made[key].grant_permissions(["clipboard-read", "clipboard-write"])
         return made[key]
 

@@ -416,7 +416,7 @@ class OwnEngine:
         command += ["--pidfile", self.folder / "pid", "--host", self.address, "--bridge", "none", "--iptables=false"]
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
-        give_up = time.monotonic() + 60
+        give_up = time.monotonic() + 300
         while self.client is None:
             try:
                 with socket.socket(socket.AF_UNIX) as probe:
@@ -453,7 +453,7 @@ class OwnEngine:
             container.remove(force=True)
         self.client.close()
         self.process.terminate()
-        self.process.wait(60)
+        self.process.wait(300)
 
 
 @pytest.fixture

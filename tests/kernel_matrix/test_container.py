@@ -66,7 +66,7 @@ def processes(*words: str) -> list[int]:
     return found
 
 
-def wait_for(condition, seconds: float = 60) -> None:
+def wait_for(condition, seconds: float = 300) -> None:
     give_up = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < give_up, "it did not come to that"
@@ -150,7 +150,7 @@ def test_a_shell_in_a_terminal_is_a_terminal(contained: Doubles):
     command = f"{sys.executable} -m kernel_matrix shell here --matrix {contained.root / 'matrix.yaml'}"
     done = subprocess.run(
         ["script", "--quiet", "--return", "--command", command, "/dev/null"],
-        input="tty; id -u; exit 5\n", cwd=ROOT, capture_output=True, text=True, check=False, timeout=120,
+        input="tty; id -u; exit 5\n", cwd=ROOT, capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
     assert done.returncode == 5, done.stdout
     assert "/dev/pts/0" in done.stdout

@@ -232,7 +232,7 @@ def test_a_job_runs_while_the_environment_of_another_is_made_and_other_work_ends
     class Prepare:
         def make_environment(self, run: JobRun) -> None:
             if run.job.toolchain == "raises":
-                assert began.wait(30), "the first job waits for the environment of the second"
+                assert began.wait(300), "the first job waits for the environment of the second"
 
     class Schedule(_Schedule):
         def _finish(self, run: JobRun) -> None:

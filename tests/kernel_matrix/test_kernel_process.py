@@ -84,7 +84,7 @@ def dies_later(arrays):
 
 def dies_with_a_child(arrays):
     if os.fork() == 0:
-        time.sleep(30)
+        time.sleep(600)
         os._exit(0)
     os.kill(os.getpid(), signal.SIGSEGV)
 
@@ -263,7 +263,7 @@ def test_the_words_of_an_earlier_error_are_not_those_of_a_death(process: KernelP
 @pytest.mark.slow
 def test_a_process_that_dies_between_two_calls_is_started_again(process: KernelProcess):
     call(process, "dies_later")
-    give_up = time.monotonic() + 10
+    give_up = time.monotonic() + 120
     while process._process.poll() is None and time.monotonic() < give_up:
         time.sleep(0.01)
     assert call(process, "counts")[0] == 1
@@ -272,7 +272,7 @@ def test_a_process_that_dies_between_two_calls_is_started_again(process: KernelP
 def test_a_death_is_seen_although_a_child_holds_the_pipe(process: KernelProcess):
     began = time.monotonic()
     assert error_of(process, "dies_with_a_child").text == "the process died of SIGSEGV in stage import"
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 300
 
 
 @pytest.mark.parametrize(
@@ -483,7 +483,7 @@ def test_the_cpu_time_of_a_process_is_that_of_all_processes_below_it():
     code = "import os\nos.fork()\nwhile True: pass"
     process = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
     try:
-        end = time.monotonic() + 60
+        end = time.monotonic() + 300
         while processes.cpu_seconds(process.pid) < 0.5 and time.monotonic() < end:
             time.sleep(0.05)
         alone = float(Path(f"/proc/{process.pid}/stat").read_text().split()[13]) / os.sysconf("SC_CLK_TCK")

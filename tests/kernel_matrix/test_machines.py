@@ -131,7 +131,7 @@ class Workflow:
 
     def wait_for_second_case(self, row: str) -> None:
         journal = self.root / "machines" / row / "build" / "jobs" / row / "journal.jsonl"
-        give_up = time.monotonic() + 60
+        give_up = time.monotonic() + 300
         while not (journal.exists() and journal.read_text().count('"start"') == 2):
             assert time.monotonic() < give_up, (self.root / "machines" / row / "log.txt").read_text()
             time.sleep(0.05)
@@ -206,7 +206,7 @@ def reported(workflow: Workflow) -> subprocess.CompletedProcess[str]:
     workflow.wait_for_second_case(DIES)
     os.killpg(started[DIES].pid, signal.SIGKILL)
     for row, process in started.items():
-        red = process.wait(timeout=120)
+        red = process.wait(timeout=600)
         if row != DIES:
             workflow.ended(row, "failure" if red else "success")
             workflow.upload(row)

@@ -121,7 +121,7 @@ class Machine:
     def sh(self, *command: str) -> str:
         """Run a command of root on the machine."""
         words = ["nsenter", "--target", str(self.first()), "--all", *command]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
         return f"{done.stdout}{done.stderr}"
 
     @property
@@ -155,7 +155,7 @@ class Machine:
         self.job(number, script)
         return number
 
-    def wait(self, words: str, seconds: float = 30) -> None:
+    def wait(self, words: str, seconds: float = 180) -> None:
         """Wait until the log has these words."""
         until(lambda: words in self.log, seconds, lambda: self.log)
 
@@ -209,7 +209,7 @@ def machine(tmp_path_factory) -> Iterator[Machine]:
         yield made
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(180)
 
 
 @pytest.fixture(scope="module")
@@ -221,7 +221,7 @@ def played(machine) -> Machine:
         variables = PUSH.replace("NAME=push", "NAME=pull_request") if fork else PUSH
         machine.job(number, script, variables, json.dumps(FORK if fork else {}))
     machine.wait("job 5 begins")
-    until(lambda: "left " in machine.of(5), 30)
+    until(lambda: "left " in machine.of(5), 180)
     machine.sh("systemctl", "restart", "kernel-matrix-runner")
     until(lambda: "job 10 ends: 0" in machine.log and len(machine.asked) == 11, 180, lambda: machine.log)
     return machine

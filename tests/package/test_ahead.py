@@ -33,7 +33,7 @@ class Compiled:
 
     def _of(self, kind):
         def compile_(_, spec, target):
-            self._all.wait(20)
+            self._all.wait(300)
             self.specs[kind] = spec, target
             if kind in self._fails:
                 raise RuntimeError("the compiler failed")
