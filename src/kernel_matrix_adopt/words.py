@@ -45,13 +45,18 @@ def seen_lines(repository: Repository) -> Iterator[str]:
         yield "this is no git checkout with a commit, so results carry no commit"
 
 
-def next_lines(repository: Repository, lock: Path, root: Path = Path()) -> Iterator[str]:
+def next_lines(
+    repository: Repository, lock: Path, root: Path = Path(), *, may_be_too_new: bool = False
+) -> Iterator[str]:
     """Yield what a person can do next: the whole suite, and the kernels of a package that has some.
 
     Each command runs as it stands in the present folder. ``root`` is the repository, as it was typed.
+    ``may_be_too_new``: the first cell is red, and the repository pins other versions than the lock has.
     """
     if repository.suite is not None:
         options = "" if _is_here(root) else f" --matrix {_word(root / MATRIX_FILE)}"
+        if may_be_too_new:
+            yield f"the versions that the repository pins, if the newest are at fault: `kernel-matrix lock{options}`"
         yield f"all tests, and the page: `kernel-matrix matrix{options}`"
         if not installation.requirement():
             file = _word(root / WORKFLOW)

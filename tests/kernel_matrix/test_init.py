@@ -495,6 +495,7 @@ def test_the_folder_of_results_is_ignored_also_where_there_are_rules(tmp_path, b
 _SKIPPED = "import pytest\n@pytest.mark.skip(reason='needs a GPU')\ndef test(): ...\n"
 _GONE = "import nothing_such\ndef test(): ...\n"
 _SKIPS = "import pytest\npytest.skip('no GPU', allow_module_level=True)\n"
+_NO_GPU = "raise RuntimeError('own requires a CUDA GPU but none was detected')\n"
 _NONE, _SILENT = "no test of the suite could be collected, so none has run", "No test has run on this machine"
 
 
@@ -510,10 +511,23 @@ _NONE, _SILENT = "no test of the suite could be collected, so none has run", "No
         ({"test_a.py": "def test(): ...", "conftest.py": "raise RuntimeError('odd')"}, 1, [_NONE, "odd"]),
         ({"test_a.py": "import os\nos.kill(os.getpid(), 9)\ndef test(): ..."}, 1, [_NONE, "SIGKILL"]),
         ({"test_a.py": _SKIPS}, 1, [_NONE, "no GPU", _SILENT]),
+        ({"test_a.py": _NO_GPU}, 1, [_NONE, "requires a CUDA GPU", _SILENT]),
         ({"test_a.py": _SKIPPED}, 1, ["test_a.tests: its first 1 test", "needs a GPU", _SILENT]),
         ({"test_a.py": _SKIPPED, "test_b.py": "def test(): ..."}, 0, ["test_b.tests: its first 1 test", "1 held"]),
     ],
-    ids=["held", "fail", "import", "one-file", "empty", "conftest", "killed", "module", "skipped", "next-file"],
+    ids=[
+        "held",
+        "fail",
+        "import",
+        "one-file",
+        "empty",
+        "conftest",
+        "killed",
+        "module",
+        "no-gpu",
+        "skipped",
+        "next-file",
+    ],
 )
 def test_the_first_cell_is_a_test_that_runs_and_without_one_init_ends_with_1(
     tmp_path, resolved, monkeypatch, capsys, files, status, words
@@ -587,3 +601,15 @@ def test_a_requirement_with_the_address_of_a_folder_is_asked_of_no_index(tmp_pat
     assert [text for text, _ in seen.project.needs] == ["numpy"]
     assert seen.project.local == ("helper",)
     assert requirements.unknown_imports(seen) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("choice", "offered"), [("newest", True), ("repository", False)])
+def test_where_the_newest_versions_are_red_those_that_the_repository_pins_are_offered(
+    tmp_path, resolved, monkeypatch, capsys, choice, offered
+):
+    monkeypatch.setattr(first_cell, "_EXECUTOR", "current")
+    files = {"own/__init__.py": "", "tests/test_a.py": "def test(): assert False", "constraints.txt": "numpy==2.2.5\n"}
+    assert init("--root", str(lay(tmp_path / "o n", files)), "--pins", choice) == 1
+    words = "next: the versions that the repository pins, if the newest are at fault: "
+    assert (words in capsys.readouterr().out) == offered

@@ -16,6 +16,8 @@ from kernel_matrix_adopt.proposal import propose
 from kernel_matrix_adopt.repository import look
 from kernel_matrix_adopt.writing import refuse_where_nothing_can_be_written, write
 
+_NO_TEST = "no test of the suite could be collected, so none has run. This is why:"
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options: where, and whether anything is run."""
@@ -31,15 +33,17 @@ def main(options: argparse.Namespace) -> int:
     refuse_where_nothing_can_be_written(root)
     repository = look(root, options.suite)
     near = [name for name in (repository.source, repository.suite) if name]
-    pins, about = option.chosen(options.pins, root, repository.python, near=near)
-    print("\n".join([*words.seen_lines(repository), *about]), flush=True)
-    proposed = propose(repository, detect(), pins)
+    choice = option.chosen(options.pins, root, repository.python, near=near)
+    print("\n".join([*words.seen_lines(repository), *choice.lines]), flush=True)
+    proposed = propose(repository, detect(), choice.pins)
     print("\n".join([*write(root, proposed.files), *proposed.notes]), flush=True)
     status = 0
     if repository.suite is not None and not options.no_run:
         status = _run(root)
     lock = lock_file(root, f"ci/locks/{proposed.toolchain}.txt").relative_to(root)
-    print("\n".join(f"next: {here(line)}" for line in words.next_lines(repository, lock, options.root)))
+    too_new = bool(status) and choice.passed_over
+    steps = words.next_lines(repository, lock, options.root, may_be_too_new=too_new)
+    print("\n".join(f"next: {here(line)}" for line in steps))
     return status
 
 
@@ -51,9 +55,7 @@ def _run(root: Path) -> int:
     for selected in attempts:
         cases = selected.jobs[0].cases
         first = f"the first cell: {cases[0].cell.id}: its first {counted(len(cases), 'test')}"
-        print(
-            first if is_test else "no test of the suite could be collected, so none has run. This is why:", flush=True
-        )
+        print(first if is_test else _NO_TEST, flush=True)
         with Console(selected.jobs) as console:
             lines, red, ran = first_cell.run(project, selected, machine, console)
         print("\n".join(lines))

@@ -59,7 +59,7 @@ def _write(matrix: Matrix, root: Path, wanted: list[str], choice: str) -> int:
             raise UserError(f"{source}: there is no such file. Write into it what {Path(name).name} is made from.")
         if kinds[name]:
             pythons = _pythons(matrix, name)
-            pins, about = option.chosen(choice, root, pythons[0], near=[matrix.package.source], without=own)
+            pins, about, _ = option.chosen(choice, root, pythons[0], near=[matrix.package.source], without=own)
             for line in about:
                 if line not in said:
                     print(line, flush=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from kernel_matrix_adopt.pinned.repository import Pins, pins_of
 
@@ -23,12 +24,19 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def chosen(
-    choice: str, root: Path, python: str, *, near: Sequence[str] = (), without: Collection[Path] = ()
-) -> tuple[Pins, list[str]]:
-    """Return the pins that are to be kept (none, if the newest versions are asked for), and lines about the files."""
+class Choice(NamedTuple):
+    """The pins that are to be kept, lines about the files, and whether the pins of some files are passed over."""
+
+    pins: Pins
+    lines: list[str]
+    passed_over: bool
+
+
+def chosen(choice: str, root: Path, python: str, *, near: Sequence[str] = (), without: Collection[Path] = ()) -> Choice:
+    """Return what is chosen for a repository; with the newest versions no pins."""
     pins = pins_of(root, python, near=near, without=without)
-    return (pins if choice == REPOSITORY else Pins()), list(_lines(choice, pins))
+    kept = pins if choice == REPOSITORY else Pins()
+    return Choice(kept, list(_lines(choice, pins)), bool(pins.files()) and not kept.files())
 
 
 def _lines(choice: str, pins: Pins) -> Iterator[str]:
