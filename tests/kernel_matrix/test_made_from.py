@@ -49,6 +49,8 @@ def test_an_environment_that_was_there_before_has_no_lock_and_says_what_is_other
 def test_an_environment_that_is_not_what_its_lock_pins_says_so(made_from):
     said = made_from(kind="cuda", nvidia_nccl_cu13="2.29.7", triton="3.6.0")
     assert said == "lock.cuda.txt, 3 of 4 as pinned; other: triton 3.6.0 (3.7.1)"
+    floats = made_from(kind="cuda", nvidia_nccl_cu13="2.29.7", nvidia_cudnn_cu13="9.20.0.48", doubles="1.0")
+    assert floats == "lock.cuda.txt, 4 of 4 as pinned; not pinned: nvidia-cudnn-cu13 9.20.0.48", "the package is no pin"
 
 
 def test_a_lock_that_is_another_today_is_not_compared(made_from, doubles):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -68,18 +68,20 @@ class MadeFrom:
         pinned = pins(path)
         versions: dict[str, str] = {canonicalize_name(key): value for key, value in versions_of(job).items()}
         same = [one for one, version in pinned.items() if public(versions.get(one, "")) == public(version)]
-        if digest and len(same) == len(pinned):
+        own = canonicalize_name(self.matrix.package.name)
+        besides = [f"{one} {version}" for one, version in versions.items() if digest and one not in (own, *pinned)]
+        if digest and len(same) == len(pinned) and not besides:
             return ""
         how = ", {} of {} as pinned" if digest else ": {} of {} as " + name
-        return f"{how.format(len(same), len(pinned))}{''.join(_others(pinned, versions))}"
+        return f"{how.format(len(same), len(pinned))}{''.join(_others(pinned, versions, besides))}"
 
 
-def _others(pinned: Mapping[str, str], versions: Mapping[str, str]) -> Iterator[str]:
-    """Yield the versions that are not those of a lock, and what is not there."""
+def _others(pinned: Mapping[str, str], versions: Mapping[str, str], besides: Sequence[str]) -> Iterator[str]:
+    """Yield the versions that are not those of a lock, what is not there, and what is there ``besides``."""
     other = [f"{name} {versions[name]} ({version})" for name, version in pinned.items()
              if name in versions and public(versions[name]) != public(version)]  # fmt: skip
     absent = [f"{name} {version}" for name, version in pinned.items() if name not in versions]
-    for word, found in (("other", other), ("not there", absent)):
+    for word, found in (("other", other), ("not there", absent), ("not pinned", besides)):
         more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         if found:
             yield f"; {word}: {', '.join(found[:_SHOWN])}{more}"
