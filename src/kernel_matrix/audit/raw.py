@@ -15,6 +15,10 @@ from kernel_matrix.config.model import ASSERTED
 
 _NOT_OUTPUTS = ("", "artifact", "bench", "canary", "time")
 _CONTROL = re.compile(r"[\x7f-\x9f]")  # those that XML may have
+_AGAIN = {"rerunFailure": "failure", "rerunError": "error"}  # it failed again when it was run again
+# How the words begin that the attributes of a test have in place of an element.
+_BEGIN = {"failure": "fail|not ?ok", "error": "err|crash|time|abort|kill|broken|interrupt|cancel|lost|incomplete",
+          "skipped": "not ?run|disabled|skip|ignored|suppress|pending|exclud|filter"}  # fmt: skip
 _DIGITS = 1e-4  # relative: the page rounds to five digits
 
 
@@ -65,6 +69,7 @@ class _Reader:
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         """Take in the start of an element."""
+        name = _AGAIN.get(name, name)
         if self.is_ours is None:
             self.is_ours = name == "testsuites" and attributes.get("name") == "kernel-matrix"
         if name == "property":
@@ -85,6 +90,7 @@ class _Reader:
 
     def end(self, name: str) -> None:
         """Take in the end of an element."""
+        name = _AGAIN.get(name, name)
         if name in ("failure", "error", "skipped"):
             self.text = None
         elif name == "testcase":
@@ -96,13 +102,21 @@ class _Reader:
         if self.text is not None:
             self.text.append(_CONTROL.sub("\N{REPLACEMENT CHARACTER}", data))
 
+    def _words(self) -> Iterator[str]:
+        """Yield the elements that the words of a test stand for: its attributes, and why CTest has not run it."""
+        said = " ".join(self.case.get(name, "") for name in ("status", "result", "outcome")).lower().replace("_", " ")
+        yield from (element for element, words in _BEGIN.items() if re.search(rf"\b(?:{words})", said))
+        why = " ".join(self.results.get("skipped", []))
+        if not self.is_ours and why and said.strip() == "notrun" and not re.match("SKIP_RE|Disabled", why):
+            yield "error"
+
     def _raw(self) -> Raw:
         given, results = self.given, self.results
         message, *text = results.get("failure") or results.get("error") or results.get("skipped") or [""]
         return _raw(
             file=self.path.name,
             case=given.get("case", f"{self.case.get('classname')}/{self.case.get('name')}"),
-            outcome=_outcome(set(results), self.case.get("status", ""), given.get("outcome", "")),
+            outcome=_outcome({*results, *self._words()}, given.get("outcome", "")),
             action=given.get("action", ""),
             stage=given.get("stage", ""),
             message=message,
@@ -197,12 +211,12 @@ def _seconds(text: str) -> float:
         return 0.0
 
 
-def _outcome(tags: set[str], status: str, outcome: str) -> str:
+def _outcome(tags: set[str], outcome: str) -> str:
     if "failure" in tags:
         return "fail"
     if "error" in tags:
         return "error"
-    if "skipped" in tags or status in ("notrun", "disabled"):
+    if "skipped" in tags:
         return outcome if outcome in ("excluded", "missing") else "unavailable"
     return outcome or "pass"
 
