@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from kernel_matrix import plugins
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config import rule_state as config_rules
+from kernel_matrix.config import suite
 from kernel_matrix.config.model import Tier
 from kernel_matrix.config.plan import Plan, outputs_not_named, with_cases
 from kernel_matrix.config.rule_state import RuleState, locked_versions
@@ -63,7 +64,7 @@ def judged(
         UserError: a folder does not exist, or this Python has no DuckDB or no pyarrow.
     """
     _require_libraries()
-    from kernel_matrix.results import judged
+    from kernel_matrix.results import judged, not_collected
     from kernel_matrix.store import database, records  # DuckDB and pyarrow take long to import
 
     with database.database() as connection:
@@ -71,6 +72,8 @@ def judged(
         planned, columns, loaded = _loaded(connection, project, planned, folders, row_plan, only, touching=touching)
         if provisional:
             records.add_records(connection, judged.PROVISIONAL, provisional)
+        if suite.is_suite(project.matrix):
+            not_collected.enter(connection, planned)
         if row_plan:
             _enter_absences(connection, project, row_plan, statuses or {}, earlier or History(), loaded.refused)
         jobs = records.Jobs(connection)

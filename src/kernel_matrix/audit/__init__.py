@@ -60,7 +60,7 @@ def audit(
         UserError: the site has no report.
     """
     shown, overview = _read(site / FIGURES, _json), _read(site / OVERVIEW, read_data)
-    content = {**matrix.model_dump(), "accuracy": matrix.accuracy.limits()}
+    content = {**matrix.model_dump(serialize_as_any=True), "accuracy": matrix.accuracy.limits()}
     chosen = choose(results, shown["problems"])
     raws = chosen.by_case
     cases = plan_of(content, shown["run"]["tier"])

@@ -33,7 +33,8 @@ def planned(matrix: Mapping[str, Any], tier: str) -> dict[str, Facts]:
             for target in entry.get("targets") or platform["targets"]:
                 place = {"platform": platform_name, "target": target, "toolchain": entry["toolchain"]}
                 for key in directions:
-                    if _has(matrix, entry, *key):
+                    lanes = matrix["ops"][key[0]].get("lanes")  # of the tests of a suite that could not be listed
+                    if _has(matrix, entry, *key) and (lanes is None or tuple(place.values()) in lanes):
                         cases.update(_of_first(entry.get("cases") or {}, quick, place, *key, untimed[key]))
                         if _on_hardware(platform, entry, target):  # an entry chooses among the cases of the tiers alone
                             cases.update(_of_cell([], place, *key, timed[key]))

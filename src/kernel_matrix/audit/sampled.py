@@ -89,7 +89,7 @@ def choose(sources: Mapping[Place, Source], results: int, seed: str) -> Sample:
 
 def content_of(matrix: Matrix, places: Collection[Place]) -> dict[str, Any]:
     """Return the plain content of matrix.yaml with these platforms' toolchains alone."""
-    content = {**matrix.model_dump(), "accuracy": matrix.accuracy.limits()}
+    content = {**matrix.model_dump(serialize_as_any=True), "accuracy": matrix.accuracy.limits()}
     platforms = {}
     for name, platform in content["platforms"].items():
         entries = [

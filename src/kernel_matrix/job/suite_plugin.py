@@ -25,13 +25,12 @@ from kernel_matrix.job.handed import taken
 from kernel_matrix.job.journal import Journal
 from kernel_matrix.job.suite_end import SuiteEnd, shortened
 from kernel_matrix.job.surroundings import environment_facts
-from kernel_matrix.job.test_names import IMPORT, SUITE, Key, keys_of, op_of
+from kernel_matrix.job.test_names import IMPORT, NOT_COLLECTED, SUITE, Key, keys_of, op_of
 
 _INTERPRET = "KERNEL_MATRIX_PALLAS_INTERPRET"  # 1: on a CPU, every kernel of Pallas runs in the interpreter for TPUs
 STAGE = "launch"  # of a test that runs
 _CASE = pytest.StashKey[Mapping[str, Any]]()  # of a test that is to run
 _UNSAFE = 0.5  # seconds of results that a machine may lose when it dies
-_ABSENT = "the suite has no such test here: it was not collected in this environment"
 _NO_LIST = "its tests were not listed before the run, so nobody knows which ones it has. Run it again"
 _NAMED = 3  # tests in a message
 # Options of the suite's own settings by which pytest would take a part of the tests, or divide them among processes.
@@ -146,7 +145,7 @@ class Running(Collecting):
             fields = self._fault(key, changed)
             if fields or item is None:
                 self._start(case)
-                self._write_end(**(fields or {"outcome": "unavailable", "message": _ABSENT}))
+                self._write_end(**(fields or {"outcome": "unavailable", "message": NOT_COLLECTED}))
                 continue
             kept.append(_twin(item) if key in seen else item)
             seen.add(key)
