@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
-from conftest import harness
+from conftest import harness, records_in
 from suites import MATRIX, Suite
 
 from kernel_matrix.vendors.machine import detect
@@ -169,7 +171,6 @@ def test_rows_of_one_checkout_run_at_the_same_time(tmp_path):
     ]  # fmt: skip
     said = [run.communicate(timeout=120)[0] for run in runs]
     assert [run.returncode for run in runs] == [0, 0], said
-    sent(tmp_path / "b", "both", tmp_path / "x")
     status, states, said = report(file, rows, tmp_path / "report", tmp_path / "b" / "results")
     assert (status, {*states.values()}) == (0, {"held"}), said
 
@@ -183,3 +184,48 @@ def test_a_report_of_another_machine_s_folder_knows_its_tests(tmp_path):
     harness("report", "--matrix", str(file), "--build", str(build), str(tmp_path / "brought"))
     document = json.loads((build / "site" / "compat.json").read_text())
     assert document["run"]["cases_by_state"] == {"fail": 1, "held": 6, "unavailable": 1}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_run_that_is_ended_writes_what_has_ended_and_that_the_rest_has_not(tmp_path, number):
+    note = tmp_path / "begun"
+    text = f"""
+        import pathlib, time
+
+        def test_one():
+            pass
+
+        def test_two():
+            note = pathlib.Path({str(note)!r})
+            if not note.exists():
+                note.touch()
+                time.sleep(600)
+
+        def test_three():
+            pass
+        """
+    file, rows = planned(tmp_path, {"tests/test_a.py": text})
+    words = ["--matrix", str(file), "--build", str(tmp_path / "b"), "--executor", "current", "--jobs", "1"]
+    command = [sys.executable, "-m", "kernel_matrix", "run", *words]
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while not note.exists():
+        assert run.poll() is None, run.communicate()
+        time.sleep(0.1)
+    run.send_signal(number)
+    _, errors = run.communicate(timeout=120)
+    assert (run.returncode, "interrupted; --resume goes on" in errors) == (130, True), errors
+    results = shutil.copytree(tmp_path / "b" / "results", tmp_path / "brought")
+    ends = {one.case.partition("/")[2]: (one.outcome, one.stage) for one in records_in(results)}
+    [first] = {name.split("/")[1] for name, end in ends.items() if end[0] == "pass"}
+    machine = ("error", "machine")
+    of_lane = {f"{TARGET}/{name}/test_a.tests/test_{n}" for name in ("one", "two") for n in ("one", "two", "three")}
+    assert ends == dict.fromkeys(of_lane, machine) | {f"{TARGET}/{first}/test_a.tests/test_one": ("pass", "")}
+    status, states, said = report(file, rows, tmp_path / "report", results)
+    assert (status, {*states.values()}) == (1, {"error"}), said
+
+    again = subprocess.run([*command, "--resume"], capture_output=True, text=True, timeout=120, check=False)
+    assert again.returncode == 0, again.stderr
+    assert "6 held" in again.stdout
+    journal = (tmp_path / "b" / "jobs" / f"here.{first}" / "journal.jsonl").read_text()
+    assert journal.count('"start"') == 4, "the test that had ended did not run again"

@@ -18,7 +18,9 @@ from kernel_matrix.config.reads import Checkout
 from kernel_matrix.run.job_run import JobRun, Preparation
 from kernel_matrix.run.quiet import Quiet
 from kernel_matrix.run.settings import Progress, Settings
+from kernel_matrix.run.supervise import ENDED
 from kernel_matrix.store import names
+from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import Machine
 
 _SMALL = 10  # cases: a job with fewer takes less time than the other work
@@ -97,11 +99,22 @@ class _Schedule:
     gpu: Lock = field(default_factory=Lock)
     quiet: Quiet = field(default_factory=Quiet)
     stop: Event = field(default_factory=Event)
+    written: set[str] = field(default_factory=set)  # the jobs that have written their results
 
     def run(self, runs: Sequence[JobRun], beside: Sequence[Callable[[], object]]) -> dict[str, Path | None]:
-        """Run the jobs and the other work, and return each job's file."""
-        files = self._together([run for run in runs if not run.measures], beside, self.workers)
-        return files | self._together([run for run in runs if run.measures], (), min(self.workers, _PAIR))
+        """Run the jobs and the other work, and return each job's file.
+
+        Where a signal ends the run, each job writes what has ended, and that the rest has not.
+        """
+        try:
+            files = self._together([run for run in runs if not run.measures], beside, self.workers)
+            return files | self._together([run for run in runs if run.measures], (), min(self.workers, _PAIR))
+        except KeyboardInterrupt:
+            for run in runs:
+                if run.job.id not in self.written:
+                    run.interpreter, run.refusal = None, Record("", "error", stage="machine", message=ENDED)
+                    self._finish(run)
+            raise
 
     def _together(
         self, runs: Sequence[JobRun], beside: Sequence[Callable[[], object]], workers: int
@@ -134,7 +147,8 @@ class _Schedule:
 
     def _finish(self, run: JobRun) -> Path | None:
         path = run.finish(self.gpu if run.request.gpu else nullcontext(), self.quiet, self.stop)
-        if path and self.on_result:
+        self.written.add(run.job.id)
+        if path and self.on_result and not self.stop.is_set():
             with self.quiet.work():
                 self.on_result(path)
         return path

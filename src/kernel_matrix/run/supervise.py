@@ -27,6 +27,7 @@ from kernel_matrix.run.quiet import Share
 from kernel_matrix.run.room import Room
 from kernel_matrix.store.record import Record
 
+ENDED = "the run was ended before this case: run it again; --resume goes on where it stopped"
 JOB_LIMIT = "the job's time limit"  # in the message of a case that it ended, or that it came before
 _KILLED: Literal["killed"] = "killed"
 _NO_TESTS_RAN = (0, 5)  # pytest's exit statuses
@@ -69,18 +70,21 @@ class Supervisor:
     def run(self, *, resume: bool) -> dict[str, str]:
         """Run all cases; return what the job's processes said of their environment.
 
-        Raises:
-            StoppedError: before all cases had ended; the journal keeps what has.
+        If the run is ended before, the rest are errors of the machine, and the journal keeps what has ended.
         """
         cases = [case for case in self.request.job.cases if case.id in self.actions]
         try:
             self._begin(cases, resume=resume)
             while remaining := self.cases.remaining(cases):
+                if self.stop.is_set():
+                    raise StoppedError
                 if time.monotonic() >= self.deadline:
                     message = f"{JOB_LIMIT} of {self.limits.job:g} s came first"
                     self.cases.give_up(remaining, "missing", "", message)
                     break
                 self._run_process(remaining)
+        except StoppedError:
+            self._machine_failed(cases, ENDED)
         except MachineError as error:
             self._machine_failed(cases, str(error))
         except OSError as error:  # of the harness's own files: no room, most likely
