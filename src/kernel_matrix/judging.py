@@ -64,7 +64,7 @@ def judged(
         UserError: a folder does not exist, or this Python has no DuckDB or no pyarrow.
     """
     _require_libraries()
-    from kernel_matrix.results import judged, not_collected
+    from kernel_matrix.results import judged
     from kernel_matrix.store import database, records  # DuckDB and pyarrow take long to import
 
     with database.database() as connection:
@@ -72,8 +72,6 @@ def judged(
         planned, columns, loaded = _loaded(connection, project, planned, folders, row_plan, only, touching=touching)
         if provisional:
             records.add_records(connection, judged.PROVISIONAL, provisional)
-        if suite.is_suite(project.matrix):
-            not_collected.enter(connection, planned)
         if row_plan:
             _enter_absences(connection, project, row_plan, statuses or {}, earlier or History(), loaded.refused)
         jobs = records.Jobs(connection)
@@ -94,6 +92,7 @@ def _loaded(
     touching: bool,
 ) -> tuple[Plan, Planned, Loaded]:
     """Load the results; return the plan, with ``only`` without the other cases that have none, and its columns too."""
+    from kernel_matrix.results import not_collected
     from kernel_matrix.results.planned import of_plan
     from kernel_matrix.store import load  # DuckDB and pyarrow take long to import
     from kernel_matrix.store.database import rows
@@ -107,6 +106,8 @@ def _loaded(
         columns = beside.submit(of_plan, planned)
         cases = {case.id for case in planned.cases} if touching else None
         loaded = load.load(connection, folders, asked, STREAMED, cases=cases)
+    if suite.is_suite(project.matrix):
+        not_collected.enter(connection, planned)
     return planned, columns.result(), loaded
 
 
