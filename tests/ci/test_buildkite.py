@@ -92,6 +92,13 @@ def test_a_row_that_died_is_missing_in_a_report_that_has_the_results_of_the_othe
         assert (site / name).exists(), name
 
 
+def test_the_build_shows_the_summary_also_where_the_report_is_red(build):
+    assert build.statuses["report"] == 1
+    assert (build.store / "kernel-matrix.md").read_text() == (
+        build.store / "artifacts" / "build" / "site" / "summary.md"
+    ).read_text()
+
+
 def test_a_build_whose_plan_fails_is_red_and_starts_no_row(tmp_path):
     root = repository(tmp_path / "package", HERE, ROOM)
     (root / "matrix.yaml").write_text("platforms: [\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -21,6 +22,38 @@ RECORDS = [
     Record("cpu/any/one/op.forward/b", "error", "run", "launch", "a message\nof two lines", "its detail", job=JOB),
     Record("cpu/any/one/op.forward/c", "unavailable", message="no device", job=JOB),
 ]  # fmt: skip
+
+
+LACKS = {"compare-records": "pyarrow", "measure-page": "playwright"}
+
+
+@pytest.fixture
+def bare(tmp_path):
+    """Return a Python that has the standard library alone, and copies of the scripts with a .venv that is this one."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
+    shutil.copytree(SCRIPT.parent, tmp_path / "clone" / "ci", ignore=shutil.ignore_patterns("locks"))
+    return tmp_path / "bare" / "bin" / "python"
+
+
+def test_a_python_without_what_reads_tables_gives_way_to_the_one_that_has_it(tmp_path, bare):
+    write_results(tmp_path / "before", RECORDS)
+    (tmp_path / "clone" / ".venv").symlink_to(sys.prefix)
+    script = tmp_path / "clone" / "ci" / "compare-records"
+    command = [bare, script, tmp_path / "before", tmp_path / "before"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == compared(tmp_path / "before", tmp_path / "before")[1]
+
+
+@pytest.mark.parametrize("name", LACKS)
+def test_without_any_python_that_has_it_a_sentence_says_what_to_do(tmp_path, bare, name):
+    write_results(tmp_path / "before", RECORDS)
+    (tmp_path / "index.html").touch()
+    words = {"compare-records": ["before", "before"], "measure-page": ["."]}[name]
+    command = [bare, tmp_path / "clone" / "ci" / name, *words]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    sentence = f"ci/{name}: this Python has no {LACKS[name]}. `ci/nox -l` makes .venv, which has it.\n"
+    assert (done.returncode, done.stderr) == (2, sentence)
 
 
 def compared(before, after):

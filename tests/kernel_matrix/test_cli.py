@@ -266,7 +266,7 @@ def test_a_truncated_result_is_named_and_the_rest_is_reported(here: Doubles):
 def test_a_machine_without_the_hardware_says_that_nothing_ran(doubles: Doubles):
     doubles.edit("device: cpu", "device: amd")
     done = harness("run", *options(doubles, "--toolchain", "good"))
-    assert done.returncode == 0
+    assert done.returncode == 1, "a run in which nothing was tested is no success"
     assert "no this machine device here" in done.stdout
     assert "3 cases: 3 unavailable" in done.stdout
     assert "Nothing ran" in done.stdout

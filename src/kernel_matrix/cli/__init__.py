@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import errno
 import importlib
+import os
 import re
 import shlex
 import shutil
@@ -51,6 +52,7 @@ FORMER = {
     "sweep": "toolchains sweep",
     "take-junit": "ci take-junit",
 }
+_PIPE_ENDED = 128 + 13  # as of a program that the signal ends
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)  # it is full, or may not be written
 # A command that became a script of the checkout.
 OUTSIDE = {"scale": "python benchmarks/scale"}
@@ -64,8 +66,17 @@ def commands() -> dict[str, str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status. 0: nothing is red; 1: a case is red; 2: the input cannot be used."""
-    with watched():
-        return _run(arguments)
+    try:
+        with watched():
+            try:
+                return _run(arguments)
+            finally:
+                sys.stdout.flush()
+    except BrokenPipeError:  # who reads the output has ended, as `head` does
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.stdout, sys.stderr):  # Python flushes both when it ends
+            os.dup2(nowhere, stream.fileno())
+        return _PIPE_ENDED
 
 
 def _run(arguments: Sequence[str] | None) -> int:

@@ -46,4 +46,4 @@ def main(options: argparse.Namespace) -> int:
         repeat.check(judged.of_cases() if options.expect else (), options.expect or ())
         lines = summary(project.matrix, judged, lambda: project.rules, project.options)
         print(here("\n".join([*lines, *ended_lines(project.file, judged.ended)])))
-        return int(judged.is_red)
+        return int(judged.is_red or judged.is_empty)

@@ -32,8 +32,8 @@ class Dashboard:
 
     ``lines`` are those about it for a terminal. ``problems`` has a sentence for each file that could not be used, or
     not all of it, and for each of the ``differences``: the figures that, as the audit finds, do not follow from the
-    results. ``exit_status`` is 2 if a result file was not taken; 1 if a case is red, a probe has changed, or a figure
-    is wrong; else 0.
+    results. ``exit_status`` is 2 if a result file was not taken; 1 if a case is red, no case has a result, a probe has
+    changed, or a figure is wrong; else 0.
     """
 
     index: Path
@@ -95,7 +95,7 @@ def _dashboard(
 ) -> Dashboard:
     lines, broken = tuple(_lines(project, judged, document)), judged.loaded.broken
     problems = (*broken, *judged.not_taken, *earlier.problems, *(f"audit: {difference}" for difference in differences))
-    status = 2 if broken else int(asked.is_red or bool(document.toolchains.changed or differences))
+    status = 2 if broken else int(asked.is_red or asked.is_empty or bool(document.toolchains.changed or differences))
     return Dashboard(project.site / "index.html", document, lines, problems, differences, status)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kernel_matrix.config.document import Document
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.rule_state import RuleState
+from kernel_matrix.report.words import NOTHING
 from kernel_matrix.results.repeat import Commands
 from kernel_matrix.results.states import Verdict
 
@@ -23,8 +24,15 @@ _MOST_CHARACTERS = 2_000
 
 
 def of_report(file: Path | None, matrix: Matrix, judged: Judged) -> list[str]:
-    """Return the annotations of the entries of ``file`` that have ended, and of what is red."""
-    return [*ended_annotations(file, judged.ended), *annotate(matrix, judged.red(_MOST_RED))]
+    """Return the annotations of a run without results, of entries of ``file`` that have ended, and of what is red."""
+    nothing = [_nothing(judged)] if judged.is_empty else []
+    return [*nothing, *ended_annotations(file, judged.ended), *annotate(matrix, judged.red(_MOST_RED))]
+
+
+def _nothing(judged: Judged) -> str:
+    """Return the warning that no case has a result, with the most frequent reason."""
+    reasons = [text.splitlines()[0] for text, _ in judged.reasons("unavailable").most_common(1) if text]
+    return f"::warning title=kernel-matrix::{escape(' '.join([NOTHING, *reasons])[:_MOST_CHARACTERS])}"
 
 
 def annotate(matrix: Matrix, red: Iterable[Verdict]) -> list[str]:

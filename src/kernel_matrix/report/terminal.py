@@ -13,7 +13,7 @@ from kernel_matrix.config.edits import diff
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.rule_state import RuleState
 from kernel_matrix.diagnosis import Rule, diagnose, in_words
-from kernel_matrix.report.words import counted
+from kernel_matrix.report.words import NOTHING, counted
 from kernel_matrix.results import noise as noises
 from kernel_matrix.results.agreement_tables import exact
 from kernel_matrix.results.repeat import Commands
@@ -43,6 +43,8 @@ def summary(matrix: Matrix, judged: Judged, rules: Rules, options: Sequence[str]
     if not judged.has_run:
         yield "Nothing ran on hardware of the platforms that were asked for."
     yield from _lacking(judged)
+    if judged.is_empty:
+        yield NOTHING
     yield from _noise(judged, matrix.package.baseline)
     commands = Commands(matrix)
     for number, first in judged.red_by_cell(_MOST_CASES):

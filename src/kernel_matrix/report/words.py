@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from kernel_matrix.base.commands import line_here
 from kernel_matrix.results.noise import as_float
-from kernel_matrix.results.states import RED_FIRST, State
+from kernel_matrix.results.states import NO_RESULT, RED_FIRST, State
 
 if TYPE_CHECKING:  # the models take long to make, and many commands need only words
     from kernel_matrix.report.difference import Difference
     from kernel_matrix.report.document import Cell, Document, Noise, Number
 
+NOTHING = "No case has a result, so nothing was tested: this is no success."
 # The colour that each state has everywhere, and what a reader needs to know of it.
 MEANING: dict[State, tuple[str, str]] = {
     "pass": ("#1a7f37", "ran or was emulated, and every number is inside its error budget"),
@@ -63,7 +64,8 @@ def headline(document: Document) -> str:
     parts = [f"Of {run.cells} cells {', '.join(known) or 'none has a result'}."]
     if run.stale:
         parts.append(f"{run.stale} {'is' if run.stale == 1 else 'are'} stale.")
-    parts.append(f"Red: {', '.join(red)}." if red else "None is red.")
+    no_red = "None is red." if run.cases_by_state.keys() - NO_RESULT else NOTHING
+    parts.append(f"Red: {', '.join(red)}." if red else no_red)
     return " ".join(parts)
 
 

@@ -19,7 +19,7 @@ from kernel_matrix.results.noise import Noise
 from kernel_matrix.results.noise_sums import noise_of_cells
 from kernel_matrix.results.planned import Planned
 from kernel_matrix.results.present import Present, start_of
-from kernel_matrix.results.states import RED, RED_FIRST, STATES, State, Verdict
+from kernel_matrix.results.states import NO_RESULT, RED, RED_FIRST, STATES, State, Verdict
 from kernel_matrix.store.database import Connection, enter, one, rows
 from kernel_matrix.store.load import Loaded
 from kernel_matrix.store.record import BENCH, PROBE, TOLD_BY, Record
@@ -106,6 +106,11 @@ class Judged:
     def is_red(self) -> bool:
         """True if a case failed, is missing, or passes although it is expected to fail, or if an entry has ended."""
         return bool(self.ended) or not RED.isdisjoint(self.counts)
+
+    @property
+    def is_empty(self) -> bool:
+        """True if no case that was asked for has a result. Such a run is no success, although nothing of it is red."""
+        return not self.counts.keys() - NO_RESULT
 
     @property
     def results(self) -> int:

@@ -28,6 +28,7 @@ State = Literal[
 # From the worst: a cell is as bad as its worst case, and excluded only when all of its cases are.
 STATES: tuple[State, ...] = State.__args__  # type: ignore[attr-defined]
 RED: frozenset[State] = frozenset({"fail", "error", "fixed", "missing"})
+NO_RESULT: frozenset[State] = frozenset({"missing", "unavailable", "excluded"})
 RED_FIRST: tuple[State, ...] = tuple(state for state in STATES if state in RED)
 
 # A canary is a fault that a job puts into a result. The job counts the canaries of a case in these metrics, and names
