@@ -20,6 +20,8 @@ from test_run import states
 
 from kernel_matrix.job.processes import cpu_seconds
 from kernel_matrix.run.own_time import OwnTime, lost_of, wait_for_end
+from kernel_matrix_launches.inside.recorder import pool
+from kernel_matrix_probes import fork_probes
 
 BUSY = "while True: pass"
 ONE_CORE = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
@@ -147,6 +149,26 @@ def test_what_never_ends_is_ended_on_a_busy_machine_too(started):
     assert wait_for_end(child, 1.0) is None
     assert time.monotonic() - began > 1.0
     assert cpu_seconds(child.pid) < 4.0
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("busy")
+def test_a_probe_and_a_compilation_of_a_launch_are_given_about_their_cpu_time_too(started):
+    """Both are forked where the harness is not: they see what their first threads waited."""
+    child = Running(started(ONE_CORE + BUSY))
+    compilation = pool.Running(None, child.pid, None)
+    began = time.monotonic()
+    while (cpu := cpu_seconds(child.pid)) < 1.5:
+        time.sleep(0.05)
+        given = compilation.seconds()
+    passed = time.monotonic() - began
+    assert passed > 2 * cpu, "the others do keep it from the core"
+    assert given < 2 * cpu
+    assert passed - fork_probes.delay(child.pid) < 2 * cpu
+    os.kill(child.pid, signal.SIGKILL)
+    child.process.wait()
+    assert fork_probes.delay(child.pid) == 0.0
+    assert compilation.seconds() >= (time.monotonic() - began) / 10
 
 
 @pytest.mark.slow

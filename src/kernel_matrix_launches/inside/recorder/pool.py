@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from .ahead.figures import figures_of_log
 from .ahead.nvcc import UnavailableError
+from .cores import delays_below
 from .logs import message_of, shortened
 from .settings import Settings, Target
 
@@ -31,6 +32,7 @@ _WHERE = {
     "reference": "while the reference was computed",
 }
 _DIE_WITH_PARENT = 1  # prctl's PR_SET_PDEATHSIG
+_LOOK = 0.25  # seconds between two looks at the delays of a process
 
 
 class Source(Protocol):
@@ -87,6 +89,17 @@ class Running:
     pid: int
     folder: tempfile.TemporaryDirectory[str]
     began: float = field(default_factory=time.monotonic)
+    looked: float = 0.0  # when the delays were last seen
+    delays: dict[int, float] = field(default_factory=dict)  # seconds without a core, by process
+
+    def seconds(self) -> float:
+        """Return how long it has run, without the time in which it had no core; a tenth of all time at least."""
+        now = time.monotonic()
+        if now - self.looked > _LOOK:
+            self.looked = now
+            self.delays |= delays_below(self.pid)
+        passed = now - self.began
+        return max(passed - sum(self.delays.values()), passed / 10)
 
     def path(self, name: str) -> Path:
         """Return a file of the process."""
@@ -178,7 +191,7 @@ def _compile(task: Task, folder: Path) -> None:
 def ended(process: Running, settings: Settings) -> Result | None:
     """Return the result of a process that has ended, or whose time is over; None while it works."""
     seconds = time.monotonic() - process.began
-    over = seconds > settings.seconds
+    over = process.seconds() > settings.seconds
     if over:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
