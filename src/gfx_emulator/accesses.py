@@ -17,6 +17,7 @@ _TO_SCALAR = ("v_readlane_b32", "v_readfirstlane_b32")
 _VECTOR_ENCODINGS = ("VOP1", "VOP2", "VOPC", "VOP3", "VOP3SD", "VOP3P")
 _SCALAR_ENCODINGS = ("SOP1", "SOP2", "SOPK", "SOPC", "SMEM")
 _TAKES_VCC = re.compile(r"v_(cndmask|addc|subb|subbrev|div_fmas)_")
+_BUFFERS = ("MUBUF", "VBUFFER")  # RDNA 4 has another name for it
 _ADDS_TO_RESULT = re.compile(r"v_(dual_)?(fmac|mac|dot\d(acc|c))_")
 _HALVES = 2  # of a pair of instructions, each with a record behind the pair's
 _RESULTS = 12  # the first bit of s_waitcnt_depctr's count of vector results, which has four bits
@@ -165,9 +166,11 @@ def _product(one: Instruction, record: Record) -> Access:
 
 def _memory(one: Instruction, record: Record) -> Access:
     count = record.parameters[1] * (2 if record.handler == "memory_atomic" else 1)
+    is_buffer = one.base in _BUFFERS
+    is_wide = record.half & record.half_high if is_buffer else record.half  # an index and an offset, or 64 bits
     reads = {
-        *_registers(record.sources[0], 1 + record.half),
-        *_registers(record.sources[1], 4 if one.base == "MUBUF" else 2),
+        *_registers(record.sources[0], 1 + is_wide),
+        *_registers(record.sources[1], 4 if is_buffer else 2),
         *_registers(record.sources[2], 1),
     }
     if record.handler == "memory_load":

@@ -26,8 +26,9 @@ void spoil(Wave& w, u32 byte) {
 }
 
 void set_group_ids(Wave& w, const Launch& launch, Place place) {
-  if (launch.family == kRdna4) {  // in the registers of the trap handler
+  if (launch.family == kRdna4) {  // in the registers of the trap handler, as is the number of the wave
     w.scalar[117] = place.x;
+    w.scalar[116] = w.number << 25;
     w.scalar[115] = place.y | place.z << 16;
     return;
   }
