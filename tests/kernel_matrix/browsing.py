@@ -170,7 +170,7 @@ def write_page_site(folder: Path) -> None:
     )  # fmt: skip
     earlier = History(measurements={PASSING: runs})
     runs = tuple(run.model_copy(update={"speed": {"tokens8192": 3.0}, "seconds": {"tokens8192": 1e-3}}) for run in runs)
-    earlier = History(measurements={**earlier.measurements, "bench:cuda/sm_90/triton-3.6/mhc_pre.forward": runs})
+    earlier = History(measurements={**earlier.measurements, "bench:cuda/sm_90/triton-3.7/mhc_pre.forward": runs})
     write_site(matrix, planned, (*records, *timed_records()), folder, broken=["broken.xml: not whole JUnit XML"],
                against=folder.with_name("before"), earlier=earlier, toolchains=toolchains(),
                checks=(check(),))  # fmt: skip
@@ -244,8 +244,8 @@ def timed_records():
     shape = "tokens8192-streams4-hidden7168-bf16-no_gamma-fp32-scale1-seed0"
     hot = "cuda/sm_90"
     return [
-        record(f"{hot}/triton-3.6/mhc_pre.forward", gpu, shape),
-        record(f"{hot}/triton-3.6/layer.step", gpu, "tokens8192-streams4-hidden7168-bf16", slower=9),
+        record(f"{hot}/triton-3.7/mhc_pre.forward", gpu, shape),
+        record(f"{hot}/triton-3.7/layer.step", gpu, "tokens8192-streams4-hidden7168-bf16", slower=9),
         record(f"{hot}/tilelang-0.1.15/mhc_pre.forward", gpu, shape, slower=1.2, disturbed="the clock was lowered"),
         record(f"{hot}/tilelang-0.1.15/mhc_post.forward", gpu, shape, outcome="fail", message="rel_fro 0.3 is over 1"),
         record(f"{CPU}/reference/mhc_pre.forward", cpu, "tokens1024-streams4-hidden2560-fp32", slower=400),
@@ -284,7 +284,7 @@ def toolchains():
                            diagnosis=Cause(rule="a", cause="It was a test.", remedy="None."))  # fmt: skip
     works = ProbeVerdict(verdict="works", reason="", error="", diagnosis=Cause())
     probe = ProbeLine(id="family/limit", asks="Does it hold what it promises?", means="", met="", truth="", link="",
-                      needs=(), verdicts={"triton-3.6": verdict, "tvm-0.27": works})  # fmt: skip
+                      needs=(), verdicts={"triton-3.7": verdict, "tvm-0.27": works})  # fmt: skip
     swept = SweptVersion(version="1.0", pins="", picked="", stopped="", message="", cause="", remedy="",
                          lock=("numpy==1.0",), counts={"works": 1}, cases={},
                          probes={"family/limit": SweptProbe(verdict="works", outcome="pass")})  # fmt: skip
@@ -294,8 +294,8 @@ def toolchains():
     change = Change(version="3.0", before="2.0", what="registers", cases={"here/case": ("96", "104")})
     sweep = SweepView(title="numpy", package="numpy", created="2026-01-01T00:00:00Z", case="", attempts=(swept, *later),
                       changes=(change,), grid=None, probes=())  # fmt: skip
-    family = Family(name="family", toolchains=("triton-3.6", "tvm-0.27"), probes=(probe,))
-    warning = "numpy 3.0 will break 1 of 1 cases of triton-3.6 that were tried, since 3.0"
+    family = Family(name="family", toolchains=("triton-3.7", "tvm-0.27"), probes=(probe,))
+    warning = "numpy 3.0 will break 1 of 1 cases of triton-3.7 that were tried, since 3.0"
     return Toolchains(headline="Of 1 probes in toolchains 1 work.", families=(family,), sweeps=(sweep,),
                       warnings=(warning,))  # fmt: skip
 

@@ -85,7 +85,7 @@ def in_environment(toolchain: str, program: str, tmp_path: Path) -> object:
 @pytest.mark.environments
 @pytest.mark.slow
 def test_a_kernel_of_triton_is_compiled_for_both_vendors(tmp_path):
-    made = in_environment("triton-3.6", TRITON, tmp_path)
+    made = in_environment("triton-3.7", TRITON, tmp_path)
     for target, kind in (("sm_90", "cubin"), ("gfx942", "hsaco")):
         first, second = made[target]
         assert first == second

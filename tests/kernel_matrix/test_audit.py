@@ -58,7 +58,7 @@ def record_of(case, number: int) -> Record:
     attempts = ("error:launch",) if toolchain == "tvm-0.27" and number == 1 else ()
     timed = TIMES if case.timed else {}
     # Its job is stale, and what was refused for its inputs is missing: that is never stale.
-    inputs = "f" * 64 if toolchain == "triton-3.6" and number == 0 else sha256(case.name.encode()).hexdigest()
+    inputs = "f" * 64 if toolchain == "triton-3.7" and number == 0 else sha256(case.name.encode()).hexdigest()
     return Record(case.id, "pass", case.cell.action, seconds=1.25, attempts=attempts, metrics={**metrics, **timed},
                   facts={"inputs.sha256": inputs})  # fmt: skip
 
@@ -75,7 +75,7 @@ def whole(one_op, tmp_path_factory):
     every = plan(one_op, "quick")
     few = {case.id for case in few_cases(every).cases}
     wanted = ("cpu-llvm.reference", "cpu-llvm.inductor", "cpu-llvm.tvm-0.27", "cpu-llvm.tvm-0.27.timed",
-              "cpu-llvm.triton-3.6", "cuda.triton-3.6", "rocm.reference")  # fmt: skip
+              "cpu-llvm.triton-3.7", "cuda.triton-3.7", "rocm.reference")  # fmt: skip
     jobs = [replace(job, cases=tuple(c for c in job.cases if (c.cell.op, c.cell.direction) == ("mhc_pre", "forward")
                                      and (c.id in few or c.exclusion)))
             for job in every.jobs if job.id in wanted]  # fmt: skip
@@ -88,7 +88,7 @@ def whole(one_op, tmp_path_factory):
                 numbers[case.cell] = number = numbers.get(case.cell, -1) + 1
                 records.append(record_of(case, number))
             facts = {**facts_of(job.cases[0]), "version.triton": "3.6.0"}
-            facts["started"] = "2099-01-01T00:00:00Z" if job.id == "cpu-llvm.triton-3.6" else facts["started"]
+            facts["started"] = "2099-01-01T00:00:00Z" if job.id == "cpu-llvm.triton-3.7" else facts["started"]
             write(folder, job, records, facts)
         else:
             write(folder, job, [record_of(case, 0) for case in job.cases], facts_of(job.cases[0]))

@@ -371,7 +371,7 @@ def test_what_is_emulated_or_only_compiled_is_never_timed(matrix):
     machine = Machine((Device("cpu", "a CPU", ("x86-64-v3",)), Device("nvidia", "a GPU", ("sm_90",))))
     places = {place.platform: place for place in places_of(matrix, machine)}
     assert set(places) == {"cpu-llvm", "cuda"}, "software devices are no hardware"
-    assert "triton-3.6" not in toolchains_at(matrix, places["cpu-llvm"]), "its interpreter has no time"
+    assert "triton-3.7" not in toolchains_at(matrix, places["cpu-llvm"]), "its interpreter has no time"
     assert "tvm-0.27" not in toolchains_at(matrix, places["cuda"]), "it only compiles there"
 
 

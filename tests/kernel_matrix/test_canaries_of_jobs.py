@@ -22,7 +22,7 @@ from kernel_matrix.store.records import Jobs
 from kernel_matrix.store.sampled import Samples
 from kernel_matrix.store.validation import Bounds
 
-CELL = "cuda/sm_90/triton-3.6/mhc_pre.forward"
+CELL = "cuda/sm_90/triton-3.7/mhc_pre.forward"
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def tiers(matrix):
     others = [case for case in full if case.id not in quick]
     assert len(planned) > 2
     assert len(others) > 1
-    return replace(plan(matrix, "quick"), jobs=(Job("cuda", "triton-3.6", planned),)), others
+    return replace(plan(matrix, "quick"), jobs=(Job("cuda", "triton-3.7", planned),)), others
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def says_nothing(records):
 
 
 def with_a_probe(records):
-    return good([*records, with_counts(Record(f"{PROBE}triton-3.6/one", "pass", "run"), 6.0, 6.0)])
+    return good([*records, with_counts(Record(f"{PROBE}triton-3.7/one", "pass", "run"), 6.0, 6.0)])
 
 
 def huge(records):

@@ -29,7 +29,7 @@ def case_of(planned, cell, dtype="fp32"):
     return next(case for case in planned.cases if case.cell.id == cell and case.axes["dtype"] == dtype)
 
 
-TRITON = "cuda/sm_90/triton-3.6/mhc_pre.forward"
+TRITON = "cuda/sm_90/triton-3.7/mhc_pre.forward"
 
 
 def compiled(case, kind="cubin"):

@@ -20,7 +20,7 @@ from kernel_matrix.store import samples
 from kernel_matrix.store import write as store
 from kernel_matrix.store.record import Record
 
-A, B = "cuda/sm_90/triton-3.6/sinkhorn.forward", "cpu-llvm/x86-64-v3/tvm-0.27/sinkhorn.forward"
+A, B = "cuda/sm_90/triton-3.7/sinkhorn.forward", "cpu-llvm/x86-64-v3/tvm-0.27/sinkhorn.forward"
 FACTS = {"inputs.sha256": "ab" * 8}
 
 
@@ -84,7 +84,7 @@ def results(tmp_path_factory: pytest.TempPathFactory, names: dict[str, str]) -> 
     ours = {what: {"matrix": array} for what, array in arrays.items()}
     ours["variant"]["matrix@wide"] = off(arrays["variant"], 3)
     of_a = [record(f"{A}/{names[what]}", outputs) for what, outputs in ours.items()]
-    store.write(folder / "a", {"job": "cuda.triton-3.6"}, of_a)
+    store.write(folder / "a", {"job": "cuda.triton-3.7"}, of_a)
     store.write(folder / "b", {"job": "cpu-llvm.tvm-0.27"}, list(of_b.values()))
     (folder / "c.xml").write_bytes(b"<testsuites>")
     return folder

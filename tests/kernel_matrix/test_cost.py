@@ -116,7 +116,7 @@ def test_a_budget_that_suffices_leaves_nothing_out(matrix, planned):
 def test_a_label_asks_for_one_target_whatever_was_changed(matrix, planned):
     made = make_row_plan(matrix, planned, event="pull_request", paths=["README.md"], only_target="rocm gfx942")
     assert {(case.cell.platform, case.cell.target) for job in made.jobs for case in job.cases} == {("rocm", "gfx942")}
-    assert {job.toolchain for job in made.jobs} > {"triton-3.6", "tilelang-0.1.8"}, "the event has not the second"
+    assert {job.toolchain for job in made.jobs} > {"triton-3.7", "tilelang-0.1.8"}, "the event has not the second"
     assert made.notes == ("Only rocm gfx942 was asked for, by a label. Nothing is known here of the other cases.",)
     assert made.left_out > 0
 
@@ -181,7 +181,7 @@ def test_a_row_asks_for_the_first_kind_of_machine_that_is_idle(hopper, planned, 
     assert kinds == {("cuda", "sm_90"): kind}
     assert sentence.startswith(f"cuda/sm_90 goes to {kind}, of h200, h100: the first")
     made = make_row_plan(hopper, planned, Known(kinds=kinds))
-    labels = {row.labels for row in made.rows if row.id.startswith("cuda.triton-3.6.sm_90")}
+    labels = {row.labels for row in made.rows if row.id.startswith("cuda.triton-3.7.sm_90")}
     assert labels == {("self-hosted", "linux", "x64", "nvidia", kind, "sm_90")}
 
 
@@ -207,7 +207,7 @@ def test_a_machine_of_a_kind_is_checked_as_matrix_yaml_writes_it(doubles: Double
 
 def test_the_times_of_a_row_are_its_wait_and_what_it_takes_beside_its_cases(matrix, planned):
     made = make_row_plan(matrix, planned)
-    [row] = [row for row in made.rows if row.id == "rocm.triton-3.6.gfx942"]
+    [row] = [row for row in made.rows if row.id == "rocm.triton-3.7.gfx942"]
     times = {"created": "2026-01-02T03:00:00Z", "started": "2026-01-02T03:01:30Z", "ended": "2026-01-02T03:21:30Z"}
     status = JobStatus(row=row.id, status="completed", machine="box-1", **times)
     seconds = {case.id: 2.0 for job in row.jobs for case in job.cases}

@@ -18,7 +18,7 @@ from kernel_matrix.vendors.machine import detect
 TARGET = "cpu-llvm/x86-64-v3"
 # The cells that a container repeats.
 REPEATED = (
-    *(f"{TARGET}/{name}" for name in ("tvm-0.27/sinkhorn.forward", "triton-3.6/mhc_post.forward")),
+    *(f"{TARGET}/{name}" for name in ("tvm-0.27/sinkhorn.forward", "triton-3.7/mhc_post.forward")),
     *(f"{TARGET}/reference/mhc_pre.forward", f"{TARGET}/reference/sinkhorn.backward"),
 )
 
@@ -36,12 +36,12 @@ ONE_OP = {
     "inductor": "expand",
     "tilelang-0.1.8": "mhc_post",
     "tilelang-0.1.15": "sinkhorn",
-    "triton-3.6": "mhc_post",
+    "triton-3.7": "mhc_post",
 }
 # By day two jobs run: the cells with all their cases, one with some of them, and one whose inputs both jobs have. The
 # others run at night, and in ``ci/nox -s matrix``, which has all cases, and the timed ones too.
 BY_DAY = (*WHOLE, f"{TARGET}/reference/mhc_pre.forward", f"{TARGET}/reference/sinkhorn.forward")
-NIGHT = ("inductor", "tilelang-0.1.8", "tilelang-0.1.15", "triton-3.6", "tvm-0.27-searched")
+NIGHT = ("inductor", "tilelang-0.1.8", "tilelang-0.1.15", "triton-3.7", "tvm-0.27-searched")
 LOUD = 10  # the scale from which on a token stands out, and the units of the limits are the largest values
 
 
@@ -111,7 +111,7 @@ def cpu_run(tmp_path_factory, selected) -> Path:
 )
 def test_every_cpu_toolchain_runs_and_compares_its_cases(cpu_run, cells, toolchain):
     records = records_in(cpu_run / "results", f"cpu-llvm.{toolchain}")
-    emulated = toolchain == "triton-3.6"
+    emulated = toolchain == "triton-3.7"
     expected = {case.id for cases in cells.values() for case in cases if case.expectations}
     outcomes = Counter(record.outcome for record in records if record.case not in expected)
     assert outcomes.keys() == ({"pass", "excluded"} if emulated else {"pass"})
@@ -153,7 +153,7 @@ def test_the_report_of_that_run_is_green_where_it_ran_and_says_what_is_missing(c
     state = {cell["id"]: (cell["state"], cell["evidence"]) for cell in compat["cells"]}
     assert {state[cell] for cell in WHOLE} == {("pass", "ran")}
     assert state[f"{TARGET}/reference/mhc_pre.forward"] == ("missing", "planned"), "some of its cases were not run"
-    assert state["rocm/gfx942/triton-3.6/mhc_pre.forward"] == ("missing", "planned")
+    assert state["rocm/gfx942/triton-3.7/mhc_pre.forward"] == ("missing", "planned")
 
 
 @pytest.mark.nightly

@@ -41,7 +41,7 @@ def noise(ratio):
 def planned(matrix):
     """Return the plan of two toolchains: a difference does not depend on how many cells there are."""
     few = few_cells(plan(matrix, "quick"))
-    jobs = [job for job in few.jobs if job.platform == "cuda" and job.toolchain in ("reference", "triton-3.6")]
+    jobs = [job for job in few.jobs if job.platform == "cuda" and job.toolchain in ("reference", "triton-3.7")]
     return replace(few, jobs=tuple(jobs))
 
 
@@ -182,7 +182,7 @@ def test_what_has_no_result_now_or_only_of_less_evidence_is_gone_and_not_broken(
 @pytest.mark.slow
 def test_a_cell_that_is_not_planned_any_more_is_gone(matrix, planned, site, good, diff, tmp_path):
     before = site("before", good)
-    less = replace(planned, jobs=tuple(job for job in planned.jobs if job.toolchain != "triton-3.6"))
+    less = replace(planned, jobs=tuple(job for job in planned.jobs if job.toolchain != "triton-3.7"))
     whole = write_site(matrix, less, good, tmp_path / "less")
     assert TRITON not in {cell.id for cell in whole.cells}
     assert f"gone: {TRITON}: pass (ran) -> not planned" in json_lines(diff(before, tmp_path / "less", "--json")[1])
@@ -414,7 +414,7 @@ def sampled(passing, planned, tmp_path, monkeypatch):
         (tmp_path / name).mkdir()
         cases = [case for case in planned.cases if case.cell.id == TRITON]
         # One object, which all records of a suite share.
-        records, job = [], {**job_of(cases[0]), "job": "cuda.triton-3.6", "device": "x"}
+        records, job = [], {**job_of(cases[0]), "job": "cuda.triton-3.7", "device": "x"}
         for case in cases:
             record = passing(case, **{OUTPUT: {"elements": float(array.size), "ulp_p99": 1.0, "largest": 4.0}})
             key = f"{case.cell.op}.{case.cell.direction}/{case.name}"
@@ -462,7 +462,7 @@ def test_a_folder_of_results_is_a_run(matrix, planned, site, good, diff, tmp_pat
     results = tmp_path / "results"
     results.mkdir()
     cell = [r for r in good if r.case.startswith(f"{TRITON}/")]
-    junit.write(results / "cuda.triton-3.6.xml", "cuda.triton-3.6", [fail(r) for r in cell], {"device": "x"})
+    junit.write(results / "cuda.triton-3.7.xml", "cuda.triton-3.7", [fail(r) for r in cell], {"device": "x"})
     status, text, _ = diff(site("before", good), results)
     assert status == 1
     assert f"broke: {TRITON}: pass (ran) -> fail (" in text
@@ -495,7 +495,7 @@ def test_input_that_cannot_be_used_is_refused(site, good, diff, published, tmp_p
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "compat.json").write_text('{"run": 1}')
     (tmp_path / "broken").mkdir()
-    (tmp_path / "broken" / "cuda.triton-3.6.xml").write_text("<testsuites>")
+    (tmp_path / "broken" / "cuda.triton-3.7.xml").write_text("<testsuites>")
     for name, message in [
         (tmp_path / "nowhere", "no such"),
         (tmp_path / "empty", "it holds no results"),

@@ -116,7 +116,7 @@ def test_a_summary_stays_within_what_is_shown_and_says_that_it_was_cut(site, pla
 def test_an_annotation_stands_on_the_suite_s_innermost_line(matrix, planned, passing):
     [note] = annotate.annotate(matrix, red(compare(planned, fail(all_cases(planned, passing)))))[:1]
     assert note.startswith(
-        "::error file=tests/mhc/test_forward.py,line=42,title=triton-3.6 on sm_90%3A fail::out: max_abs"
+        "::error file=tests/mhc/test_forward.py,line=42,title=triton-3.7 on sm_90%3A fail::out: max_abs"
     )
     assert "%0ARepeat it: kernel-matrix run --platform cuda --case" in note
 

@@ -421,7 +421,7 @@ def test_in_an_image_its_environments_are_looked_at_and_nothing_that_fetches(ima
     found = image()
     environments = {what for what in found if what.startswith("environment ")}
     assert environments == {f"environment {name}" for name in (
-        "torch-2.13", "tvm-0.27", "tilelang-0.1.8", "tilelang-0.1.15", "triton-3.6", "cpp", "fastest", "cute",
+        "torch-2.13", "tvm-0.27", "tilelang-0.1.8", "tilelang-0.1.15", "triton-3.7", "cpp", "fastest", "cute",
         "pallas-0.10",
     )}  # fmt: skip
     assert {found[what].status for what in (*environments, "image", "Python", "g++")} == {"good"}
@@ -451,15 +451,15 @@ def test_an_image_of_older_locks_or_without_an_environment_is_to_be_built_anew(i
     other = found["environment tvm-0.27"]
     assert other.status == "broken"
     assert other.text.startswith("not what tvm-0.27.txt names: packaging==1.0 (it has ")
-    assert found["environment triton-3.6"].status == "good"
+    assert found["environment triton-3.7"].status == "good"
     cuda = next(p for p in prospects(matrix, list(found.values()), Machine(()), "cuda") if p.platform == "cuda")
     assert (cuda.reaches, cuda.lacking) == ("planned", "environment tvm-0.27 first")
     assert cuda.command == "build the image anew, outside: `kernel-matrix run --platform cuda`"
 
     monkeypatch.setattr("kernel_matrix_containers.places.python_of", lambda lock: f"/nowhere/{lock.stem}/bin/python")
-    assert image()["environment triton-3.6"].text == "/nowhere/triton-3.6/bin/python is not in this image"
+    assert image()["environment triton-3.7"].text == "/nowhere/triton-3.7/bin/python is not in this image"
     monkeypatch.setattr("kernel_matrix_containers.places.python_of", lambda lock: "/bin/false")
-    assert "/bin/false does not run" in image()["environment triton-3.6"].text
+    assert "/bin/false does not run" in image()["environment triton-3.7"].text
 
 
 @pytest.mark.slow

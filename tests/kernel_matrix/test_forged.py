@@ -62,7 +62,7 @@ def part_of_plan(whole: Plan, *others: str) -> Plan:
     jobs = [
         replace(job, cases=tuple(case for case in job.cases if f"/{OP}/" in case.id and not case.timed))
         for job in whole.jobs
-        if (job.platform in wanted and job.toolchain in wanted) or job.id in ("rocm.reference", "cpu-llvm.triton-3.6")
+        if (job.platform in wanted and job.toolchain in wanted) or job.id in ("rocm.reference", "cpu-llvm.triton-3.7")
     ]
     return replace(whole, jobs=tuple(job for job in jobs if job.cases))
 
@@ -205,7 +205,7 @@ def good_files(planned: Plan, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def written(planned: Plan, folder: Path) -> Path:
     """Write the files of good results of a plan."""
-    cpu = [job.toolchain for job in planned.jobs if job.platform == "cpu-llvm" and job.toolchain != "triton-3.6"]
+    cpu = [job.toolchain for job in planned.jobs if job.platform == "cpu-llvm" and job.toolchain != "triton-3.7"]
     for toolchain in dict.fromkeys(cpu):
         cases = [case for case in planned.cases if case.cell.toolchain == toolchain and case.cell.vendor == "cpu"]
         records = [good_record(case) for case in cases if not case.exclusion]
@@ -471,7 +471,7 @@ def test_what_a_job_says_of_its_canaries_holds_for_results_that_decide_nothing(e
 
 @pytest.mark.slow
 def test_results_of_a_cpu_do_not_stand_for_another_platform_or_an_interpreted_toolchain(results):
-    others = [f"rocm/gfx942/reference/{OP}", f"cpu-llvm/x86-64-v3/triton-3.6/{OP}"]
+    others = [f"rocm/gfx942/reference/{OP}", f"cpu-llvm/x86-64-v3/triton-3.7/{OP}"]
     (results.folder / "again").mkdir()
     of_cpu, again = results.file().read_text(), results.folder / "again" / "cpu-llvm.reference.xml"
     for file, cell in zip((results.file(), again), others, strict=True):

@@ -29,7 +29,7 @@ TARGETS = ("gfx942", "gfx1100")
 def launched(build, targets, *words):
     """Run the command on the small program; what was compiled is kept for the next time."""
     (ROOT / "build" / "envs").mkdir(parents=True, exist_ok=True)
-    request = Request(ROOT, ROOT / "build", load(ROOT / "matrix.yaml"), Job("rocm", "triton-3.6", ()), None, print)
+    request = Request(ROOT, ROOT / "build", load(ROOT / "matrix.yaml"), Job("rocm", "triton-3.7", ()), None, print)
     python = venv.prepare(request).python
     kept = ROOT / "build" / "cache" / "emulated"
     kept.mkdir(parents=True, exist_ok=True)

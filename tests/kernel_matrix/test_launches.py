@@ -55,7 +55,7 @@ class Done:
 def python() -> Path:
     """Return the interpreter of Triton's environment, which is made if it is not there."""
     (ROOT / "build" / "envs").mkdir(parents=True, exist_ok=True)
-    job = Job("cuda", "triton-3.6", ())
+    job = Job("cuda", "triton-3.7", ())
     return venv.prepare(Request(ROOT, ROOT / "build", load(ROOT / "matrix.yaml"), job, None, print)).python
 
 

@@ -68,7 +68,7 @@ def test_without_a_gpu_a_case_is_compiled_or_unavailable(matrix):
     refused = actions[rocm.format("reference")]
     assert (refused.action, refused.outcome) == ("", "unavailable")
     assert "has no AMD ROCm device for gfx942" in refused.reason
-    assert actions["cpu-llvm/x86-64-v3/triton-3.6/mhc_pre.forward"].action == "emulate"
+    assert actions["cpu-llvm/x86-64-v3/triton-3.7/mhc_pre.forward"].action == "emulate"
     assert actions["metal/metal/tvm-0.27/mhc_pre.forward"].action == "compile"
 
 
@@ -78,20 +78,20 @@ def test_an_amd_gpu_is_emulated_for_the_toolchain_that_names_an_emulator_and_nev
     actions = {(case.cell.toolchain, case.cell.target, case.timed): decide(matrix, case, here) for case in cases}
     emulated = {key for key, decision in actions.items() if decision.action == "emulate"}
     without_hipcc = {key for key in emulated if key[0] not in ("cpp", "tilelang-0.1.15")}
-    both = itertools.product(("triton-3.6", "tvm-0.27"), amd.VENDOR.stood_in_for, [False])
-    assert without_hipcc == set(both) - {("triton-3.6", "gfx906", False)}  # Triton 3.6 has no code for it
-    assert actions["triton-3.6", "gfx942", True].action == "compile"
-    assert actions["triton-3.6", "gfx1030", False].action == "compile"
-    assert actions["triton-3.6", "gfx942", False].device.name == "AMD GPU, emulated on a CPU"
+    both = itertools.product(("triton-3.7", "tvm-0.27"), amd.VENDOR.stood_in_for, [False])
+    assert without_hipcc == set(both) - {("triton-3.7", "gfx906", False)}  # Triton 3.7 has no code for it
+    assert actions["triton-3.7", "gfx942", True].action == "compile"
+    assert actions["triton-3.7", "gfx1030", False].action == "compile"
+    assert actions["triton-3.7", "gfx942", False].device.name == "AMD GPU, emulated on a CPU"
     there = Machine((*here.devices, Device("amd", "AMD gfx942", ("gfx942",))))
-    decisions = {case.cell.target: decide(matrix, case, there) for case in cases if case.cell.toolchain == "triton-3.6"}
+    decisions = {case.cell.target: decide(matrix, case, there) for case in cases if case.cell.toolchain == "triton-3.7"}
     assert {target for target, decision in decisions.items() if decision.action == "run"} == {"gfx942"}
     assert "emulate" not in {decision.action for decision in decisions.values()}, "a job has one device"
 
 
 def test_a_job_on_an_emulated_gpu_has_tensors_on_the_cpu(matrix, tmp_path):
     def request(device: Device | None) -> Request:
-        return Request(tmp_path, tmp_path, matrix, Job("rocm", "triton-3.6", ()), device, print)
+        return Request(tmp_path, tmp_path, matrix, Job("rocm", "triton-3.7", ()), device, print)
 
     emulated = request(amd.stand_in((), "gfx942"))
     assert (emulated.toolchain.backend, emulated.vendor.framework_device, emulated.gpu) == ("triton", "cpu", False)
@@ -113,7 +113,7 @@ def test_machine_code_is_emulated_where_a_compiler_for_it_is_and_also_of_a_toolc
     assert not matrix.platforms["rocm"].by_toolchain["tvm-0.27"].runs
     monkeypatch.setenv("ROCM_PATH", "/nowhere")
     monkeypatch.setenv("PATH", "/nowhere")
-    without = {"triton-3.6": "emulate", "tvm-0.27": "emulate", "cpp": "compile", "tilelang-0.1.15": "compile"}
+    without = {"triton-3.7": "emulate", "tvm-0.27": "emulate", "cpp": "compile", "tilelang-0.1.15": "compile"}
     assert {name: decisions()[name] for name in without} == without
     assert decisions(in_container=True) | dict.fromkeys(without, "emulate") == decisions(in_container=True)
 

@@ -23,7 +23,7 @@ from kernel_matrix.results import noise as noises
 from kernel_matrix.results import repeat
 from kernel_matrix.store.record import Record
 
-EMULATED = "cpu-llvm/x86-64-v3/triton-3.6/mhc_pre.forward"
+EMULATED = "cpu-llvm/x86-64-v3/triton-3.7/mhc_pre.forward"
 
 
 def figures(output="out", error=2e-7, floor=1e-7, elements=100.0, **others):

@@ -53,7 +53,7 @@ def test_the_longest_of_the_package_s_own_tests_pass_too(python_of):
 def test_what_the_package_tests_of_triton_passes_in_its_environment(python_of):
     """These skip where there is no Triton, so here nothing may skip."""
     files = [f"tests/package/test_{name}.py" for name in ("launch", "variants", "handed_on", "fastest")]
-    assert re.search(r"\d+ passed in", passed(python_of("triton-3.6"), *files, TRITON_INTERPRET="1"))
+    assert re.search(r"\d+ passed in", passed(python_of("triton-3.7"), *files, TRITON_INTERPRET="1"))
 
 
 def test_what_the_package_tests_of_pallas_passes_in_its_environment(python_of):

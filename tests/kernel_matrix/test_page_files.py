@@ -228,7 +228,7 @@ def test_the_history_has_the_transitions_since_an_earlier_report(matrix, planned
 def test_the_history_has_the_transitions_of_the_tables_of_earlier_runs(make, planned, passing, tmp_path):
     case = next(case for case in planned.cases if case.cell.id == TRITON)
     for day, outcome, torch in ((1, "pass", "2.12"), (2, "fail", "2.13")):
-        job = {**passing(case).job, "job": "cuda.triton-3.6", "started": f"2026-11-0{day}T00:00:00Z",
+        job = {**passing(case).job, "job": "cuda.triton-3.7", "started": f"2026-11-0{day}T00:00:00Z",
                "commit": f"c{day}", "version.torch": torch}  # fmt: skip
         write_results(tmp_path / "past", [replace(passing(case), outcome=outcome, message="x" * day, job=job)])
     earlier = history.read(tmp_path / "past")

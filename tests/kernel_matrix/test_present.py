@@ -50,7 +50,7 @@ def measured(case, passing):
 
 
 def here(**changes) -> Present:
-    pins = {"triton-3.6": Pins("locks/triton.txt", LOCK, ("triton==3.6.*",))}
+    pins = {"triton-3.7": Pins("locks/triton.txt", LOCK, ("triton==3.6.*",))}
     return replace(Present(NOW, AtCommit(HEAD), pins), **changes)
 
 

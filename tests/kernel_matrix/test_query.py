@@ -171,7 +171,7 @@ def test_the_past_has_the_measurements_of_the_report():
         cell: measurement
         for cell, series in known.measurements.items()
         for measurement in series
-        if "fp32/h_in" in measurement.noise and cell == "cuda/sm_90/triton-3.6/mhc_pre.forward"
+        if "fp32/h_in" in measurement.noise and cell == "cuda/sm_90/triton-3.7/mhc_pre.forward"
     }
     [(cell, measurement)] = made.items()
     assert measurement.device.startswith("NVIDIA H200")

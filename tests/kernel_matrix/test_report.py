@@ -212,7 +212,7 @@ def test_what_is_stale_is_counted_and_never_plain_green(make, planned, passing):
     badge = json.loads((site / "badge.json").read_text())
     assert badge["color"] == "#6e7781"
     assert f"{whole.run.stale} stale" in badge["message"]
-    lane = json.loads((site / "badges" / "cuda.sm_90.triton-3.6.json").read_text())
+    lane = json.loads((site / "badges" / "cuda.sm_90.triton-3.7.json").read_text())
     assert (lane["color"], "stale" in lane["message"]) == ("#6e7781", True)
     summary = (site / "summary.md").read_text()
     assert f"{whole.run.stale_cases} of {whole.run.cases} cases are stale" in summary

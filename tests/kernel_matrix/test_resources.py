@@ -24,7 +24,7 @@ from kernel_matrix_resources.occupancy import UNITS, occupancy
 from kernel_matrix_resources.section import entries_of
 
 SOURCE = "chosen for the tests of the harness"
-TRITON = {"toolchain": "triton-3.6", "target": "sm_90"}
+TRITON = {"toolchain": "triton-3.7", "target": "sm_90"}
 
 
 def entry(where=TRITON, **limits):
@@ -35,7 +35,7 @@ def entry(where=TRITON, **limits):
 def cell(matrix):
     """Return the cases of one cell in fp32 and bf16."""
     cases = plan(matrix, "quick").cases
-    return [one for one in cases if one.cell.id == "cuda/sm_90/triton-3.6/mhc_pre.forward" and not one.timed]
+    return [one for one in cases if one.cell.id == "cuda/sm_90/triton-3.7/mhc_pre.forward" and not one.timed]
 
 
 def compiled(case, kind="cubin", **needs) -> Record:
@@ -46,7 +46,7 @@ def compiled(case, kind="cubin", **needs) -> Record:
 
 def both(matrix, cases, records, entries, root):
     """Return the judge's verdict of each case, and the states that the audit allows."""
-    job = Job("cuda", "triton-3.6", tuple(cases))
+    job = Job("cuda", "triton-3.7", tuple(cases))
     verdicts = compare(Plan("package", "quick", (job,)), records, resources=entries, root=root).verdicts
     raws = {case.id: [] for case in cases}
     for number, one in enumerate(records):
@@ -130,7 +130,7 @@ def test_the_judge_and_the_audit_hold_code_to_its_last_values(matrix, cell, tmp_
     pairs = list(zip(cell, GROWN, strict=False))
     for started, needs in (("2026-02-01", None), ("2026-01-01", {"registers": 1, "spills": 9})):
         last = [compiled(case, **(needs or before)) for case, (before, *_) in pairs]
-        job = {**last[0].job, "job": "cuda.triton-3.6", "started": f"{started}T00:00:00Z"}
+        job = {**last[0].job, "job": "cuda.triton-3.7", "started": f"{started}T00:00:00Z"}
         write_results(tmp_path / "last", [replace(one, job=job) for one in last])
     records = [compiled(case, **needs) for case, (_, needs, _) in pairs]
     found = both(matrix, cell[: len(GROWN)], records, [entry(growth=1.05, last="last")], tmp_path)
@@ -239,7 +239,7 @@ def test_the_occupancy_of_a_query_is_that_of_the_audit():
 
 def test_the_view_of_cells_has_the_least_occupancy(cell, tmp_path):
     records = [compiled(cell[0], registers=32, threads=128), compiled(cell[1], registers=255, threads=32)]
-    job = {**records[0].job, "job": "cuda.triton-3.6"}
+    job = {**records[0].job, "job": "cuda.triton-3.7"}
     write_results(tmp_path, [replace(record, job=job) for record in records])
     with opened([tmp_path]) as asked:
         assert asked.connection.execute("SELECT occupancy FROM cells").fetchall() == [(8 / 64,)]

@@ -44,14 +44,14 @@ def test_every_case_is_in_exactly_one_row(matrix, planned):
 
 def test_labels_go_down_to_the_architecture(matrix, planned):
     made = {row.id: row for row in rows(matrix, planned.jobs, second)}
-    assert made["rocm.triton-3.6.gfx942"].labels == ("self-hosted", "linux", "x64", "amd", "gfx942")
-    assert made["rocm.triton-3.6"].labels == ("ubuntu-24.04",), "the other targets are compiled on a hosted machine"
-    assert {c.cell.target for c in made["rocm.triton-3.6.gfx942"].jobs[0].cases} == {"gfx942"}
+    assert made["rocm.triton-3.7.gfx942"].labels == ("self-hosted", "linux", "x64", "amd", "gfx942")
+    assert made["rocm.triton-3.7"].labels == ("ubuntu-24.04",), "the other targets are compiled on a hosted machine"
+    assert {c.cell.target for c in made["rocm.triton-3.7.gfx942"].jobs[0].cases} == {"gfx942"}
 
 
 def test_a_hosted_machine_is_started_for_emulated_gpus_where_the_toolchain_names_an_emulator(matrix, planned):
     made = {row.id for row in rows(matrix, planned.jobs, second, hosted_only=True) if row.labels}
-    assert "rocm.triton-3.6" in made
+    assert "rocm.triton-3.7" in made
     assert not {"rocm.reference", "rocm.inductor"} & made, "on a hosted machine they could not run, nor compile"
 
 
@@ -187,11 +187,11 @@ def test_every_ci_service_gets_every_row_and_the_command_that_a_person_types(mat
     assert report["when"] == "always", "a red row is reported, too"
     assert "needs" not in report, "a job that needs some gets the artifacts of no others"
     assert for_gitlab["stages"].index(report["stage"]) > for_gitlab["stages"].index("test")
-    assert for_gitlab["rocm.triton-3.6.gfx942"]["tags"][-1] == "gfx942"
+    assert for_gitlab["rocm.triton-3.7.gfx942"]["tags"][-1] == "gfx942"
     for_buildkite = YAML(typ="safe").load(buildkite.render(matrix, made))
     *steps, wait, report = for_buildkite["steps"]
     assert {step["label"] for step in steps} == ids
     assert len({step["key"] for step in steps}) == len(ids)
     assert (wait, report["key"]) == ({"wait": None, "continue_on_failure": True}, "report")
-    command = "kernel-matrix run --platform rocm --plan build/plan.json --row rocm.triton-3.6.gfx942"
-    assert for_gitlab["rocm.triton-3.6.gfx942"]["script"] == [command]
+    command = "kernel-matrix run --platform rocm --plan build/plan.json --row rocm.triton-3.7.gfx942"
+    assert for_gitlab["rocm.triton-3.7.gfx942"]["script"] == [command]

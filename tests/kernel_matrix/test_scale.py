@@ -21,7 +21,7 @@ def scale(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 # Jobs with results of every operator that ran, some that were only compiled, and some errors.
-LIKE = ("cpu-llvm.reference", "cuda.triton-3.6", "rocm.tilelang-0.1.8")
+LIKE = ("cpu-llvm.reference", "cuda.triton-3.7", "rocm.tilelang-0.1.8")
 
 
 def few_real_results(folder: Path) -> Path:

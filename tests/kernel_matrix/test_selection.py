@@ -32,7 +32,7 @@ def whole(matrix, jobs, chosen) -> set[str]:
 @pytest.mark.parametrize(
     ("path", "toolchains"),
     [
-        ("src/mhc/backends/triton/mhc_pre.py", {"triton-3.6", "fastest"}),
+        ("src/mhc/backends/triton/mhc_pre.py", {"triton-3.7", "fastest"}),
         ("src/mhc/backends/tilelang/sinkhorn.py", {"tilelang-0.1.8", "tilelang-0.1.15"}),
         ("ci/locks/tvm-0.27.cpu.txt", {"tvm-0.27", "tvm-0.27-searched"}),
         ("ci/locks/tilelang-0.1.15.in", {"tilelang-0.1.15", "tilelang-ascend-0.1.15"}),
@@ -78,7 +78,7 @@ def test_a_change_that_may_concern_all_runs_all(matrix, jobs, path):
 def test_no_change_still_runs_the_sentinels(matrix, jobs):
     cells = {case.cell.id for job in choose(matrix, jobs, [])[0] for case in job.cases}
     assert "cpu-llvm/x86-64-v3/reference/mhc_pre.forward" in cells
-    assert "rocm/gfx942/triton-3.6/mhc_pre.forward" in cells
+    assert "rocm/gfx942/triton-3.7/mhc_pre.forward" in cells
     assert all(is_sentinel(matrix, cell) for cell in cells)
 
 
@@ -94,7 +94,7 @@ def test_a_sentinel_that_is_no_cell_is_bad_input(tmp_path):
     for name in ("src", "tests", "ci", "containers", "probes", "docs"):
         (tmp_path / name).symlink_to(ROOT / name)
     text = (ROOT / "matrix.yaml").read_text()
-    (tmp_path / "matrix.yaml").write_text(text.replace("*/*/triton-3.6/mhc_pre.forward", "*/*/tritn/*"))
+    (tmp_path / "matrix.yaml").write_text(text.replace("*/*/triton-3.7/mhc_pre.forward", "*/*/tritn/*"))
     with pytest.raises(UserError, match=r"matrix.yaml:\d+: ci.sentinels\[1\]: no cell is called '\*/\*/tritn/\*'"):
         load(tmp_path / "matrix.yaml")
 

@@ -182,7 +182,7 @@ def test_launches_of_a_program_are_compared_and_the_records_name_the_simulator(o
     kept.mkdir(parents=True, exist_ok=True)
     (tmp_path / "cache").symlink_to(kept)
     (ROOT / "build" / "envs").mkdir(exist_ok=True)
-    request = Request(ROOT, ROOT / "build", load(ROOT / "matrix.yaml"), Job("rocm", "triton-3.6", ()), None, print)
+    request = Request(ROOT, ROOT / "build", load(ROOT / "matrix.yaml"), Job("rocm", "triton-3.7", ()), None, print)
     python = venv.prepare(request).python
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
     words = ("--build", str(tmp_path), "--emulate", "sm_90", "--with", "pantheonsim", "--", str(python))

@@ -13,10 +13,10 @@ from kernel_matrix.vendors.machine import detect
 pytestmark = pytest.mark.environments
 
 # ``ci/nox -s matrix`` compiles all of these, so one is asked by day.
-BY_DAY = "cuda/sm_90/triton-3.6"
+BY_DAY = "cuda/sm_90/triton-3.7"
 KINDS = {
     BY_DAY: "cubin",
-    "rocm/gfx1030/triton-3.6": "hsaco",  # the emulator does not have gfx1030
+    "rocm/gfx1030/triton-3.7": "hsaco",  # the emulator does not have gfx1030
     "cuda/sm_90/tilelang-0.1.8": "cubin",
     "cuda/sm_90/tvm-0.27": "cubin",
     "rocm/gfx1030/tvm-0.27": "elf",

@@ -123,8 +123,7 @@ def products_of_small_numbers(target: str) -> dict[str, Any]:
         out = torch.full((32, 32), float("nan"))
         dot[(1,)](a, b, out, 128, M=32, N=32, B=128, num_warps=1)
         errors[f"{left}{right}"] = relative(out, a.double() @ b.double())
-    swapped = (one.view(torch.uint8).view(kind).double() for one, kind in ((a, types[right]), (b, types[left])))
-    return {"errors": errors, "with each other's types": relative(out, torch.matmul(*swapped))}
+    return {"errors": errors}
 
 
 @triton.jit
@@ -408,12 +407,22 @@ APART = (
     (10, "v_mfma_f32_16x16x4_f32 v[202:205], v200, v201, 0", "v_mov_b32 v200, v203"),
     (10, "v_mfma_f32_16x16x4_f32 v[202:205], v200, v201, 0", "v_mfma_f32_16x16x4_f32 v[206:209], v202, v201, 0"),
     (
+        10,
+        "v_mfma_f32_16x16x4_f32 v[202:205], v200, v201, 0",
+        "buffer_load_dword v210, v[202:203], s[40:43], 0 idxen offen",
+    ),
+    (
         8,
         "v_mfma_f32_16x16x4_f32 v[202:205], v200, v201, 0",
         "v_mfma_f32_16x16x4_f32 v[204:207], v200, v200, v[204:207]",
     ),
     (2, "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 2, 2), 0", "s_getreg_b32 s40, hwreg(HW_REG_MODE, 0, 8)"),
     (2, "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 2, 2), 0", "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 2), 0"),
+)
+NEAR = (  # each address is in one register, next to the first one of the product
+    "v_mfma_f32_16x16x4_f32 v[202:205], v200, v200, 0\nbuffer_load_dword v210, v201, s[40:43], 0 offen",
+    "v_mfma_f32_16x16x4_f32 v[202:205], v200, v200, 0\nbuffer_store_dword v210, v201, s[40:43], 0 idxen",
+    "v_mfma_f32_16x16x4_f32 v[202:205], v200, v200, 0\nglobal_load_dword v210, v201, s[40:41]",
 )
 WMMA = "v_wmma_f32_16x16x16_f16 {}, v[216:223], v[224:231], {}".format
 PERMUTED = "v_permlane16_b32 v201, v200, s40, s41"
@@ -441,7 +450,7 @@ def hazards(target: str) -> dict[str, Any]:
     waiting, apart = (moving, APART_ON_RDNA) if of_rdna else (idle, APART)
     for name, less in (("enough", 0), ("less", 1)):
         pairs = [f"{one}\n{waiting(states - less)}{two}\n{waiting(20)}" for states, one, two in apart]
-        pairs += [f"{code}\n{waiting(20)}" for code in WAITED_FOR if of_rdna]
+        pairs += [f"{code}\n{waiting(20)}" for code in (WAITED_FOR if of_rdna else NEAR)]
         with Kept() as kept, suppress(FoundError):
             by_hand[1,](torch.arange(64), torch.empty(64, dtype=torch.int32), "".join(pairs) + "v_mov_b32 $0, 0")
         told[name] = [str(one).partition(": ")[2] for one in kept.launches[0][0].hazards]
@@ -500,6 +509,13 @@ def private(target: str) -> dict[str, Any]:
     return {"found": sorted(one.kind for one in found), "same": bool((result == x.numpy()).all())}
 
 
+def waves(target: str) -> dict[str, Any]:
+    """Store the number of each wave, which the trap handler of RDNA 4 has in its registers."""
+    o = torch.empty(64, dtype=torch.int32)
+    by_hand[1,](torch.arange(64), o, "s_bfe_u32 s40, ttmp8, 0x50019\nv_mov_b32 $0, s40", num_warps=2)
+    return {"numbers": o.tolist()}
+
+
 def kind_of(name: str) -> str | None:
     if name == "s_barrier" or name == "s_barrier_wait":
         return "barrier"
@@ -542,6 +558,7 @@ PROGRAMS: tuple[tuple[Callable[[str], dict[str, Any]], tuple[str, ...]], ...] = 
     (scalar, ("gfx942",)),
     (hazards, (*OF_BOTH, "gfx1151")),
     (private, ("gfx1100", "gfx1201")),
+    (waves, ("gfx1201",)),
     (products_of_small_numbers, ("gfx942", "gfx950", "gfx1201")),
     (conversions, ("gfx942", "gfx950", "gfx1201")),
     (flushed, OF_BOTH),

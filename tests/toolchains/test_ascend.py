@@ -46,7 +46,7 @@ def matrix() -> Matrix:
 @pytest.mark.parametrize(
     ("which", "platform", "toolchain", "variables"),
     [
-        ("triton", "cpu-llvm", "triton-3.6", {"TRITON_INTERPRET": "1"}),
+        ("triton", "cpu-llvm", "triton-3.7", {"TRITON_INTERPRET": "1"}),
         ("tilelang", "ascend", "tilelang-ascend-0.1.15", {}),
     ],
 )

@@ -20,7 +20,7 @@ def codes(toolchain: str, caches: Path, *words: str) -> dict[str, dict[str, int]
 
 
 def test_of_a_launch_of_triton_nothing_is_compiled_again(tmp_path):
-    found = codes("triton-3.6", tmp_path, "triton", "mhc_post", "mhc_pre")
+    found = codes("triton-3.7", tmp_path, "triton", "mhc_post", "mhc_pre")
     assert {op: (one["run"] > 0, one["more"]) for op, one in found.items()} == {
         "mhc_post": (True, 0),
         "mhc_pre": (True, 0),

@@ -32,7 +32,7 @@ WITH_SMALL_NUMBERS = ("gfx942", "gfx950", "gfx1201")
 @pytest.fixture(scope="module")
 def python() -> Path:
     """Return the interpreter with Triton and the decoder."""
-    return python_of("rocm", "triton-3.6")
+    return python_of("rocm", "triton-3.7")
 
 
 @pytest.fixture(scope="module")
@@ -82,14 +82,8 @@ def test_products_of_matrices_are_right_in_the_layouts_of_mfma_and_wmma(results,
 @pytest.mark.parametrize("target", WITH_SMALL_NUMBERS)
 def test_products_of_numbers_of_eight_bits_are_right(results, target):
     errors = results["products_of_small_numbers", target]["errors"]
-    assert max(errors["00"], errors["11"]) < 1e-7
-    assert target != "gfx950" or errors["01"] < 1e-7
-
-
-def test_triton_multiplies_two_types_of_eight_bits_on_gfx942_as_if_each_had_the_type_of_the_other(results):
-    """Mended in Triton 3.7 (pull request 9567): then the second line is to be the first one's."""
-    assert results["products_of_small_numbers", "gfx942"]["errors"]["01"] > 0.1
-    assert results["products_of_small_numbers", "gfx942"]["with each other's types"] < 1e-7
+    assert len(errors) == (2 if target == "gfx1201" else 3)
+    assert max(errors.values()) < 1e-7
 
 
 @pytest.mark.parametrize("target", WITH_SMALL_NUMBERS)
@@ -171,6 +165,10 @@ def test_offsets_of_private_memory_have_a_sign_on_rdna_4_alone(results):
     assert results["private", "gfx1100"] == {"found": ["read outside", "write outside"], "same": False}
 
 
+def test_a_wave_of_rdna_4_finds_its_number_in_the_registers_of_the_trap_handler(results):
+    assert results["waves", "gfx1201"] == {"numbers": [0] * 32 + [1] * 32}
+
+
 def test_memory_may_be_protected_and_an_argument_has_its_size(results):
     assert set(results["protected", "gfx942"]["found"]) == {"write protected"}
     assert results["protected", "gfx942"]["wrong"] == "add: the argument at 24 has 4 bytes, not 2"
@@ -198,6 +196,7 @@ def test_instructions_that_are_one_wait_state_too_near_are_found_and_no_others(r
         ("v_cmpx_eq_u32", "v_readfirstlane_b32", "exec", 3, 4),
         ("v_mfma_f32_16x16x4_f32", "v_mov_b32", "v203", 9, 10),
         ("v_mfma_f32_16x16x4_f32", "v_mfma_f32_16x16x4_f32", "v202", 9, 10),
+        ("v_mfma_f32_16x16x4_f32", "buffer_load_dword", "v202", 9, 10),
         ("v_mfma_f32_16x16x4_f32", "v_mfma_f32_16x16x4_f32", "v204", 7, 8),
         ("s_setreg_imm32_b32", "s_getreg_b32", "MODE", 1, 2),
         ("s_setreg_imm32_b32", "s_setreg_imm32_b32", "MODE", 1, 2),

@@ -30,7 +30,7 @@ EDITED = {
 def results(tmp_path_factory) -> dict[tuple[str, str], dict]:
     """Run all kernels, and return what was said of each."""
     variables = {**kept_interpreter(), "TRITON_CACHE_DIR": str(tmp_path_factory.mktemp("triton"))}
-    return results_of(python_of("rocm", "triton-3.6"), Path(__file__).with_name("gfx_faults.py"), **variables)
+    return results_of(python_of("rocm", "triton-3.7"), Path(__file__).with_name("gfx_faults.py"), **variables)
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -27,7 +27,7 @@ NOT_COVERED = re.compile(r"v_(accvgpr_\w+|permlane\w+|readfirstlane_b32|readlane
 @cache
 def results_of(family: str) -> dict[str, str]:
     """Return what each opcode of a family did otherwise than its pseudocode; ``same`` where nothing."""
-    python = python_of("rocm", "triton-3.6")
+    python = python_of("rocm", "triton-3.7")
     lines = [json.loads(line) for line in run(python, PROGRAM, family, **kept_interpreter()).splitlines()]
     return {form: result for _, form, result in lines}
 

@@ -20,7 +20,7 @@ TARGETS = ("sm_80", "sm_90")
 @pytest.fixture(scope="module")
 def python() -> Path:
     """Return the interpreter with Triton."""
-    return python_of("rocm", "triton-3.6")
+    return python_of("rocm", "triton-3.7")
 
 
 @pytest.fixture(scope="module")

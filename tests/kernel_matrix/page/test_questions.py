@@ -78,7 +78,7 @@ def test_is_the_lane_of_a_vendor_dead(tab, page_site):
     assert f"{len(overview['silent']) - never} lanes, the longest for " in said  # the results of this site are old
     page.click("[data-answer=silent] a")
     page.wait_for_selector("[data-test=machines]")
-    assert "rocm/gfx942/triton-3.6" in page.text_content("[data-test=machines]")
+    assert "rocm/gfx942/triton-3.7" in page.text_content("[data-test=machines]")
 
 
 @pytest.mark.parametrize(("words", "target"), [("MI300X", "gfx942"), ("sm90 triton", "sm_90"), ("arm tvm", "neoverse")])
@@ -147,7 +147,7 @@ def test_the_search_of_the_browser_and_print_reach_every_lane(tab):
     page.emulate_media(media="screen")
     page.click("[data-test=unfold-all]")
     tab.until("document.querySelectorAll('tr[data-row]').length > 100")
-    assert page.text_content('tr[data-row="rocm/gfx942/triton-3.6"] th') == "triton-3.6gfx942"
+    assert page.text_content('tr[data-row="rocm/gfx942/triton-3.7"] th') == "triton-3.7gfx942"
 
 
 def test_how_exact_is_it_and_compared_with_whom(tab):

@@ -8,7 +8,7 @@ ROWS = "[data-test=bench-table] tbody tr"
 
 
 def test_times_have_their_spread_and_stand_against_rivals_and_the_floor(tab):
-    page = tab.open("#speed?q=toolchain:triton-3.6")
+    page = tab.open("#speed?q=toolchain:triton-3.7")
     text = page.inner_text(f"{ROWS} >> nth=0")
     for part in ("160 µs", "158 µs to 165 µs", "86 %", "20.0 ×", "5.63 ×", "4.69 ×", "3.50 s"):
         assert part.replace("3.50 s", "3.5 s") in text, (part, text)
@@ -57,7 +57,7 @@ def test_the_times_of_calls_are_named_as_what_they_are(tab):
 def test_the_times_of_the_benchmark_change_over_the_runs(tab):
     page = tab.open("#speed")
     text = page.inner_text("[data-test=bench-trends]")
-    assert "cuda/sm_90/triton-3.6/mhc_pre.forward" in text
+    assert "cuda/sm_90/triton-3.7/mhc_pre.forward" in text
     assert page.query_selector("[data-test=bench-trends] svg") is not None
 
 

@@ -16,6 +16,8 @@ from triton.runtime.jit import JITFunction
 from mhc.backends import Artifact, stage
 
 _KIB = 1024
+# From 3.7 on every constant has an entry among the attributes of a launch, and before only strings have one.
+_ALL_CONSTANTS = tuple(map(int, triton.__version__.split(".")[:2])) >= (3, 7)
 
 # Shared memory (LDS) that one block may have, from NVIDIA's table of compute capabilities (less the 1 KiB per block
 # that the system keeps) and AMD's ISA guides. triton.compile does not check them; only a launch would.
@@ -93,11 +95,12 @@ def compile_ahead(
         signature = {name: type_ or "constexpr" for name, type_ in arguments.items()}
         signature |= dict.fromkeys(constants, "constexpr")
         constants = constants | {name: None for name, type_ in arguments.items() if type_ is None}
-        # As a launch has them, constants that are strings too: then a launch finds this entry in the cache.
+        # As a launch has them, constants too: then a launch finds this entry in the cache.
         attributes = {
             (place,): attribute if signature[name].startswith("*") else []
             for place, name in enumerate(kernel.arg_names)
-            if signature[name].startswith("*") or isinstance(constants.get(name), str)
+            if signature[name].startswith("*")
+            or (signature[name] == "constexpr" and (_ALL_CONSTANTS or isinstance(constants.get(name), str)))
         }
         source = ASTSource(kernel, signature, constants, attributes)
     with stage("compile"):
