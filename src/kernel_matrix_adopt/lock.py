@@ -26,8 +26,8 @@ from kernel_matrix_adopt.pinned.repository import Pins
 from kernel_matrix_adopt.uv_compile import Asked, compiled
 
 NO_PINS = Pins()
-OLDEST_PYTHON = "3.11"
-PYTHONS = (OLDEST_PYTHON, "3.12", "3.13")  # what the README names
+PYTHONS = locks.PYTHONS
+OLDEST_PYTHON = PYTHONS[0]
 
 
 @dataclass(frozen=True)

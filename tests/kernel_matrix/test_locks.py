@@ -139,6 +139,29 @@ def test_a_local_version_of_its_own_kind_is_a_build_of_it():
     assert not builds.is_of_another("2.13.0", "rocm"), "a lock names no build"
 
 
+def test_a_lock_for_many_machines_is_read_as_it_is_on_linux():
+    text = (
+        "Torch==2.13.0\ntriton==3.6.0 ; sys_platform == 'win32'\ntriton==3.7.1 ; sys_platform == 'linux' # by uv\n"
+        "numpy==2.2.6 ; python_full_version < '3.11'\nnumpy==2.3.5 ; python_full_version == '3.11.*'\n"
+        "numpy==2.4.6 ; python_full_version >= '3.12' \\\n    --hash=sha256:00\nopt_einsum[x]==1.0 ; extra == 'x'\n"
+    )
+    pins = {"torch": "2.13.0", "triton": "3.7.1", "numpy": "2.3.5"}
+    assert {name: version for name, version in locks.pins_in(text).items() if name != "opt-einsum"} == pins
+
+
+def test_a_requirement_that_is_no_pin_floats():
+    text = "# a lock\nnumpy>=2 # why\ntorch==2.13.*\nfilelock\nsympy==1.14.0\nown @ https://a.b/own.whl\n-r more.txt\n"
+    assert locks.floating_in(text) == ["numpy>=2", "torch==2.13.*", "filelock"]
+
+
+def test_every_build_for_cuda_asks_for_the_same_triton():
+    with_cuda_12 = {"torch": "2.13.0+cu126", "triton": "3.7.1", "nvidia-cudnn-cu12": "9.10.2.21"}
+    assert list(faults_of(with_cuda_12, "cuda")) == []
+    assert list(faults_of({**with_cuda_12, "triton": "3.6.0"}, "cuda")) == [
+        "torch 2.13.0+cu126 for cuda asks for triton==3.7.1, and the lock pins 3.6.0"
+    ]
+
+
 def test_who_asks_for_triton_may_have_it_by_the_name_of_his_machine():
     assert satisfies(["triton==3.7.*"], {"triton-rocm": "3.7.1"})
     assert satisfies(["Triton>=3.5"], {"pytorch_triton_rocm": "3.5.1"})
@@ -305,6 +328,18 @@ def test_the_command_makes_every_kind_that_a_platform_asks_for_and_check_finds_w
     before = {path.name: path.read_text() for path in tmp_path.glob("own.*")}
     assert cli.main(["lock"]) == 2
     assert {path.name: path.read_text() for path in tmp_path.glob("own.*")} == before, "none is written"
+
+
+def test_a_lock_that_is_named_by_one_kind_is_not_made_for_several(index, tmp_path, monkeypatch, capsys):
+    matrix_of(tmp_path, "cpu", "nvidia")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.in").write_text("torch==2.13.0\n")
+    text = (tmp_path / "matrix.yaml").read_text()
+    (tmp_path / "matrix.yaml").write_text(text.replace("own.txt", "own.cpu.txt"))
+    assert cli.main(["lock"]) == 2
+    wanted = "own.cpu.txt is a lock for cpu, and cuda is asked for too. Write own.txt in matrix.yaml."
+    assert wanted in capsys.readouterr().err
+    assert not [*tmp_path.glob("own.*.txt")]
 
 
 def test_what_differs_between_a_cpu_and_a_gpu_is_said(index, tmp_path):

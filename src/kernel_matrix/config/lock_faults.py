@@ -38,6 +38,8 @@ def _of_file(path: Path, kind: str, *, with_gpu: bool, lock: str) -> Iterator[st
         yield f"{origin.source}, which it was made from, is not there."
     elif origin and (origin.source, origin.digest) != (source.name, locks.digest_of(source)):
         yield f"{source.name} is not what it was made from. {remedy}"
+    if floating := locks.floating_in(text):
+        yield f"it does not pin {', '.join(floating)}"
     yield from faults_of(locks.pins_in(text), kind, with_gpu=with_gpu)
 
 
@@ -55,6 +57,8 @@ def faults_of(pins: Mapping[str, str], kind: str, *, with_gpu: bool = False) -> 
         yield f"{named} {version} is no build for {kind}"
         return
     requirements = builds.requirements_of(kind, version)
+    if "+" in version and kind == builds.LEADER:  # of all builds for CUDA it is known which Triton they ask for
+        requirements = tuple(one for one in requirements or () if one.name in builds.tritons()) or None
     if requirements is None:
         yield f"nobody has written down what {said} asks for. `kernel-matrix doctor` asks its index, where it answers"
         return

@@ -14,16 +14,23 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
+from packaging.markers import InvalidMarker, Marker, UndefinedComparison, UndefinedEnvironmentName
+from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.vendors import builds
 from kernel_matrix.vendors.registry import vendor_named
 
-_PIN = re.compile(r"^(?P<name>[A-Za-z0-9][\w.-]*)(\[[^\]]*\])?\s*===?\s*(?P<version>[^\s;\\]+)", re.MULTILINE)
+_PIN = re.compile(
+    r"^(?P<name>[A-Za-z0-9][\w.-]*)(\[[^\]]*\])?\s*===?\s*(?P<version>[^\s;\\]+)(\s*;(?P<marker>[^\n#\\]+))?",
+    re.MULTILINE,
+)
 _INCLUDED = re.compile(r"^\s*(?:-r|--requirement)[\s=]+(\S+).*$", re.MULTILINE)
 _CONSTRAINTS = re.compile(r"^(\s*(?:-c|--constraint)[\s=]+)(\S+)", re.MULTILINE)
 _HEADER = re.compile(r"^# (?:for (?P<kind>\w+), )?from (?P<source>\S+) \(sha256 (?P<digest>[0-9a-f]+)\)$", re.MULTILINE)
+
+PYTHONS = ("3.11", "3.12", "3.13")  # what the harness is for
 
 
 @dataclass(frozen=True)
@@ -47,10 +54,10 @@ def origin_of(text: str) -> Origin | None:
 
 def of_kind(lock: str, kind: str) -> str:
     """Return the name of a lock for one kind of build."""
-    return lock if _kind_in(lock) else str(Path(lock).with_suffix(f".{kind}.txt"))
+    return lock if kind_in(lock) else str(Path(lock).with_suffix(f".{kind}.txt"))
 
 
-def _kind_in(lock: str) -> str:
+def kind_in(lock: str) -> str:
     """Return the kind that stands in the name of a lock; empty if none does."""
     kind = Path(Path(lock).stem).suffix.removeprefix(".")
     return kind if kind in builds.kinds() else ""
@@ -77,7 +84,7 @@ def names_of(lock: str) -> tuple[str, ...]:
 def source_of(lock: Path) -> Path:
     """Return the file that a lock is resolved from, which need not exist."""
     own = lock.with_suffix(".in")
-    return own.with_name(f"{Path(lock.stem).stem}.in") if _kind_in(lock.name) and not own.is_file() else own
+    return own.with_name(f"{Path(lock.stem).stem}.in") if kind_in(lock.name) and not own.is_file() else own
 
 
 def requirements_in(source: Path) -> str:
@@ -93,8 +100,43 @@ def digest_of(source: Path) -> str:
 
 
 def pins_in(text: str) -> dict[str, str]:
-    """Return the pinned versions in the text of a lock by canonical name."""
-    return {canonicalize_name(match["name"]): match["version"] for match in _PIN.finditer(text)}
+    """Return the pinned versions in the text of a lock by canonical name, as they are on Linux.
+
+    Of a distribution that has another version for each Python it is the first one's.
+    """
+    pins: dict[str, str] = {}
+    for match in _PIN.finditer(text):
+        if match["marker"] is None or _holds(match["marker"].strip()):
+            pins.setdefault(canonicalize_name(match["name"]), match["version"])
+    return pins
+
+
+@cache
+def _holds(marker: str) -> bool:
+    """Return whether a marker holds on Linux for a Python that the harness is for."""
+    machine = {"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix", "platform_machine": "x86_64"}
+    pythons = ({"python_version": one, "python_full_version": f"{one}.0"} for one in PYTHONS)
+    try:
+        return any(Marker(marker).evaluate({**machine, **python}) for python in pythons)
+    except (InvalidMarker, UndefinedComparison, UndefinedEnvironmentName):
+        return True
+
+
+def floating_in(text: str) -> list[str]:
+    """Return the requirements in the text of a lock that are no pins: the index decides what they bring."""
+    found = []
+    for line in text.splitlines():
+        try:
+            one = Requirement(re.sub(r"\s#.*|\\$", "", line)) if re.match(r"[A-Za-z0-9]", line) else None
+        except InvalidRequirement:
+            continue
+        if (
+            one
+            and not one.url
+            and not any(spec.operator in ("==", "===") and "*" not in spec.version for spec in one.specifier)
+        ):
+            found.append(str(one))
+    return found
 
 
 def pins(lock: Path) -> dict[str, str]:

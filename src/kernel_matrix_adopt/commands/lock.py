@@ -55,6 +55,11 @@ def _write(matrix: Matrix, root: Path, wanted: list[str], choice: str) -> int:
     made, said = {}, set[str]()
     for name in wanted:
         source = (root / name).with_suffix(".in")
+        if (kind := locks.kind_in(name)) and (others := ", ".join(sorted(set(kinds[name]) - {kind}))):
+            plain = f"{Path(source.stem).stem}.txt"
+            raise UserError(
+                f"{name} is a lock for {kind}, and {others} is asked for too. Write {plain} in matrix.yaml."
+            )
         if kinds[name] and not any(path.is_file() for path in lock.sources(source)):
             raise UserError(f"{source}: there is no such file. Write into it what {Path(name).name} is made from.")
         if kinds[name]:
