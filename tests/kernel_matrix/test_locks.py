@@ -315,7 +315,10 @@ def test_the_command_makes_every_kind_that_a_platform_asks_for_and_check_finds_w
         return {fault for fault in lock_faults(matrix, tmp_path) if "markupsafe" not in fault}
 
     assert faults() == set()
+    assert cli.main(["check"]) == int(any(lock_faults(matrix, tmp_path)))
     (tmp_path / "own.in").write_text("torch==2.13.0\ntriton\nnumpy\n")
+    assert cli.main(["check"]) == 1
+    assert "own.rocm.txt: own.in is not what it was made from." in capsys.readouterr().out
     assert len(faults()) == 3
     assert all("own.in is not what it was made from. Make it: `kernel-matrix lock own`" in one for one in faults())
     (tmp_path / "own.in").write_text("torch==2.13.0\ntriton\n")
@@ -424,6 +427,10 @@ def test_each_build_says_where_its_requirements_were_taken_from():
 def test_ci_asks_the_index_about_every_lock():
     for name in ("pull-request", "nightly"):
         assert "run: ci/nox -s lock -- --verify\n" in (ROOT / ".github" / "workflows" / f"{name}.yml").read_text()
+
+
+def test_the_locks_of_this_repository_are_right(matrix):
+    assert list(lock_faults(matrix, ROOT)) == []
 
 
 def test_every_kind_that_this_repository_installs_has_a_lock(matrix):

@@ -1,4 +1,4 @@
-"""Validate matrix.yaml, and say which of its expectations and exclusions have ended."""
+"""Validate matrix.yaml and its locks, and say which of its expectations and exclusions have ended."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.cli.options import add_matrix_options, load_project, selection_of
 from kernel_matrix.config.edits import edited
+from kernel_matrix.config.lock_faults import lock_faults
 from kernel_matrix.config.plan import outputs_not_named
 from kernel_matrix.config.schema import schema
 from kernel_matrix.report.terminal import ended_lines, state_lines
@@ -40,7 +41,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Say how much is planned and what has ended. 1: an expectation or an exclusion has ended and is still there."""
+    """Say how much is planned, what has ended, and which lock is wrong. 1: one is, or an entry that ended is there."""
     if (options.write or options.results) and not options.expectations:
         raise UserError("--write and results are for `kernel-matrix check --expectations`.")
     if options.schema:
@@ -52,15 +53,16 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
-    """Load, plan, and say how much that is."""
+    """Load, plan, say how much that is, and what is wrong."""
     project = load_project(options)
     planned = pipeline.plan_for(project, selection_of(options))
     print(f"{options.matrix}: {counted(len(planned.cases), 'case')} in {counted(len(planned.jobs), 'job')}")
     print("".join(f"{sentence}\n" for sentence in outputs_not_named(planned)), end="")
     states = judging.rule_states(project, {}, judging.clock().date())
     ended = ended_lines(project.file, [state for state in states if state.state != "holds"])
-    print(here("\n".join(ended)), end="\n" if ended else "")
-    return int(bool(ended))
+    faults = [*ended, *lock_faults(project.matrix, project.root)]
+    print(here("\n".join(faults)), end="\n" if faults else "")
+    return int(bool(faults))
 
 
 def _list(options: argparse.Namespace) -> int:
