@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -42,6 +43,14 @@ def came(tmp_path, monkeypatch):
         return programs.parent
 
     return make
+
+
+def test_every_command_is_imported_where_pytest_is_not_installed():
+    """The workflow that init writes installs the harness alone: pytest is in the environments of its jobs."""
+    code = "import sys, importlib; sys.modules['pytest'] = None\n"
+    code += "from kernel_matrix import cli\nfor name in cli.commands().values(): importlib.import_module(name)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def archive(tmp_path: Path, *names: str) -> str:

@@ -7,8 +7,9 @@ from typing import Any, Protocol
 
 import pytest
 
+from kernel_matrix.job.test_names import FAULTS
+
 MOST = 20_000  # characters of a text
-FAULTS = "faults"  # the fact that says how many parts of a test failed, where more than one did
 _ASSERTIONS = (AssertionError, pytest.fail.Exception)
 
 

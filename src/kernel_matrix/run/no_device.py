@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.diagnosis import Rule, diagnose
-from kernel_matrix.job.suite_end import FAULTS
+from kernel_matrix.job.test_names import FAULTS
 from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.registry import vendor_named
 
