@@ -25,6 +25,12 @@ TARGET = detect().devices[0].targets[-1]
 PLATFORM = f"device: cpu, targets: [{TARGET}], machines: [{TARGET}], toolchains: [good]"
 HERE = f"  here: {{ title: hosted, runner: [{HOSTED}], {PLATFORM} }}\n"
 ROOM = f"  room: {{ title: the other room, runner: [self-hosted, linux, room], {PLATFORM} }}\n"
+SUITE = """package: { name: sums, suite: tests }
+limits: { case: 60, job: 300 }
+toolchains:
+  good: { lock: lock.txt }
+"""
+STATES = {"operators": "pass", "suite": "held"}  # of a cell of each kind of package
 CI = f"""ci: {{ hosted: {HOSTED}, queue_minutes: 0.2, sentinels: ["*"],
   events: {{ main: {{ tier: quick }}, nightly: {{ tier: quick }}, pull_request: {{ tier: quick }} }} }}
 """
@@ -44,12 +50,24 @@ def commit(folder: Path, *, force: bool = False) -> str:
     return git(folder, "rev-parse", "HEAD")
 
 
-def repository(folder: Path, *platforms: str, name: str = "owner/kernel-matrix", harness: bool = True) -> Path:
-    """Make a repository of the doubles' package for these platforms, with this checkout's harness and workflows."""
-    shutil.copytree(ROOT / "tests" / "kernel_matrix" / "doubles", folder)
-    matrix = folder / "matrix.yaml"
+def repository(
+    folder: Path, *platforms: str, name: str = "owner/kernel-matrix", harness: bool = True, kind: str = "operators"
+) -> Path:
+    """Make a repository of a package for these platforms, with this checkout's harness and workflows.
+
+    It is the doubles' package, or with the kind "suite" one that has only tests of its own.
+    """
     text = "".join(("platforms:\n", *platforms, CI))
-    matrix.write_text(re.sub(r"(?ms)^platforms:\n.*?(?=^ops:)", lambda _: text, matrix.read_text()))
+    doubles = ROOT / "tests" / "kernel_matrix" / "doubles"
+    if kind == "suite":
+        (folder / "tests").mkdir(parents=True)
+        shutil.copy(doubles / "lock.txt", folder)
+        (folder / "matrix.yaml").write_text(f"{SUITE}{text}")
+        (folder / "tests" / "test_sums.py").write_text("def test_one(): pass\n\n\ndef test_two(): pass\n")
+    else:
+        shutil.copytree(doubles, folder)
+        matrix = folder / "matrix.yaml"
+        matrix.write_text(re.sub(r"(?ms)^platforms:\n.*?(?=^ops:)", lambda _: text, matrix.read_text()))
     listed = (
         git(ROOT, "ls-files", "--cached", "--others", "--exclude-standard", *HARNESS).splitlines() if harness else []
     )

@@ -142,9 +142,9 @@ def environment(folder: Path, root: Path) -> dict[str, str]:
     }
 
 
-def push(folder: Path) -> Played:
+def push(folder: Path, kind: str = "operators") -> Played:
     """Push to main, while the machine of the other room is switched off."""
-    root = repository(folder, HERE, ROOM)
+    root = repository(folder, HERE, ROOM, kind=kind)
     return play(root, "push", "--workflows", ".github/workflows/main.yml", payload={"ref": "refs/heads/main"})
 
 
@@ -226,6 +226,7 @@ def played_at_night(tmp_path_factory) -> dict[str, Played]:
     return play_all(
         {
             "push": lambda: push(folder / "push"),
+            "push of a suite": lambda: push(folder / "suite", "suite"),
             "fork": lambda: pull_request(folder / "fork", "somebody", "$(touch x)", f"matrix: {TARGET}"),
             "branch": lambda: pull_request(folder / "branch", "owner"),
             "no plan": lambda: pull_request(folder / "no-plan", "owner", "matrix: gfx9999"),
@@ -235,19 +236,21 @@ def played_at_night(tmp_path_factory) -> dict[str, Played]:
 
 
 @pytest.mark.nightly
-def test_a_push_runs_every_row_on_its_machine_and_publishes(played_at_night):
-    run = played_at_night["push"]
+@pytest.mark.parametrize(("play", "state"), [("push", "pass"), ("push of a suite", "held")])
+def test_a_push_runs_every_row_on_its_machine_and_publishes(played_at_night, play, state):
+    run = played_at_night[play]
     assert run.results == {"plan": "success", "here.good": "success", "report": "success", "pages": "success"}, run.said
     assert run.status == 0
-    assert run.cell("here")["state"] == "pass"
+    assert run.cell("here")["state"] == state
     assert (run.kept("published")).exists()
     for name in ("index.html", "badge.svg", f"badges/here.{TARGET}.good.svg", "history.json"):
         assert (run.kept("github-pages") / name).exists(), name
 
 
 @pytest.mark.nightly
-def test_a_machine_that_does_not_come_holds_nothing_up_and_is_named(played_at_night):
-    run = played_at_night["push"]
+@pytest.mark.parametrize("play", ["push", "push of a suite"])
+def test_a_machine_that_does_not_come_holds_nothing_up_and_is_named(played_at_night, play):
+    run = played_at_night[play]
     assert run.without_machine == {IN_ROOM}
     assert run.cell("room")["state"] == "unavailable"
     assert f"no machine with the labels self-hosted, linux, room, {TARGET} took it" in run.cell("room")["reason"]
