@@ -61,8 +61,7 @@ def take(
         UserError: the matrix has operators, a name is unknown, this machine has no such device, or a file is not JUnit
             XML of another tool.
     """
-    matrix = project.matrix
-    _check_lane(matrix, platform, toolchain)
+    _check_lane(matrix := project.matrix, platform, toolchain)
     target, decision = _place(project, platform, toolchain, machine)
     files = files_of(paths)
     tests, notes = read_all(files, are_attempts=are_attempts)
@@ -82,7 +81,8 @@ def take(
     facts |= Checkout(matrix, project.root).facts_unwatched(platform, toolchain, ANOTHER_TOOL, ())
     devices = [decision.device] if decision.device else []
     path = write.replace(project.results, facts_of(request, ANOTHER_TOOL, devices) | facts, taken)
-    return Taken(path, (*notes, *([replaced] if replaced else [])))
+    idle = "" if any(one.action for one in taken) else f"Nothing ran: each of the {len(taken)} tests was skipped."
+    return Taken(path, (*notes, *filter(None, (idle, replaced))))
 
 
 def _check_lane(matrix: Matrix, platform: str, toolchain: str) -> None:

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 from conftest import output_figures
-from judges import judge, judge_each
+from judges import judge, judge_each, make_document
 from worlds import PRESENT, as_audited, content
 
 from kernel_matrix.audit.states import Judge
 from kernel_matrix.base import git
 from kernel_matrix.config.owed import Owed
-from kernel_matrix.config.plan import Case, Cell, Job, Plan
+from kernel_matrix.config.plan import Case, Cell, Job, Plan, plan
 from kernel_matrix.results.present import Present
 from kernel_matrix.store.record import Record
 
@@ -49,9 +49,9 @@ def compiled(**given: object) -> Record:
 
 def of_audit(case: Case, records: list[Record], present: Present | None = PRESENT) -> set[str]:
     """Return the states that the audit allows, given matrix.yaml's limit of misrounded elements."""
-    plan = Plan("package", "quick", (Job("cuda", "two", (case,)),))
-    audited, _ = as_audited(plan, [records], present)
-    limits = content(plan)
+    alone = Plan("package", "quick", (Job("cuda", "two", (case,)),))
+    audited, _ = as_audited(alone, [records], present)
+    limits = content(alone)
     limits["accuracy"] |= {"misrounded": SHARE}
     limits["resources"] = []
     again = Judge(limits, audited.cases, audited.raws, audited.now)
@@ -148,9 +148,9 @@ def test_a_job_that_began_before_its_commit_was_made_is_stale(repository, starte
     record = replace(passed(), job={**JOB, "commit": f"{commit}{suffix}", "started": started})
     verdict = judge(CASE, [record], present)
     assert ("before its commit" in verdict.stale) == is_stale
-    plan = Plan("package", "quick", (Job("cuda", "two", (CASE,)),))
-    audited, _ = as_audited(plan, [[record]], present)
-    judged_now = Judge(content(plan), audited.cases, audited.raws, audited.now._replace(checkout=checkout))
+    alone = Plan("package", "quick", (Job("cuda", "two", (CASE,)),))
+    audited, _ = as_audited(alone, [[record]], present)
+    judged_now = Judge(content(alone), audited.cases, audited.raws, audited.now._replace(checkout=checkout))
     assert judged_now.is_fresh(CASE.id, audited.raws[CASE.id][0]) == (not is_stale)
 
 
@@ -174,3 +174,20 @@ def test_a_stale_result_that_went_wrong_is_named_where_the_case_passes():
         assert ("passed after fail" in reason) == (state == "flaky")
     assert verdicts["nothing went wrong"].reason == ""
     assert verdicts["fail"].state == "fail", "a red result of the present is red"
+
+
+@pytest.mark.slow
+def test_a_cell_names_a_stale_failure_of_any_of_its_cases(doubles, passing):
+    planned = plan(doubles.matrix, "quick")
+    planned = replace(planned, jobs=planned.jobs[:1])
+    good = [passing(case) for case in planned.cases]
+    late = {**good[-1].job, "started": "2026-03-01T00:00:00Z"}
+    wrong = replace(good[-1], outcome="fail", message="out is over", job=late)
+    present = Present(datetime(2026, 2, 1, tzinfo=UTC))
+    for records, words in (
+        (good, ""),
+        ([*good, wrong], "a stale result is fail: out is over (it started at 2026-03-01"),
+    ):
+        cell = make_document(doubles.matrix, planned, records, present).cells[0]
+        assert (cell.state, cell.reason[: len(words)]) == ("pass", words)
+    assert cell.reason

@@ -324,13 +324,14 @@ _STATES = f"""
         LEFT JOIN taken t USING (planned)
         LEFT JOIN (SELECT job, cardinality(facts) > 0 AS has_facts FROM jobs) j ON j.job = t.job
     ),
-    ranked AS (  -- the larger, the worse and the earlier in the plan
+    ranked AS (  -- the larger, the worse and the earlier in the plan; of equals, one with a reason speaks for the cell
         SELECT *, (badness::BIGINT << 40) + planned AS place,
+               (badness::BIGINT << 41) + ((reason = '')::BIGINT << 40) + planned AS speaks,
                (nowhere::BIGINT << 50) + (badness::BIGINT << 40) + planned AS to_repeat
         FROM numbered
     )
     SELECT cell, min(place) FILTER (counts) >> 40, min(level) FILTER (counts),
-           coalesce(arg_min(reason, place) FILTER (counts), arg_min(reason, place)),
+           coalesce(arg_min(reason, speaks) FILTER (counts), arg_min(reason, speaks)),
            coalesce(min(place) FILTER (counts), min(place)) & 1099511627775,
            histogram(badness), count(*), coalesce(arg_min(stale, planned) FILTER (stale <> ''), ''),
            count(*) FILTER (stale <> ''), arg_min(record, to_repeat) FILTER (record IS NOT NULL),
