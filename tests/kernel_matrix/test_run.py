@@ -18,6 +18,8 @@ from kernel_matrix.config.plan import Plan, plan
 from kernel_matrix.report import terminal
 from kernel_matrix.results.states import Verdict
 from kernel_matrix.run import room
+from kernel_matrix.run.environments.local import LocalChild
+from kernel_matrix.run.executors import MachineError
 from kernel_matrix.run.proven import Proven
 
 
@@ -271,6 +273,23 @@ def test_a_killed_run_resumes_with_what_it_had(doubles: Doubles):
     assert [(record.outcome, record.stage) for record in records] == [("pass", ""), ("error", "timeout"), ("pass", "")]
     starts = [json.loads(line)["case"][-7:] for line in journal.read_text().splitlines() if '"start"' in line]
     assert starts == ["tokens1", "tokens2", "tokens2", "tokens3"]
+
+
+@pytest.mark.slow
+def test_a_process_that_the_machine_has_lost_costs_its_own_case(doubles: Doubles, monkeypatch):
+    journal, poll, lost = doubles.root / "build" / "jobs" / "here.hang" / "journal.jsonl", LocalChild.poll, []
+
+    def poll_or_lose(child: LocalChild) -> int | None:
+        if not lost and journal.exists() and journal.read_text().count('"start"') == 2:
+            lost.append(child)
+            child.kill()
+            raise MachineError("the machine is gone")
+        return poll(child)
+
+    monkeypatch.setattr(LocalChild, "poll", poll_or_lose)
+    comparison = doubles.run("hang")
+    assert states(comparison) == ["pass", "error", "pass"]
+    assert (middle(comparison).record.stage, middle(comparison).reason) == ("machine", "the machine is gone")
 
 
 @pytest.mark.slow

@@ -130,6 +130,7 @@ class Supervisor:
 
         A kernel could otherwise write into the journal that its case has passed.
         """
+        self._take_in()  # what the former key has signed
         self.journal.take_key(secrets.token_hex(16))
 
     def _take_in(self) -> None:
