@@ -116,6 +116,11 @@ def test_a_skip_is_the_word_of_the_test_or_of_its_runner(tmp_path, reason, end):
     assert ends(tmp_path, of_suite(f'<testcase name="x" classname="a">{reason}</testcase>')) == {"a/x": end}
 
 
+def test_a_failure_that_an_attribute_alone_says_is_counted(tmp_path):
+    failing = '<testcase classname="a" name="x" status="fail"/>'
+    assert ends(tmp_path, of_suite(failing, tests="1", failures="1", disabled="0")) == {"a/x": "fail"}
+
+
 @pytest.mark.parametrize(
     ("attributes", "end"),
     [
@@ -140,6 +145,11 @@ OF_THE_RUNNER = (
     "cancelled", "timed out after 60 s", "Timeout", "timeout of 30 s", "exceeded its time limit", "Time limit reached",
     "timeout for the test unit is exceeded", "the worker crashed", "Crash", "process was killed", "Segmentation fault",
     "SIGSEGV", "Subprocess aborted", "core dumped", "killed by signal 9", "the host was lost", "node died",
+    "compiler error", "linker error: undefined symbol", "could not compile gemm.cu", "build failure",
+    "no such executable",
+    "exec format error", "the process never started", "depends on setup, which failed", "blocked by failing test a",
+    "not started", "deadline exceeded", "no output for 600 s", "the test hung", "process exited unexpectedly",
+    "lost connection to worker gw1", "OOM killed", "exited with code 139", "non-zero exit", "test killed",
 )  # fmt: skip
 OF_THE_TEST = (
     "", "no GPU", "no CUDA device found", "needs sm_90", "CUDA is not available", "requires Triton 3.4",
@@ -147,7 +157,9 @@ OF_THE_TEST = (
     "this program was not built with NCCL", "timeout tests are off", "slow: needs --runslow", "crashes on sm_70",
     "segfaults with torch 2.9", "needs 2 GPUs, and one was found", "no device", "not supported on this platform",
     "disabled", "set RUN_SLOW=1 to run it", "the library has no fp8", "cannot find a GPU", "too slow on a CPU",
-    "is flaky", "not implemented", "only on Windows", "dependency test case \"a\" was skipped", "skipped by the user",
+    "is flaky", "hung on CI before (issue 12)", "no compiler", "the build has no CUDA", "needs a linker that is newer",
+    "depends on CUDA", "blocked by issue 12", "exit code is checked on Linux alone",
+    "not implemented", "only on Windows", "dependency test case \"a\" was skipped", "skipped by the user",
 )  # fmt: skip
 
 

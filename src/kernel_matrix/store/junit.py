@@ -388,6 +388,7 @@ class _Reading:
     def _end_case(self, case: Mapping[str, str]) -> None:
         failed = sum(len(self._results.get(element, ())) for element in ("error", "failure")) + len(self._tries)
         record = self._record(case)
+        failed = max(failed, record.outcome in ("fail", "error"))  # where an attribute alone says it
         suite = self._open[-1]
         key = self._number if self._is_ours else (suite.place, record.case)
         self._tests.setdefault(key, []).append((self._attempt, record))
