@@ -245,6 +245,10 @@ def _write(
     job = f"{place.platform}.{toolchain}.bench"
     named = Job(place.platform, toolchain, ())
     request = Request(project.root, project.build, project.matrix, named, place.device, print)
+    try:
+        lock = lock_facts(request, wish.executor)
+    except (InstallError, UnavailableError):  # the records say so
+        lock = {}
     of_job = {
         "job": job,
         "platform": place.platform,
@@ -255,7 +259,7 @@ def _write(
         "device.vendor": place.device.vendor,
         "device.targets": place.target,
         "commit": commit(project.root),
-        **lock_facts(request, wish.executor),
+        **lock,
         "bench": "quick" if wish.quick else "whole",
         "bench.compiled": f"beforehand, {wish.parallel} processes at a time" if wish.parallel else "while it was timed",
         **read,

@@ -18,11 +18,13 @@ from kernel_matrix.config import locks
 from kernel_matrix.config.load import load_unchecked
 from kernel_matrix.config.lock_faults import faults_of, lock_differences, lock_faults
 from kernel_matrix.config.model import Installer, Matrix
+from kernel_matrix.config.plan import Job
 from kernel_matrix.doctor.build_checks import build_findings
 from kernel_matrix.run.environments.builds import chosen_build
 from kernel_matrix.run.environments.venv import install
-from kernel_matrix.run.executors import InstallError
+from kernel_matrix.run.executors import InstallError, Request, UnavailableError
 from kernel_matrix.vendors import builds
+from kernel_matrix.vendors.vendor import Device
 from kernel_matrix_adopt import verify
 from kernel_matrix_adopt.lock import resolve
 from kernel_matrix_adopt.pinned.pin import exact
@@ -343,6 +345,24 @@ def test_a_lock_that_is_named_by_one_kind_is_not_made_for_several(index, tmp_pat
     wanted = "own.cpu.txt is a lock for cpu, and cuda is asked for too. Write own.txt in matrix.yaml."
     assert wanted in capsys.readouterr().err
     assert not [*tmp_path.glob("own.*.txt")]
+
+
+def test_a_job_has_the_lock_of_its_vendor_s_builds_where_its_gpu_is_and_else_the_cpu_s(tmp_path):
+    matrix = matrix_of(tmp_path, "nvidia", "amd", "metax")
+    for kind in ("cpu", "cuda"):
+        (tmp_path / f"own.{kind}.txt").write_text("")
+
+    def lock(platform: str, device: Device | None) -> str:
+        request = Request(tmp_path, tmp_path / "build", matrix, Job(platform, "one", ()), device, print)
+        return request.lock.name
+
+    assert lock("nvidia", None) == "own.cpu.txt"
+    assert lock("nvidia", Device("nvidia", "H200", ("a",))) == "own.cuda.txt"
+    assert lock("nvidia", Device("nvidia", "an emulator", ("a",), emulated=True)) == "own.cpu.txt"
+    with pytest.raises(InstallError, match=r"own\.rocm\.txt is not there\. Make it: `kernel-matrix lock own`"):
+        lock("amd", Device("amd", "MI300X", ("a",)))
+    with pytest.raises(UnavailableError, match="no index has the builds for MetaX"):
+        lock("metax", Device("metax", "C500", ("a",)))
 
 
 def test_what_differs_between_a_cpu_and_a_gpu_is_said(index, tmp_path):
