@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 from suites import MATRIX, Suite, verdicts
 
 from kernel_matrix.config.load import load_unchecked
-from kernel_matrix.diagnosis import diagnose
+from kernel_matrix.diagnosis import says_no_device
 from kernel_matrix.diagnosis.rule import harness_rules
 from kernel_matrix.run.no_device import as_unavailable, has_device
 from kernel_matrix.store.record import Record
@@ -20,8 +20,7 @@ TEXTS = YAML(typ="safe").load((Path(__file__).parent / "no_device.yaml").read_te
 
 
 def says_so(text: str, stage: str = "launch") -> bool:
-    found = diagnose(text, stage)
-    return found is not None and found.no_device
+    return says_no_device(text, stage, harness_rules())
 
 
 def test_the_family_of_messages_is_known_in_many_spellings():

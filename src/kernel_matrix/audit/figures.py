@@ -75,6 +75,7 @@ def of_cell(cell: Shown, raws: Sequence[Raw], dtypes: Mapping[str, str]) -> Iter
     yield from unequal("cases", cell["cases"], dict(Counter(result["state"] for result in results)))
     yield from unequal("state", cell["state"], min((r["state"] for r in counted), key=STATES.index))
     yield from unequal("evidence", cell["evidence"], min((r["evidence"] for r in counted), key=EVIDENCE.index))
+    yield from unequal("emulated", cell["emulated"], sum(map(_is_emulated, results)))
     yield from unequal("stale_cases", cell["stale_cases"], sum(bool(result["stale"]) for result in results))
     yield from unequal("stale", cell["stale"], next((r["stale"] for r in results if r["stale"]), ""))
     yield from unequal("canaries", cell["canaries"], _canaries(raws))
@@ -203,6 +204,7 @@ def of_lane(lane: Shown, cells: Sequence[Shown]) -> Iterator[Difference]:
     yield from unequal("cells", lane["cells"], len(cells))
     yield from unequal("by_state", lane["by_state"], _count(cells, "state"))
     yield from unequal("by_evidence", lane["by_evidence"], _count(cells, "evidence"))
+    yield from unequal("emulated", lane["emulated"], sum(cell["emulated"] > 0 for cell in cells))
     yield from unequal("stale_by_evidence", lane["stale_by_evidence"], _count(filter(_is_stale, cells), "evidence"))
     yield from unequal("state", lane["state"], min((c["state"] for c in cells), key=STATES.index, default=None))
     yield from unequal(
@@ -222,6 +224,7 @@ def of_run(run: Shown, cells: Sequence[Shown], raws: Iterable[Raw], planned: int
     yield from unequal("cells", run["cells"], len(cells))
     yield from unequal("cells_by_state", run["cells_by_state"], _count(cells, "state"))
     yield from unequal("cells_by_evidence", run["cells_by_evidence"], _count(cells, "evidence"))
+    yield from unequal("emulated", run["emulated"], sum(cell["emulated"] > 0 for cell in cells))
     yield from unequal("stale_by_evidence", run["stale_by_evidence"], _count(filter(_is_stale, cells), "evidence"))
     yield from unequal("cases", run["cases"], planned)
     yield from unequal("cases_by_state", run["cases_by_state"], _count(results, "state"))
@@ -274,9 +277,17 @@ def of_badge(message: str, run: Shown) -> Iterator[Difference]:
     known = [f"{run['cells_by_evidence'][e]} {e}" for e in EVIDENCE[:0:-1] if run["cells_by_evidence"].get(e)]
     counts = (", ".join(red) or " · ".join(known)) + f" of {run['cells']} cells" if red or known else "nothing known"
     stale = sum(run["stale_by_evidence"].values())
+    if emulated := run["emulated"] - run["cells_by_evidence"].get("emulated", 0):
+        counts += f" · {emulated} emulated"
     counted = counts + (f" · {stale} stale" if stale else "")
     silent = re.sub(r" · \d+ lanes silent$", "", message)  # by the history, which the results do not hold
     yield from unequal("message", silent, counted)
+
+
+def _is_emulated(result: Shown) -> bool:
+    """Return whether a case came to an end of its own in an emulator or an interpreter."""
+    nowhere = ("missing", "unavailable", "excluded", "told", "compiled", "lowered")
+    return result["action"] == "emulate" and result["state"] not in nowhere
 
 
 def _is_stale(cell: Shown) -> bool:

@@ -114,6 +114,9 @@ def _of_texts(overview: Shown, shown: Shown) -> Iterator[Difference]:
         count = shown["run"]["cells_by_evidence"].get(level)
         says = f"{count} {phrase}" in overview["headline"] if count else True
         yield from unequal(f"headline: {phrase}", says, True)
+    emulated, counted = shown["run"]["emulated"], shown["run"]["cells_by_evidence"].get("emulated", 0)
+    says = f" {emulated} were emulated." in overview["headline"] or f" {emulated} was emulated." in overview["headline"]
+    yield from unequal("headline: were emulated", says, emulated > counted)
 
 
 def _of_row(overview: Shown, place: int, cell: Shown, odd: set[str]) -> Iterator[Difference]:
@@ -125,6 +128,7 @@ def _of_row(overview: Shown, place: int, cell: Shown, odd: set[str]) -> Iterator
     yield from unequal("case_states", states, {result["name"]: result["state"] for result in results})
     yield from unequal("state", overview["states"][columns["state"][place]]["name"], cell["state"])
     yield from unequal("evidence", overview["evidence"][columns["evidence"][place]], cell["evidence"])
+    yield from unequal("emulated", columns["emulated"][place], cell["emulated"])
     yield from unequal("stale", columns["stale"][place], sum(bool(result["stale"]) for result in results))
     yield from unequal("reason", texts[columns["reason"][place]][:CUT], cell["reason"][:CUT])
     yield from unequal("stage", texts[columns["stage"][place]], cell["stage"])

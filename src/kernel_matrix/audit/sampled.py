@@ -149,7 +149,7 @@ def case_of(cell: Shown, result: Shown) -> tuple[str, ...]:
 
 def sums(run: Mapping[str, Any], every: Iterable[Shown]) -> Iterator[Difference]:
     """Yield where the sums of the whole in ``run`` differ from the cells of compat.json, without their cases."""
-    cells = planned = stale_cases = 0
+    cells = planned = stale_cases = emulated = 0
     states: Counter[str] = Counter()
     evidence: Counter[str] = Counter()
     stale: Counter[str] = Counter()
@@ -157,6 +157,7 @@ def sums(run: Mapping[str, Any], every: Iterable[Shown]) -> Iterator[Difference]
     for cell in every:
         cells, planned, stale_cases = cells + 1, planned + cell["planned"], stale_cases + cell["stale_cases"]
         states[cell["state"]] += 1
+        emulated += cell["emulated"] > 0
         evidence[cell["evidence"]] += 1
         stale[cell["evidence"]] += bool(cell["stale"])
         cases.update(cell["cases"])
@@ -165,6 +166,7 @@ def sums(run: Mapping[str, Any], every: Iterable[Shown]) -> Iterator[Difference]
         "cells_by_state": dict(states),
         "cells_by_evidence": dict(evidence),
         "stale_by_evidence": dict(+stale),
+        "emulated": emulated,
         "cases": planned,
         "cases_by_state": dict(cases),
         "stale_cases": stale_cases,

@@ -29,6 +29,7 @@ __all__ = [
     "diagnose_all",
     "in_words",
     "rules_of",
+    "says_no_device",
     "with_cause",
 ]
 
@@ -39,13 +40,12 @@ NOT_KNOWN = "not known: no rule of the diagnosis matches this error"
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The cause and the remedy of an error, the name of the rule that matched, and whether it says: no device here."""
+    """The cause and the remedy of an error, and the name of the rule that matched."""
 
     rule: str
     cause: str
     remedy: str
     link: str
-    no_device: bool = False
 
 
 def rules_of(matrix: Matrix, root: Path) -> tuple[Rule, ...]:
@@ -99,9 +99,13 @@ def diagnose_all(errors: Sequence[Error], rules: tuple[Rule, ...]) -> list[Diagn
             _, stage, versions = errors[number]
             if line > best[number][0] and rules[of_rule].holds(stage, dict(versions)):
                 best[number] = line, rules[of_rule]
-    return [
-        Diagnosis(rule.name, rule.cause, rule.remedy, rule.link, rule.no_device) if rule else None for _, rule in best
-    ]
+    return [Diagnosis(rule.name, rule.cause, rule.remedy, rule.link) if rule else None for _, rule in best]
+
+
+def says_no_device(text: str, stage: str, rules: tuple[Rule, ...]) -> bool:
+    """Return whether the rule that knows an error says: no GPU, or device of its kind, is here."""
+    found = diagnose(text, stage, rules=rules)
+    return found is not None and any(rule.no_device for rule in rules if rule.name == found.rule)
 
 
 def in_words(diagnosis: Diagnosis | None) -> str:

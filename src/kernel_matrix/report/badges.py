@@ -70,6 +70,8 @@ def _of_lanes(label: str, lanes: Sequence[Lane], gone: int) -> Badge:
         message = f"{' · '.join(known)} of {cells} cells" if known else "nothing known"
         ran = _current(by_evidence, _summed(lane.stale_by_evidence for lane in lanes), "ran")
         color = GREEN if ran and not gone else GREY
+    if hidden := sum(map(_emulated, lanes)):
+        message += f" · {hidden} emulated"
     message += f" · {stale} stale" if stale else ""
     message += f" · {gone} lanes silent" if gone else ""
     return Badge(label, message, color)
@@ -87,13 +89,14 @@ def _summed(counts: Iterable[Mapping[_Key, int]]) -> Mapping[_Key, int]:
 
 def of_lane(lane: Lane) -> tuple[str, str]:
     """Return message and colour of a lane that has results. Stale cells do not make it green or blue."""
+    marks = f"{f', {hidden} emulated' if (hidden := _emulated(lane)) else ''}{_stale(lane)}"
     if red := _red(lane.by_state):
-        return f"{red} of {lane.cells}{_stale(lane)}", RED_COLOUR
+        return f"{red} of {lane.cells}{marks}", RED_COLOUR
     known = _known(lane.by_evidence)
     color = GREY
     if any(_current(lane.by_evidence, lane.stale_by_evidence, level) for level in KNOWN):
         color = GREEN if _current(lane.by_evidence, lane.stale_by_evidence, "ran") else BLUE
-    return f"{', '.join(known) or 'nothing known'} of {lane.cells}{_stale(lane)}", color
+    return f"{', '.join(known) or 'nothing known'} of {lane.cells}{marks}", color
 
 
 def of_history(name: str, lane: LaneHistory, now: datetime, silent_days: float) -> Badge:
@@ -113,6 +116,11 @@ def _red(by_state: Mapping[State, int]) -> str:
 
 def _known(by_evidence: Mapping[Evidence, int]) -> list[str]:
     return [f"{by_evidence[level]} {level}" for level in KNOWN if by_evidence.get(level)]
+
+
+def _emulated(lane: Lane) -> int:
+    """Return how many cells were emulated, of those of which the words of the evidence do not say so."""
+    return lane.emulated - lane.by_evidence.get("emulated", 0)
 
 
 def _stale(lane: Lane) -> str:

@@ -25,7 +25,7 @@ from kernel_matrix.results.noise import Noise as Pooled
 from kernel_matrix.results.noise import ratio_of
 from kernel_matrix.results.noise_sums import noise_of_cells
 from kernel_matrix.results.repeat import Commands
-from kernel_matrix.results.states import STATES, State
+from kernel_matrix.results.states import STATES, TRIED, State
 from kernel_matrix.store.database import rows
 from kernel_matrix.store.record import Record
 
@@ -105,6 +105,7 @@ class CellState(NamedTuple):
     seconds: float
     injected: int
     caught: int
+    emulated: int
 
 
 def cell_states(judged: Judged) -> list[CellState]:
@@ -125,6 +126,7 @@ def cell_states(judged: Judged) -> list[CellState]:
             seconds=sum(seconds or ()),
             injected=int(found[0]),
             caught=int(found[1]),
+            emulated=int(found[2]),
         )
     return [states[cell] for cell in range(len(judged.planned.cells))]
 
@@ -179,6 +181,7 @@ class _Cells:
             evidence=cell.evidence,
             stale=cell.stale,
             stale_cases=cell.stale_cases,
+            emulated=cell.emulated,
             cases=cell.counts,
             planned=cell.planned,
             stage=worst.stage,
@@ -315,11 +318,13 @@ def _share(figure: str) -> str:
 
 _NAMES = ", ".join(f"'{state}'" for state in STATES)
 _LEVELS = ", ".join(f"'{level}'" for level in EVIDENCE)
+_TRIED = ", ".join(f"'{state}'" for state in TRIED)
 _STATES = f"""
     WITH numbered AS (
         SELECT v.planned, p.cell, v.reason, v.stale, v.record, list_position([{_NAMES}], v.state) AS badness,
                list_position([{_LEVELS}], v.evidence) AS level, v.state <> 'excluded' AS counts, t.seconds,
-               t.injected, t.caught, t.record IS NULL OR NOT coalesce(j.has_facts, false) AS nowhere
+               t.injected, t.caught, t.action = 'emulate' AND v.state IN ({_TRIED}) AS emulated,
+               t.record IS NULL OR NOT coalesce(j.has_facts, false) AS nowhere
         FROM verdicts v JOIN planned p USING (planned)
         LEFT JOIN taken t USING (planned)
         LEFT JOIN (SELECT job, cardinality(facts) > 0 AS has_facts FROM jobs) j ON j.job = t.job
@@ -337,7 +342,7 @@ _STATES = f"""
            count(*) FILTER (stale <> ''), arg_min(record, to_repeat) FILTER (record IS NOT NULL),
            min(to_repeat) FILTER (record IS NOT NULL) = min(to_repeat),
            list(seconds ORDER BY planned) FILTER (seconds IS NOT NULL),
-           coalesce(sum(trunc(injected)), 0), coalesce(sum(trunc(caught)), 0)
+           coalesce(sum(trunc(injected)), 0), coalesce(sum(trunc(caught)), 0), count(*) FILTER (emulated)
     FROM ranked GROUP BY cell
 """
 _ACCURACY = f"""

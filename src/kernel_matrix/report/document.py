@@ -144,6 +144,7 @@ class Cell(CellOutline):
     cases: Annotated[dict[State, int], Field(description="The number of cases by state, worst first.")]
     planned: int
     stale_cases: int
+    emulated: Annotated[int, Field(description="Its cases that an emulator or an interpreter ran.")]
     stage: str
     diagnosis: Diagnosis | None
     error: Annotated[str, Field(description="The exact error of a cell that fails as expected.")]
@@ -169,6 +170,7 @@ class Lane(_Model):
     cells: int
     by_state: dict[State, int]
     by_evidence: dict[Evidence, int]
+    emulated: int = Field(description="The cells of which an emulator or an interpreter ran a case.")
     stale_by_evidence: dict[Evidence, int] = Field(description="The stale cells by their evidence.")
     canaries: Canaries | None
     determinism: Determinism | None = None
@@ -285,6 +287,7 @@ class Run(RunOutline):
     cells: int
     cells_by_state: dict[State, int]
     cells_by_evidence: dict[Evidence, int]
+    emulated: int = Field(description="The cells of which an emulator or an interpreter ran a case.")
     stale_by_evidence: dict[Evidence, int] = Field(description="The stale cells by their evidence.")
     cases: int
     cases_by_state: dict[State, int]

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from kernel_matrix.base.evidence import EVIDENCE, Evidence
 from kernel_matrix.report.document import Cell, Document
 from kernel_matrix.report.words import MEANING, headline
-from kernel_matrix.results.states import RED, STATES, State
+from kernel_matrix.results.states import RED, STATES, TRIED, State
 
 Theme = Literal["light", "dark"]
 THEMES: tuple[Theme, ...] = ("light", "dark")
@@ -52,10 +52,11 @@ class Column(NamedTuple):
 
 
 class Square(NamedTuple):
-    """The state that is shown of the cells at one place, and the most evidence of a cell in it."""
+    """The state that is shown of the cells at one place, the most evidence of a cell in it, and what all are."""
 
     state: State
     evidence: Evidence
+    emulated: bool
     stale: bool
     cells: int
 
@@ -108,7 +109,7 @@ _HEAD = (
 )
 _STRIPES = (
     '<pattern id="emulated" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
-    '<rect width="6" height="6" fill="#1a7f37"/><rect width="3" height="6" fill="#3f9b62"/></pattern>'
+    '<rect width="3" height="6" fill="#ffffff" fill-opacity="0.25"/></pattern>'
 )
 
 
@@ -151,6 +152,7 @@ def _square(cells: Sequence[Cell]) -> Square:
     return Square(
         state=state,
         evidence=max((cell.evidence for cell in shown), key=EVIDENCE.index),
+        emulated=all(cell.emulated for cell in shown),
         stale=all(cell.stale for cell in shown),
         cells=len(cells),
     )
@@ -190,38 +192,40 @@ def _drawn(
             square = squares.get((column, op))
             if square:
                 count = f" ({square.cells} cells)" if square.cells > 1 else ""
+                words = dict.fromkeys([square.state, square.evidence, *(["emulated"] if square.emulated else [])])
                 stale = ", stale" if square.stale else ""
-                title = f"{op} on {_name(column)}{count}: {square.state}, {square.evidence}{stale}"
+                title = f"{op} on {_name(column)}{count}: {', '.join(words)}{stale}"
                 yield f"{_use(square, x, y)[:-2]}><title>{escape(title)}</title></use>"
 
 
 def _use(square: Square, x: float, y: float) -> str:
     """Return a square at a place."""
-    emulated = "-emulated" if (square.state, square.evidence) == ("pass", "emulated") else ""
+    emulated = "-emulated" if square.emulated else ""
     return f'<use href="#{square.state}{emulated}{"-stale" if square.stale else ""}" x="{x:.0f}" y="{y:.0f}"/>'
 
 
 def _symbols(theme: Theme) -> Iterator[str]:
     """Yield what each square looks like: its colour, its sign, and a line through it if it is stale."""
     ink, dim, faint = _INK[theme]
+    stripes = f'<rect width="{_SIDE}" height="{_SIDE}" rx="3" fill="url(#emulated)"/>'
     for state in STATES:
-        for evidence in ("", "-emulated") if state == "pass" else ("",):
-            fill = f'fill="{"url(#emulated)" if evidence else MEANING[state][0]}"'
+        for emulated in ("", "-emulated") if state in TRIED else ("",):
+            fill = f'fill="{MEANING[state][0]}"'
             text, line = ("#0b2a5b" if state in _DARK_SIGN else "#ffffff"), "#ffffff"
             if state in _OUTLINED:
                 fill, text, line = f'fill="none" stroke="{faint}"', dim, ink
             drawn = (
-                f'<rect width="{_SIDE}" height="{_SIDE}" rx="3" {fill}/>'
+                f'<rect width="{_SIDE}" height="{_SIDE}" rx="3" {fill}/>{stripes if emulated else ""}'
                 f'<text x="7" y="10.5" text-anchor="middle" font-weight="700" fill="{text}">{_SIGNS[state]}</text>'
             )
-            yield f'<symbol id="{state}{evidence}" overflow="visible">{drawn}</symbol>'
+            yield f'<symbol id="{state}{emulated}" overflow="visible">{drawn}</symbol>'
             stale = f'<path d="M1 13L13 1" stroke="{line}" stroke-width="2"/>'
-            yield f'<symbol id="{state}{evidence}-stale" overflow="visible">{drawn}{stale}</symbol>'
+            yield f'<symbol id="{state}{emulated}-stale" overflow="visible">{drawn}{stale}</symbol>'
 
 
 def _legend(document: Document, theme: Theme, left: float) -> tuple[list[str], int]:
     """Return the signs with the number of their cells, and how many lines they take."""
-    counted = Counter((cell.state, cell.evidence == "emulated" and cell.state == "pass") for cell in document.cells)
+    counted = Counter((cell.state, cell.emulated > 0) for cell in document.cells)
     parts, x, row = [], left, 0
     for state in reversed(STATES):
         for emulated in (False, True):
@@ -230,7 +234,7 @@ def _legend(document: Document, theme: Theme, left: float) -> tuple[list[str], i
                 width = 24 + _LABEL * len(words)
                 if x > left and x + width > 640:
                     x, row = left, row + 1
-                sign = _use(Square(state, "emulated" if emulated else "ran", False, 1), x, 18 * row - 11)
+                sign = _use(Square(state, "ran", emulated, False, 1), x, 18 * row - 11)
                 parts.append(f'{sign}<text x="{x + 19:.0f}" y="{18 * row}" fill="{_INK[theme][0]}">{words}</text>')
                 x += width
     return parts, row + 1

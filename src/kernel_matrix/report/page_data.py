@@ -71,6 +71,7 @@ class CellColumns(_Model):
         "is ``missing``, or red: what passed counts when the job has ended and was judged."
     )
     stale: list[int] = Field(description="The number of stale cases.")
+    emulated: list[int] = Field(description="The number of cases that an emulator or an interpreter ran.")
     reason: list[int] = Field(description="Index into ``texts``: the reason of the state, or its beginning.")
     stage: list[int] = Field(description="Index into ``texts``: where an error stopped.")
     rule: list[int] = Field(description="Index into ``texts``: the rule of the diagnosis.")

@@ -80,6 +80,7 @@ class Columns:
             "case_states": case_states,
             "in_journal": _letters(self.cases[op], {name: LETTERS[state] for name, state in in_journal.items()}),
             "stale": cell.stale_cases,
+            "emulated": cell.emulated,
             "reason": self._place(_in_short(cell.reason)),
             "stage": self._place(cell.stage),
             "rule": self._place(cell.diagnosis.rule if cell.diagnosis else ""),

@@ -12,7 +12,8 @@ from kernel_matrix.results.noise import as_float
 
 FILE = "compat.csv"
 COLUMNS = (
-    *("platform", "target", "toolchain", "op", "direction", "state", "evidence", "stale_cases", "cases", "by_state"),
+    *("platform", "target", "toolchain", "op", "direction", "state", "evidence", "emulated"),
+    *("stale_cases", "cases", "by_state"),
     *("stage", "rule", "reason", "noise_ratio", "share_of_budget", "speed", "seconds", "versions", "repeat"),
 )
 
@@ -55,6 +56,7 @@ def _row(cell: Cell, versions: str) -> list[Number]:
         *map(safe, place),
         cell.state,
         cell.evidence,
+        cell.emulated,
         cell.stale_cases,
         cell.planned,
         by_state,

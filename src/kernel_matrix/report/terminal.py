@@ -39,7 +39,9 @@ def summary(matrix: Matrix, judged: Judged, rules: Rules, options: Sequence[str]
     matrix.yaml.
     """
     counts = judged.counts
-    yield f"{counted(sum(counts.values()), 'case')}: {', '.join(f'{count} {state}' for state, count in counts.items())}"
+    states = ", ".join(f"{count} {state}" for state, count in counts.items())
+    emulated = f" ({judged.emulated} emulated)" if judged.emulated else ""
+    yield f"{counted(sum(counts.values()), 'case')}: {states}{emulated}"
     if not judged.has_run:
         yield "Nothing ran on hardware of the platforms that were asked for."
     yield from _lacking(judged)

@@ -62,6 +62,8 @@ def headline(document: Document) -> str:
     known = [f"{count} {words}" for words, count in counts.items() if count]
     red = [f"{state[name]} {name}" for name in RED_FIRST if name in state]
     parts = [f"Of {run.cells} cells {', '.join(known) or 'none has a result'}."]
+    if run.emulated > evidence.get("emulated", 0):
+        parts.append(f"{run.emulated} {'was' if run.emulated == 1 else 'were'} emulated.")
     if run.stale:
         parts.append(f"{run.stale} {'is' if run.stale == 1 else 'are'} stale.")
     no_red = "None is red." if run.cases_by_state.keys() - NO_RESULT else NOTHING

@@ -19,7 +19,7 @@ from kernel_matrix.results.noise import Noise
 from kernel_matrix.results.noise_sums import noise_of_cells
 from kernel_matrix.results.planned import Planned
 from kernel_matrix.results.present import Present, start_of
-from kernel_matrix.results.states import NO_RESULT, RED, RED_FIRST, STATES, State, Verdict
+from kernel_matrix.results.states import NO_RESULT, RED, RED_FIRST, STATES, TRIED, State, Verdict
 from kernel_matrix.store.database import Connection, enter, one, rows
 from kernel_matrix.store.load import Loaded
 from kernel_matrix.store.record import BENCH, PROBE, TOLD_BY, Record
@@ -64,9 +64,22 @@ class Judged:
         return {state: counted[state] for state in STATES if state in counted}
 
     @property
+    def emulated(self) -> int:
+        """The number of cases that an emulator or an interpreter ran."""
+        states = ", ".join(f"'{state}'" for state in TRIED)
+        question = f"""
+            SELECT count(*) FROM verdicts JOIN taken USING (planned)
+            WHERE action = 'emulate' AND verdicts.state IN ({states}) AND {self.where}
+        """
+        return int(one(self.connection, question))
+
+    @property
     def has_run(self) -> bool:
         """True if a case ran on a device."""
-        question = f"SELECT count(*) FROM verdicts WHERE evidence IN ('ran', 'held') AND {self.where}"
+        question = f"""
+            SELECT count(*) FROM verdicts LEFT JOIN taken USING (planned)
+            WHERE (evidence = 'ran' OR (evidence = 'held' AND action = 'run')) AND {self.where}
+        """
         return bool(one(self.connection, question))
 
     def reasons(self, state: State) -> Counter[str]:

@@ -31,6 +31,9 @@ RED: frozenset[State] = frozenset({"fail", "error", "fixed", "missing"})
 NO_RESULT: frozenset[State] = frozenset({"missing", "unavailable", "excluded"})
 RED_FIRST: tuple[State, ...] = tuple(state for state in STATES if state in RED)
 
+# The states of a case that a device, an emulator or an interpreter ran.
+TRIED: tuple[State, ...] = ("fail", "error", "fixed", "flaky", "known", "held", "pass")
+
 # A canary is a fault that a job puts into a result. The job counts the canaries of a case in these metrics, and names
 # those that its comparison did not find in the fact.
 INJECTED, CAUGHT, MISSED = "canary.injected", "canary.caught", "canary.missed"

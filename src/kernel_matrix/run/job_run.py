@@ -28,6 +28,7 @@ from kernel_matrix.run.decide import Decision, decide, device_of
 from kernel_matrix.run.executors import InstallError, Interpreter, MachineError, Prepare, Request, UnavailableError
 from kernel_matrix.run.job_command import portable
 from kernel_matrix.run.no_device import as_unavailable, has_device
+from kernel_matrix.run.progress import in_progress
 from kernel_matrix.run.quiet import Quiet
 from kernel_matrix.run.settings import CONTAINER, MADE_FROM_LOCKS, Progress, Settings, choose_executor, load_executor
 from kernel_matrix.run.supervise import Supervisor
@@ -139,7 +140,7 @@ class JobRun:
         if self._lacks_a_device and not self._is_expected(record):
             record = as_unavailable(record, self._rules)
         self.records[record.case] = record
-        self.progress.case(self.job.id, "known" if self._is_expected(record) else record.outcome)
+        self.progress.case(self.job.id, "known" if self._is_expected(record) else in_progress(record))
 
     def _is_expected(self, record: Record) -> bool:
         """Return whether a case fails as matrix.yaml expects. Whether the entry still holds, the judge asks later."""

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from kernel_matrix.config.model import Matrix
-from kernel_matrix.diagnosis import Rule, diagnose
+from kernel_matrix.diagnosis import Rule, says_no_device
 from kernel_matrix.job.test_names import FAULTS
 from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.registry import vendor_named
@@ -27,15 +27,10 @@ def as_unavailable(record: Record, rules: tuple[Rule, ...]) -> Record:
     """Return the record of a test that ran on a lane without a device: unavailable, if all that it raised says so."""
     if record.outcome not in ("fail", "error") or record.stage not in _ENDED_BY_ITSELF:
         return record
-    if not all(_says_no_device(text, record.stage, rules) for text in _raised(record)):
+    if not all(says_no_device(text, record.stage, rules) for text in _raised(record)):
         return record
     message = f"it needs a GPU, or a device of its kind, and this lane has none: {record.message}"
     return replace(record, outcome="unavailable", stage="", message=message)
-
-
-def _says_no_device(text: str, stage: str, rules: tuple[Rule, ...]) -> bool:
-    found = diagnose(text, stage, rules=rules)
-    return found is not None and found.no_device
 
 
 def _raised(record: Record) -> list[str]:

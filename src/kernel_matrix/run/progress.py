@@ -11,10 +11,22 @@ from rich.live import Live
 from rich.table import Table
 
 from kernel_matrix.base.console import ColouredConsole
+from kernel_matrix.config.model import ASSERTED
 from kernel_matrix.config.plan import Job
+from kernel_matrix.store.record import Record
 
 _SECONDS_BETWEEN_LINES = 15.0
-_COLOURS = {"pass": "green", "fail": "red", "error": "red", "known": "yellow", "missing": "magenta"}
+_COLOURS = {"pass": "green", "held": "green", "fail": "red", "error": "red", "known": "yellow", "missing": "magenta"}
+
+
+def in_progress(record: Record) -> str:
+    """Return how a case has ended in the words of its state, as far as its record alone says it."""
+    if record.action == "compile" and record.outcome == "pass":
+        return "lowered" if record.facts.get("artifact.kind", "").endswith("-source") else "compiled"
+    is_asserted = record.case.rpartition("/")[0].endswith(f".{ASSERTED}")
+    compared = any(name.endswith(".max_abs") for name in record.metrics)
+    word = "held" if record.outcome == "pass" and is_asserted and not compared else record.outcome
+    return f"{word} (emulated)" if record.action == "emulate" and record.outcome in ("pass", "fail", "error") else word
 
 
 class Console:
@@ -84,7 +96,8 @@ class Console:
         for job, total in self._totals.items():
             counts = self._counts[job]
             ended = " ".join(
-                f"[{_COLOURS.get(outcome, 'dim')}]{count} {outcome}[/]" for outcome, count in counts.items()
+                f"[{_COLOURS.get(outcome.partition(' ')[0], 'dim')}]{count} {outcome}[/]"
+                for outcome, count in counts.items()
             )
             table.add_row(job, f"{sum(counts.values())}/{total}", ended, self._texts[job])
         return table

@@ -27,7 +27,8 @@ export interface Summary {
   /** The state that says most, and the most evidence of a cell in it; -1 where there is no cell. */
   best: number;
   evidence: number;
-  /** Whether all cells in that state are stale. */
+  /** Whether all cells in that state are emulated, and whether all are stale. */
+  emulated: boolean;
   faded: boolean;
   /** The cells that are red, and the cells with a stale case. */
   red: number;
@@ -39,7 +40,7 @@ export function summary(model: Model, cells: readonly number[] | Int32Array): Su
   const byState = new Uint32Array(model.stateNames.length);
   for (const cell of cells) if (cell >= 0) byState[model.state(cell)]!++;
   const best = BEST.map((name) => model.stateNames.indexOf(name)).find((state) => state >= 0 && byState[state]! > 0);
-  const of = { cells: 0, byState, best: best ?? -1, evidence: -1, faded: true, red: 0, stale: 0 };
+  const of = { cells: 0, byState, best: best ?? -1, evidence: -1, emulated: true, faded: true, red: 0, stale: 0 };
   for (const cell of cells) {
     if (cell < 0) continue;
     const stale = model.stale(cell) > 0;
@@ -48,6 +49,7 @@ export function summary(model: Model, cells: readonly number[] | Int32Array): Su
     if (model.red[model.state(cell)]) of.red++;
     if (model.state(cell) !== best) continue;
     of.evidence = Math.max(of.evidence, model.evidence(cell));
+    of.emulated &&= model.emulated(cell) > 0;
     of.faded &&= stale;
   }
   return of;

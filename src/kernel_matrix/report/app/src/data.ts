@@ -81,6 +81,10 @@ export interface Run {
     [k: string]: number;
   };
   /**
+   * The cells of which an emulator or an interpreter ran a case.
+   */
+  emulated: number;
+  /**
    * The stale cells by their evidence.
    */
   stale_by_evidence: {
@@ -185,6 +189,10 @@ export interface Lane {
     [k: string]: number;
   };
   /**
+   * The cells of which an emulator or an interpreter ran a case.
+   */
+  emulated: number;
+  /**
    * The stale cells by their evidence.
    */
   stale_by_evidence: {
@@ -272,6 +280,10 @@ export interface CellColumns {
    * The number of stale cases.
    */
   stale: number[];
+  /**
+   * The number of cases that an emulator or an interpreter ran.
+   */
+  emulated: number[];
   /**
    * Index into ``texts``: the reason of the state, or its beginning.
    */
@@ -443,6 +455,10 @@ export interface Cell {
   };
   planned: number;
   stale_cases: number;
+  /**
+   * Its cases that an emulator or an interpreter ran.
+   */
+  emulated: number;
   stage: string;
   diagnosis: Diagnosis | null;
   /**

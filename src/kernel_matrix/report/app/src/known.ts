@@ -18,13 +18,14 @@ export function known(model: Model, cells: readonly number[]): Child[] {
     ["ran", "ran"],
     ["held", "held"],
     ["emulated", "emulated"],
+    ["held, emulated", "held where it was emulated"],
     ["told", "told by other people"],
   ] as const) {
-    const there = cells.filter((cell) => model.evidenceName(cell) === level);
+    const there = cells.filter((cell) => reachedBy(model, cell) === level);
     if (there.length === 0) continue;
     for (const cell of there) reached.add(target(model, cell));
     const good = there.filter((cell) => ["pass", "held"].includes(model.stateName(cell))).length;
-    const where = level === "emulated" || level === "told" ? "" : on(model, there);
+    const where = level.endsWith("emulated") || level === "told" ? "" : on(model, there);
     parts.push(`${words}${where}: ${level === "told" ? there.length : outOf(good, there.length)}`);
   }
   for (const [state, verb] of [
@@ -44,6 +45,12 @@ export function known(model: Model, cells: readonly number[]): Child[] {
   if (without > 0) parts.push(`${without} without a device`);
   if (stale > 0) parts.push(`${stale} stale`);
   return parts.flatMap((part, index): Child[] => [index > 0 && " · ", part]);
+}
+
+/** Return the evidence of a cell; what only held in an emulator or an interpreter is told apart. */
+function reachedBy(model: Model, cell: number): string {
+  const level = model.evidenceName(cell);
+  return level === "held" && model.emulated(cell) > 0 ? "held, emulated" : level;
 }
 
 function target(model: Model, cell: number): string {
@@ -69,8 +76,10 @@ function on(model: Model, cells: readonly number[]): string {
 export function lastResult(model: Model, cells: readonly number[]): string {
   const lanes = new Set(cells.map((cell) => model.lane(cell)));
   const histories = [...lanes].map((lane) => model.overview.lanes[lane]!.history);
+  const ran = (cell: number): boolean => ["ran", "held"].includes(reachedBy(model, cell));
+  const emulated = !cells.some(ran) && cells.some((cell) => model.emulated(cell) > 0);
   for (const [key, verb] of [
-    ["last_ran", "ran "],
+    ["last_ran", emulated ? "emulated " : "ran "],
     ["last_compiled", "compiled "],
     ["last_result", ""],
   ] as const) {

@@ -84,6 +84,11 @@ export class Model {
     return this.overview.evidence[this.evidence(cell)]!;
   }
 
+  /** The number of cases that an emulator or an interpreter ran. */
+  emulated(cell: number): number {
+    return this.overview.cells.emulated[cell]!;
+  }
+
   stale(cell: number): number {
     return this.overview.cells.stale[cell]!;
   }

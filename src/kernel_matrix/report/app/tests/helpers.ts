@@ -25,6 +25,7 @@ export interface SmallCell {
   /** A letter for each case. */
   cases: string;
   stale?: number;
+  emulated?: number;
   noise?: number | string | null;
   reason?: string;
   stage?: string;
@@ -59,6 +60,7 @@ export function small(cells: readonly SmallCell[] = CELLS): Model {
     cells: 2,
     by_state: {},
     by_evidence: {},
+    emulated: 0,
     stale_by_evidence: {},
     canaries: null,
     determinism: null,
@@ -79,6 +81,7 @@ export function small(cells: readonly SmallCell[] = CELLS): Model {
       cells: cells.length,
       cells_by_state: {},
       cells_by_evidence: {},
+      emulated: 0,
       stale_by_evidence: {},
       cases: 17,
       cases_by_state: {},
@@ -122,6 +125,7 @@ export function small(cells: readonly SmallCell[] = CELLS): Model {
       case_states: cells.map((cell) => cell.cases),
       in_journal: [],
       stale: cells.map((cell) => cell.stale ?? 0),
+      emulated: cells.map((cell) => cell.emulated ?? 0),
       reason: cells.map((cell) => text(cell.reason)),
       stage: cells.map((cell) => text(cell.stage)),
       rule: cells.map((cell) => text(cell.rule)),

@@ -161,6 +161,7 @@ function caseBody(context: Context, one: Result): HTMLElement {
     facts([
       ["stage", one.stage],
       ["evidence", one.evidence],
+      ["was done", one.action === "emulate" ? "emulated, or interpreted" : ""],
       ["seed of its inputs", seed(one.name)],
       ["inputs", one.facts["inputs.sha256"] ?? ""],
       ["attempts", one.attempts.map((attempt) => beginning(attempt, 300)).join(", ")],

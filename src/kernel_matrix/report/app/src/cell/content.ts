@@ -48,6 +48,7 @@ function answer(context: Context, place: number, cell: Cell): HTMLElement {
       ` ${meaning(context.model, cell.state)}. Evidence: `,
       h("b", null, cell.evidence),
       ".",
+      cell.emulated > 0 && [" ", h("b", null, "Emulated"), `: ${outOf(cell.emulated, cell.planned)}.`],
     ),
     h(
       "p",

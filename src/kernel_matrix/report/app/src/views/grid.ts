@@ -201,12 +201,12 @@ function summarySquare(context: Context, of: Summary, terms: readonly string[], 
   const q = [place.q, ...terms.filter((term) => !place.q.includes(term))].join(" ").trim();
   const count = of.byState[of.best]!;
   const expected = state === "known" ? 0 : of.byState[model.stateNames.indexOf("known")]!;
-  const words = `${count}${count < of.cells ? `/${of.cells}` : ""}. ${name}: ${inWords(model, of)}${more && `. ${more}`}`;
+  const words = `${count}${count < of.cells ? `/${of.cells}` : ""}${of.emulated ? " emulated" : ""}. ${name}: ${inWords(model, of)}${more && `. ${more}`}`;
   return h(
     "button",
     {
       type: "button",
-      class: look(state, model.overview.evidence[of.evidence]!, of.faded),
+      class: look(state, of.emulated, of.faded),
       "data-state": state,
       "data-summary": terms.join(" "),
       "aria-label": words,
@@ -240,8 +240,8 @@ function summarySquare(context: Context, of: Summary, terms: readonly string[], 
   );
 }
 
-function look(state: string, evidence: string, stale: boolean): string {
-  return `square s-${state} e-${evidence}${stale ? " stale" : ""}`;
+function look(state: string, emulated: boolean, stale: boolean): string {
+  return `square s-${state}${emulated ? " emulated" : ""}${stale ? " stale" : ""}`;
 }
 
 /** Return the square of a cell. It opens the cell. */
@@ -250,6 +250,8 @@ function square(context: Context, cell: number): HTMLElement {
   const state = model.stateName(cell);
   const evidence = model.evidenceName(cell);
   const stale = model.stale(cell);
+  const emulated = model.emulated(cell) > 0;
+  const known = emulated && evidence !== "emulated" ? `${evidence}, emulated` : evidence;
   const stage = state === "error" || state === "known" ? model.text(model.overview.cells.stage[cell]) : "";
   const noise = model.overview.cells.noise[cell];
   const reason = beginning(model.text(model.overview.cells.reason[cell]), 200);
@@ -261,12 +263,12 @@ function square(context: Context, cell: number): HTMLElement {
     "button",
     {
       type: "button",
-      class: look(state, evidence, stale > 0),
+      class: look(state, emulated, stale > 0),
       "data-cell": id,
       "data-state": state,
       "data-evidence": evidence,
       "data-stale": stale > 0 ? "yes" : "no",
-      title: `${id}: ${state}, evidence ${evidence}.${reason ? ` ${reason}.` : ""}${stale > 0 ? ` ${stale} of ${plural(model.planned[cell]!, "case")} stale.` : ""}`,
+      title: `${id}: ${state}, evidence ${known}.${reason ? ` ${reason}.` : ""}${stale > 0 ? ` ${stale} of ${plural(model.planned[cell]!, "case")} stale.` : ""}`,
       on: { click: () => go({ cell: id, case: "" }) },
     },
     h("b", null, h("span", { "aria-hidden": "true" }, shape(state), " "), state),
@@ -274,7 +276,7 @@ function square(context: Context, cell: number): HTMLElement {
       "small",
       null,
       stage !== "" && `in ${stage} · `,
-      evidence,
+      known,
       stale > 0 && [" · ", h("span", { class: "stale-word" }, "stale")],
       journal > 0 && ` · runs: ${journal}`,
       measured && ` · ${count}`,
