@@ -8,7 +8,7 @@ from kernel_matrix.config.model.fields import Section
 
 
 class Limits(Section):
-    """Time limits, in seconds, and how often a case that did not pass is tried."""
+    """Time limits, in seconds without those in which others had the cores; how often a red case is tried."""
 
     case: float = Field(gt=0, description="One case, compilation included.")
     job: float = Field(gt=0, description="One job: all cases of a toolchain on a platform.")
