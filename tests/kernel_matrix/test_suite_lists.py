@@ -13,6 +13,7 @@ from suites import MATRIX, Suite, states, verdicts
 from test_suite import several_environments
 
 from kernel_matrix import pipeline
+from kernel_matrix.config.selection import Selection
 from kernel_matrix.vendors.machine import detect
 
 TESTS = "def test_one(): assert 1 == 2\ndef test_two(): pass\n"
@@ -288,3 +289,12 @@ def test_a_list_that_did_not_come_ends_the_command_with_1_and_says_why(tmp_path)
     assert "None is red" not in shown.stdout
     document = json.loads((suite.root / "build" / "site" / "compat.json").read_text())
     assert document["run"]["cells_by_state"] == {"error": 1}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["suite.tests/collected", "suite.tests"])
+def test_the_command_that_repeats_a_lost_list_runs_all_tests_of_its_lane(tmp_path, name):
+    suite = made(tmp_path, "if NUMBER == 1:\n    os._exit(1)\n")
+    asked = Selection(cases=(f"here/any/plain/{name}",))
+    assert states(suite.run(asked)) == {"suite/collected": "error"}
+    assert states(suite.run(asked)) == {"test_a/test_one": "fail", "test_a/test_two": "held"}

@@ -20,7 +20,7 @@ from kernel_matrix.config.plan import Case, Cell
 from kernel_matrix.job.test_names import COLLECTED, SUITE, Key
 
 _AXIS = "test"
-_IN_PLACE = f"/{SUITE}.{ASSERTED}/{COLLECTED}"  # ends the id of the case that stands for all tests of a lane
+_CELL = f"/{SUITE}.{ASSERTED}"  # ends the id of the cell whose case stands for all tests of a lane
 _FACT, _LOST = "tests.", "tests.lost"  # begins the facts with the tests, as lines; the targets whose tests are unknown
 _LONGEST = 200_000  # characters of a fact
 
@@ -79,10 +79,16 @@ def tests_of(matrix: Matrix) -> tuple[Key, ...]:
 
 
 def with_new_tests(ids: Sequence[str], planned: Sequence[Case]) -> list[str]:
-    """Return the ids of a row's cases; in place of one that stands for all tests of its lane, the ids of these."""
-    lanes = {name.removesuffix(_IN_PLACE) for name in ids if name.endswith(_IN_PLACE)}
-    of_lanes = [case.id for case in planned if case.cell.id.rpartition("/")[0] in lanes] if lanes else []
-    return [*(name for name in ids if not name.endswith(_IN_PLACE)), *of_lanes]
+    """Return the ids of cases; in place of one that stands for all tests of its lane, or of its cell, these tests."""
+    lanes = {name: name.removesuffix(f"/{COLLECTED}").removesuffix(_CELL) for name in ids if _stands_for_all(name)}
+    of_lanes: dict[str, list[str]] = {lane: [] for lane in lanes.values()}
+    for case in planned if lanes else ():
+        of_lanes.get(case.cell.id.rpartition("/")[0], []).append(case.id)
+    return [case for name in ids for case in (of_lanes.get(lanes.get(name, ""), []) or [name])]
+
+
+def _stands_for_all(name: str) -> bool:
+    return name.endswith((_CELL, f"{_CELL}/{COLLECTED}"))
 
 
 def facts_of(tests: Iterable[Key], lost: Iterable[str] = ()) -> dict[str, str]:
