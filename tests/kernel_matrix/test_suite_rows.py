@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -229,3 +230,33 @@ def test_a_run_that_is_ended_writes_what_has_ended_and_that_the_rest_has_not(tmp
     assert "6 held" in again.stdout
     journal = (tmp_path / "b" / "jobs" / f"here.{first}" / "journal.jsonl").read_text()
     assert journal.count('"start"') == 4, "the test that had ended did not run again"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="apt-get install openssh-client")
+@pytest.mark.parametrize("ran_at_home", [False, True])
+def test_the_tests_of_a_suite_that_a_person_has_sent_are_all_told(tmp_path, ran_at_home):
+    file, _ = planned(tmp_path / "there", {"tests/test_a.py": "def test_one(): pass\n\ndef test_two(): pass\n"})
+    key = tmp_path / "alice"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    words = ("--matrix", str(file), "--platform", "here", "--toolchain", "one", "--executor", "current")
+    bare = "import sys; sys.modules |= {'pyarrow': None, 'duckdb': None}; from kernel_matrix import cli; cli.main()"
+    sends = ("send", "--as", "alice", "--key", str(key), "--to", str(tmp_path / "sent.txt"))
+    made = [sys.executable, "-c", bare, *sends, *words]
+    done = subprocess.run(
+        made, capture_output=True, text=True, check=False, env={**os.environ, "KERNEL_MATRIX_COMMIT": "0123456789ab"}
+    )
+    assert "2 pass, signed with" in done.stdout, done.stdout + done.stderr
+
+    home, _ = planned(tmp_path / "home", {"tests/test_a.py": "def test_one(): pass\n\ndef test_two(): pass\n"})
+    where = ("--matrix", str(home))
+    if ran_at_home:
+        of_two = harness("run", *where, "--executor", "current", "--toolchain", "two")
+        assert of_two.returncode == 0, of_two.stderr
+    results = home.parent / "build" / "results"
+    taken = harness("take", "--from", str(tmp_path / "sent.txt"), "--by", "alice", "--keys", f"{key}.pub", *where)
+    assert taken.returncode == 0, taken.stderr
+    shown = harness("report", *where, str(results))
+    assert shown.stderr == ""
+    document = json.loads((home.parent / "build" / "site" / "compat.json").read_text())
+    assert document["run"]["cases_by_state"] == {"told": 2, "held" if ran_at_home else "missing": 2}
