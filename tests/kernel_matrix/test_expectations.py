@@ -61,9 +61,10 @@ def compared(passing):
 
 def judged_of(project, planned, records, now):
     """Write records into one file, and judge it."""
-    path = project.root / "results-of-a-test" / "here.wrong.xml"
+    job = f"here.{records[0].job['toolchain']}"
+    path = project.root / "results-of-a-test" / f"{job}.xml"
     path.parent.mkdir(exist_ok=True)
-    junit.write(path, "here.wrong", records, {"job": "here.wrong", **records[0].job})
+    junit.write(path, job, records, {"job": job, **records[0].job})
     return judged_files(project, planned, [path], now)
 
 
