@@ -19,8 +19,11 @@ from kernel_matrix.store.record import Record
 @pytest.mark.parametrize("seed", first_are_quick(1, range(3)))
 def test_the_cells_of_worlds_at_random_have_the_figures_of_their_records(matrix, tmp_path, seed):
     plan, files, presence = world(Random(seed))
-    op, toolchain = (next(iter(section.values())) for section in (matrix.ops, matrix.toolchains))
-    matrix = matrix.model_copy(update={"ops": {"op": op}, "toolchains": {"one": toolchain, "two": toolchain}})
+    sections = (matrix.ops, matrix.toolchains, matrix.platforms)
+    op, toolchain, platform = (next(iter(section.values())) for section in sections)
+    platforms = dict.fromkeys((case.cell.platform for case in plan.cases), platform)
+    toolchains = {"one": toolchain, "two": toolchain}
+    matrix = matrix.model_copy(update={"ops": {"op": op}, "toolchains": toolchains, "platforms": platforms})
     records = [with_other_figures(record) for file in files for record in file]
     write_site(matrix, plan, records, tmp_path, present=presence)
     with judged(plan, records, presence) as results:
