@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
+from packaging.requirements import Requirement
 
 from kernel_matrix import plugins
+from kernel_matrix.config.locks import all_pins
 from kernel_matrix.run.environments import venv
 
 LOCKS = ROOT / "ci" / "locks"
@@ -213,13 +215,18 @@ def test_the_kernels_work_where_they_alone_are_installed(wheels, empty, matrix):
 
 def test_the_extras_of_the_kernels_ask_for_what_the_matrix_requires(matrix):
     project = tomllib.loads((ROOT / "src" / "mhc" / "pyproject.toml").read_text())["project"]
-    required = {}
+    required, locked = {}, {}
     for toolchain in matrix.toolchains.values():
         if not toolchain.uses:  # it needs what the backends need that it uses
             required.setdefault(toolchain.backend, []).append(list(toolchain.requires))
+            locked.setdefault(toolchain.backend, []).append(all_pins(ROOT, toolchain.lock))
     assert project["dependencies"] in required["reference"]
     with_more = {backend for backend, pins in required.items() if project["dependencies"] not in pins}
     assert set(project["optional-dependencies"]) == with_more
     assert with_more == {"triton", "tilelang", "tvm", "pallas", "cute", "triton_ascend", "tilelang_ascend"}
-    for backend, pins in project["optional-dependencies"].items():
-        assert pins in required[backend], backend
+    for backend, asked in project["optional-dependencies"].items():
+        wanted = {one.name: one.specifier for one in map(Requirement, asked)}
+        assert {*wanted} in [{Requirement(one).name for one in pins} for pins in required[backend]], backend
+        assert any(
+            all(name in pins and wanted[name].contains(pins[name]) for name in wanted) for pins in locked[backend]
+        ), backend

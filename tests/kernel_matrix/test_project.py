@@ -10,6 +10,7 @@ import pytest
 import together
 from conftest import ROOT, sh
 
+from kernel_matrix.config.locks import source_of
 from kernel_matrix.run.environments import venv
 from kernel_matrix.run.executors import InstallError
 
@@ -79,4 +80,4 @@ def test_locks_pin_everything_and_name_no_index():
         lines = [line for line in path.read_text().splitlines() if line.strip() and not line.lstrip().startswith("#")]
         assert lines, path
         assert all(re.match(r"^[\w.-]+==[\w.]+( ;.*)?$", line) for line in lines), path
-        assert path.with_suffix(".in").exists()
+        assert source_of(path).exists(), path

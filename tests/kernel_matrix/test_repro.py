@@ -47,7 +47,7 @@ def test_a_case_of_the_full_tier_says_so(matrix):
 def test_facts_are_image_lock_seed_and_gpu_flags(matrix):
     said = repro.facts(matrix, TRITON, RECORD)
     assert "image: kernel-matrix/cuda:bb22" in said
-    assert "lock: ci/locks/triton-3.6.txt sha256:aa11" in said
+    assert "lock: ci/locks/triton-3.7.txt sha256:aa11" in said
     assert "seed: 0, and the inputs are made from the case's name" in said
     assert "GPU flags: --gpus all" in said
 
