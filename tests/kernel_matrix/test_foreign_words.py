@@ -198,7 +198,6 @@ def test_numbers_that_no_test_bears_out_are_an_error_with_both_numbers(tmp_path,
     [
         (f'<testsuite name="s" tests="10">{TEN}</testsuite>', False),
         (f'<testsuite name="s" tests="12" skipped="2">{TEN}</testsuite>', False),  # cargo lists no test that it ignores
-        (f'<testsuite name="s" tests="4">{TEN}</testsuite>', False),
         (f'<testsuite name="pytest" hostname="vm" tests="31">{TEN}</testsuite>', True),  # subtests that passed
         (f'<testsuites name="pytest tests"><testsuite hostname="v" tests="31">{TEN}</testsuite></testsuites>', True),
         (f'<testsuite name="exe" hostname="tbd" tests="2281">{TEN}</testsuite>', True),  # Catch2's assertions
@@ -210,6 +209,19 @@ def test_a_tool_that_counts_more_than_its_tests_is_no_error_and_is_named(tmp_pat
     tests, notes = junit.read_tests(tmp_path / "a.xml")
     assert {record.outcome for _, record in tests} == {"pass"}
     assert ["by its own word it has" in note for note in notes] == [True] * named
+
+
+def test_a_number_below_the_tests_of_the_file_is_named(tmp_path):
+    (tmp_path / "a.xml").write_text(f'<testsuite name="s" tests="4">{TEN}</testsuite>')
+    assert junit.read_tests(tmp_path / "a.xml")[1] == ["s: by its own word it counts 4 tests, and the file has 10."]
+
+
+def test_a_test_that_was_not_run_for_a_reason_that_it_printed_alone_is_an_error(tmp_path):
+    test = (
+        '<testcase classname="a" name="x" status="notrun"><skipped message=""/><system-out>{}</system-out></testcase>'
+    )
+    assert ends(tmp_path, of_suite(test.format("Unable to find executable: build/x"))) == {"a/x": "error"}
+    assert ends(tmp_path, of_suite(test.format(""))) == {"a/x": "unavailable"}
 
 
 def test_a_file_may_be_packed_and_what_is_no_xml_says_so(tmp_path):

@@ -374,6 +374,9 @@ class _Reading:
         if tests and not dialects.lists_its_tests(suite.attributes, self._root, is_doctest=only_of_doctest):
             self._notes.append(f"{suite.name or tag}: by its own word {tests}. Its tool counts more than tests.")
             tests = ""
+        if not self._is_ours and 0 < suite.said.tests < suite.found.tests - suite.found.skipped:
+            told = f"by its own word it counts {suite.said.tests} tests, and the file has {suite.found.tests}"
+            self._notes.append(f"{suite.name or tag}: {told}.")
         if failed or tests:
             self._open.append(suite)
             self._start_case(case := {"classname": suite.name or tag, "name": _OF_A_SUITE})
@@ -424,7 +427,8 @@ class _Reading:
         if self._is_ours or element != "skipped":
             return element
         reason = "; ".join(text for parts in skips for part in parts if (text := part.strip()))
-        return dialects.end_of_skipped(case, self._skip, reason or "; ".join(_OF_BOOST.findall(printed)))
+        told = printed.strip() if case.get("status") == "notrun" else "; ".join(_OF_BOOST.findall(printed))
+        return dialects.end_of_skipped(case, self._skip, reason or told)
 
 
 def _said(element: str, given: Mapping[str, str]) -> dict[str, Any]:
