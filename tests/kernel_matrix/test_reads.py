@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,8 @@ def kernels(doubles) -> Doubles:
 def job_of(doubles: Doubles, toolchain: str = "good", executor: str = "venv", **facts: str) -> dict[str, str]:
     """Return the facts of a job that ran just now."""
     read = Checkout(doubles.matrix, doubles.root).facts_unwatched(PLATFORM, toolchain, executor, [OP])
-    versions = {"version.numpy": "2.0", "started": "2026-05-01T11:00:00Z", "commit": "no-commit"}
+    now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    versions = {"version.numpy": "2.0", "started": now, "commit": "no-commit"}
     lock = {"lock.sha256": reads.sha256((doubles.root / "lock.txt").read_bytes()).hexdigest()}
     return {**versions, **lock, "executor": executor, **read, **facts}
 
