@@ -2,11 +2,14 @@
 # asks = "Does triton.compile make a kernel anew if the metadata in its cache are cut short?"
 # means = "A machine that went down while Triton wrote does not break every later run."
 # met = "kernel-matrix caches"
-# truth = "It does not: it reads the JSON of the kernel without a check, and raises each time until the cache is deleted."
+# truth = "Since 3.7 it does. Before, it read the JSON of the kernel without a check, and raised each time until the cache was deleted."
 # requires = ["triton>=3.6"]
 # [[expect]]
+# versions = ["triton<3.7"]
 # verdict = "fails"
 # match = "JSONDecodeError"
+# [[expect]]
+# verdict = "works"
 # ///
 import os
 import tempfile
