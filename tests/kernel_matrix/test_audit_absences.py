@@ -6,12 +6,13 @@ import json
 import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from conftest import Doubles, write_results
 
+from kernel_matrix import audit as audits
 from kernel_matrix import judging, pipeline
-from kernel_matrix.audit import audit
 from kernel_matrix.config.plan import plan
 from kernel_matrix.machines.row_plan import RowPlan
 from kernel_matrix.machines.rows import Row
@@ -43,8 +44,9 @@ WAYS = {
 def result_of(case, outcome: str, action: str = "", **more) -> Record:
     cell = case.cell
     job = {"job": f"{cell.platform}.{cell.toolchain}", "platform": cell.platform, "toolchain": cell.toolchain,
-           "device.vendor": cell.vendor, "device.targets": cell.target, "started": "2026-01-01T00:00:00Z"}  # fmt: skip
-    return Record(case.id, outcome, action, job=job, **more)
+           "device.vendor": cell.vendor, "device.targets": cell.target, "started": "2026-01-01T00:00:00Z",
+           "python": "3.11.9", "version.numpy": "2.4.6", "device": "none"}  # fmt: skip
+    return Record(case.id, outcome, action, **{"job": job, **more})
 
 
 def lane(name: str) -> LaneHistory:
@@ -88,22 +90,90 @@ def test_every_reason_for_an_absent_result_stands_on_a_page_that_the_audit_calls
         _, state, words = WAYS[f"here.{verdict.case.cell.toolchain}"]
         assert (verdict.state, words in verdict.reason) == (state, True), (verdict.case.id, verdict.reason)
     assert made.differences == ()
-    assert audit(project.site, folders, project.matrix, project.root) == []
+    assert audits.audit(project.site, folders, project.matrix, project.root) == []
     page = project.site / "compat.json"
     assert json.loads(page.read_text())["run"]["cases_by_state"] == {"missing": 30, "unavailable": 9}
 
 
-@pytest.mark.parametrize("where", ["below", "beside", "before"])
+COMPILED = {"metrics": {"artifact.bytes": 9.0, "artifact.registers": 40.0}, "facts": {"artifact.kind": "cubin"}}
+
+
+def with_job(case, **facts: str) -> dict[str, object]:
+    return {"job": result_of(case, "pass").job | facts}
+
+
+# What a machine without the device of its row may leave of a case: files of records, one file for each job.
+LEFT = {
+    "compiled, with code": lambda case: [[result_of(case, "pass", "compile", **COMPILED)]],
+    "a compiler that failed": lambda case: [[result_of(case, "error", "compile", stage="compile", message="no ptxas")]],
+    "compiled at the second try": lambda case: [[result_of(case, "pass", "compile", attempts=("error",), **COMPILED)]],
+    "not tried": lambda case: [[result_of(case, "unavailable", message="no GPU", seconds=1.5)]],
+    "compiled by other versions": lambda case: [
+        [result_of(case, "pass", "compile", **COMPILED, **with_job(case, **{"version.numpy": "1.26.4"}))]
+    ],
+    "compiled by an environment that cannot be made": lambda case: [[result_of(case, "error", stage="install")]],
+    "compiled once, and not tried once": lambda case: [
+        [result_of(case, "pass", "compile", **COMPILED)],
+        [result_of(case, "unavailable", **with_job(case, started="2026-01-02T00:00:00Z", python="3.12.1"))],
+    ],
+    "compiled, with canaries and repeats": lambda case: [
+        [result_of(case, "pass", "compile", facts=COMPILED["facts"],
+                   metrics={**COMPILED["metrics"], "canary.injected": 2.0, "canary.caught": 1.0, "repeats": 3.0})]
+    ],
+    "compiled, and before that wrong": lambda case: [
+        [result_of(case, "pass", "compile", **COMPILED)],
+        [result_of(case, "fail", "run", message="wrong", **with_job(case, started="2025-01-01T00:00:00Z"))],
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("of", ["all", "a sample"])
 @pytest.mark.slow
-def test_a_broken_copy_beside_a_whole_file_costs_that_file_only(doubles: Doubles, where):
+def test_whatever_a_machine_without_its_device_leaves_the_audit_calls_the_page_right(doubles: Doubles, of, monkeypatch):
+    if of == "a sample":
+        monkeypatch.setattr(audits, "MOST_RESULTS", 0)
+    project = pipeline.load(doubles.root / "matrix.yaml")
+    planned = plan(project.matrix, "quick")
+    jobs = planned.jobs[: len(LEFT)]
+    planned = replace(planned, jobs=jobs)
+    for job, (_, left) in zip(jobs, LEFT.items(), strict=True):
+        for of_job in zip(*map(left, job.cases), strict=True):
+            write_results(project.results, [record for records in of_job for record in records])
+    row_plan = RowPlan("main", "quick", tuple(Row(job.id, "here", LABELS, True, (job,), 1.0) for job in jobs))
+    with judging.judged(project, planned, [project.results], row_plan=row_plan) as judged:
+        made = write_dashboard(project, judged)
+        found = {verdict.case.cell.toolchain: verdict for verdict in judged.verdicts()}
+    words = {name: found[job.toolchain].reason for job, name in zip(jobs, LEFT, strict=True)}
+    without = {name for name, reason in words.items() if "no device for its label gfx942" in reason}
+    assert set(LEFT) - without == {"compiled by an environment that cannot be made", "compiled, and before that wrong"}
+    assert made.differences == ()
+    assert ("chosen at random" in (project.site / "compat.json").read_text()) == (of == "a sample")
+    assert audits.audit(project.site, [project.results], project.matrix, project.root, judged.asked) == []
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def link(path: Path) -> None:
+    path.rename(path.with_suffix(".whole"))
+    path.symlink_to(path.with_suffix(".whole"))
+
+
+@pytest.mark.parametrize("where", ["below", "beside", "before"])
+@pytest.mark.parametrize(
+    ("table", "spoil"),
+    [("cases", cut), ("jobs", Path.unlink), ("samples", Path.unlink), ("jobs", link), ("cases", link), ("jobs", cut)],
+)
+@pytest.mark.slow
+def test_a_broken_copy_beside_a_whole_file_costs_that_file_only(doubles: Doubles, where, table, spoil):
     project = pipeline.load(doubles.root / "matrix.yaml")
     planned = plan(project.matrix, "quick")
     planned = replace(planned, jobs=tuple(job for job in planned.jobs if job.toolchain == "good"))
     write_results(project.results, [result_of(case, "fail", "run", message="wrong") for case in planned.cases])
     copy = {"below": project.results / "copy", "beside": project.build / "other", "before": project.build / "a"}[where]
     shutil.copytree(project.results, copy, ignore=shutil.ignore_patterns("copy"))
-    broken = next((copy / "cases").glob("*.parquet"))
-    broken.write_bytes(broken.read_bytes()[: broken.stat().st_size // 2])
+    spoil(next((copy / table).glob("*.parquet")))
     folders = {"below": [project.results], "beside": [project.results, copy], "before": [copy, project.results]}[where]
     with judging.judged(project, planned, folders) as judged:
         made = write_dashboard(project, judged)

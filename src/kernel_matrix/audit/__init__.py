@@ -1,6 +1,6 @@
 """Hold the page's data and compat.json to the raw results, which are read and counted anew by a second, simple road.
 
-Nothing here calls what made the page: results are plain dictionaries from the XML, the plan is made by nested loops,
+Nothing here calls what made the page: results are plain values from the result files, the plan is made by nested loops,
 and each state follows from its result by the rules of the README, written down a second time.
 """
 
@@ -62,10 +62,10 @@ def audit(
     shown, overview = _read(site / FIGURES, _json), _read(site / OVERVIEW, read_data)
     content = {**matrix.model_dump(serialize_as_any=True), "accuracy": matrix.accuracy.limits()}
     chosen = choose(results, shown["problems"])
-    raws = chosen.by_case
+    cells, absent = _read(site, lambda folder: read_cells(folder, overview))
+    raws = _without_devices(chosen.by_case, cells)
     cases = plan_of(content, shown["run"]["tier"])
     judge = Judge(content, cases, raws, now or _present(matrix, root), chosen.told)
-    cells, absent = _read(site, lambda folder: read_cells(folder, overview))
     differences = [
         *_of("results", chosen.silent),
         *_of(FIGURES, _of_plan(cells, cases, asked, shown["run"]["left_out"])),
@@ -100,7 +100,8 @@ def audit_sample(
     places = places_of(overview, sample.sources)
     cells, absent = _read(site, lambda folder: read_cells(folder, overview, {*places}))
     cases = plan_of(content, shown["run"]["tier"])
-    judge = SampleJudge(content, cases, read(sample.files), now or _present(matrix, root), cells)
+    raws = _without_devices(read(sample.files), cells)
+    judge = SampleJudge(content, cases, raws, now or _present(matrix, root), cells)
     part: dict[str, list[Shown]] = {"cells": []}
     of_sums = list(sums(shown["run"], _also_kept(compat.cells(), sample, part["cells"])))
     lanes = [lane for lane in shown["lanes"] if (lane["platform"], lane["toolchain"]) in sample.sources]
@@ -115,6 +116,27 @@ def audit_sample(
         *_of(BADGE, figures.of_badge(_read(site / BADGE, _json)["message"], shown["run"])),
     ]
     return list(dict.fromkeys(differences))
+
+
+def _without_devices(raws: Mapping[str, list[Raw]], cells: Iterable[Shown]) -> dict[str, list[Raw]]:
+    """Return the raw results; those of a machine that had no device for its row are missing, and only their job stays.
+
+    Which machine was to run a case stands in the plan of the rows, which the results do not hold: the page is believed.
+    """
+    had_none = {
+        f"{cell['id']}/{result['name']}"
+        for cell in cells
+        for result in cell["results"]
+        if result["state"] == "missing" and result["reason"].startswith(HAD_NO_DEVICE)
+    }
+    nothing: dict[str, Any] = {"action": "", "stage": "", "seconds": 0.0, "attempts": (), "samples": {}}
+    nothing |= {name: {} for name in ("metrics", "outputs", "subjects", "facts")}
+
+    def seen(raw: Raw) -> Raw:
+        has_not_run = raw.action == "compile" or (raw.outcome, raw.action) == ("unavailable", "")
+        return raw._replace(outcome="missing", **nothing) if has_not_run else raw
+
+    return {case: [seen(raw) for raw in group] if case in had_none else group for case, group in raws.items()}
 
 
 def _also_kept(cells: Iterable[Shown], sample: Sample, kept: list[Shown]) -> Iterator[Shown]:
@@ -186,10 +208,6 @@ def _of_cells(judge: Judge, shown: Shown, cells: list[Shown]) -> Iterator[Differ
 def _of_case(judge: Judge, case: str, result: Shown) -> tuple[list[Difference], Raw | None]:
     """Return where a case differs, and the raw result that decides it."""
     allowed = judge.shown_as(case, result)
-    if result["state"] == "missing" and result["reason"].startswith(HAD_NO_DEVICE):
-        not_tried = ("unavailable", "")
-        done = [raw for raw in judge.raws[case] if raw.action == "compile" or (raw.outcome, raw.action) == not_tried]
-        allowed += [("missing", None) for _ in done]
     matching = [raw for state, raw in allowed if state == result["state"]]
     if not matching:
         return [("state", result["state"], " or ".join(dict.fromkeys(state for state, _ in allowed)))], None

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 from kernel_matrix.audit.figures import Difference
 from kernel_matrix.audit.raw import Raw, read
 
-_TABLE, _JOURNALS = "jobs", "journals"  # the folders of a run's table of jobs, and of journals in place of tables
+_TABLES = ("jobs", "cases", "outputs", "samples")  # the folders of a run's tables; a run is named by the first
+_JOURNALS = "journals"  # the folder of journals in place of tables
 _Content = list[tuple[Any, ...]]
 
 
@@ -50,7 +51,7 @@ def choose(results: Iterable[Path], problems: Iterable[str]) -> Chosen:
 
 
 def _found(results: Iterable[Path]) -> Iterator[Path]:
-    """Yield the files of results: journals and XML of a folder before its tables, and nothing behind a link."""
+    """Yield the files of results: journals and XML of a folder before its runs, and nothing behind a link."""
     tables: list[Path] = []
     for folder in results:
         if not folder.is_dir():
@@ -58,8 +59,8 @@ def _found(results: Iterable[Path]) -> Iterator[Path]:
             continue
         journals = (path for path in folder.rglob("*.jsonl") if path.parent.name == _JOURNALS)
         yield from (path for path in (*sorted(journals), *sorted(folder.rglob("*.xml"))) if _is_plain(path, folder))
-        of_runs = (path for path in folder.rglob("*.parquet") if path.parent.name == _TABLE)
-        tables += [path for path in sorted(of_runs) if _is_plain(path, folder)]
+        found = (path for path in folder.rglob("*.parquet") if path.parent.name in _TABLES and _is_plain(path, folder))
+        tables += sorted({path.parent.parent / _TABLES[0] / path.name for path in found})  # it may be gone
     yield from tables
 
 
