@@ -146,7 +146,7 @@ def words(killed_by: str | None) -> str:
     """Return what the suite said against a mutant, without its figures."""
     if killed_by is None:
         return "**nothing**"
-    if match := re.match(r"(\w+): gfx_emulator\.errors\.FoundError: \S+: (.*?) \(wave", killed_by):
+    if match := re.match(r"(\w+): gpu_emulators\.common\.errors\.FoundError: \S+: (.*?) \(wave", killed_by):
         return re.sub(r"at 0x\w+", "at an address", f"{match[1]}: {match[2]}")  # the first finding of many
     outside: dict[str, list[str]] = {}
     for fault in killed_by.split("; "):

@@ -23,6 +23,7 @@ from kernel_matrix_launches.invocation import Invocation
 from kernel_matrix_launches.recording import Compiled, Numbers, Recording
 from kernel_matrix_launches.simulators import Found
 
+_EMULATORS = "gpu_emulators"
 _DECODER = "tinygrad==0.14.0"
 _FLOATS: Mapping[str, Any] = {
     "float64": np.float64,
@@ -33,23 +34,21 @@ _FLOATS: Mapping[str, Any] = {
 
 
 def emulator_for(call: Invocation, targets: Sequence[str], simulator: Found | None = None) -> Path:
-    """Return the folder of the emulator, which the Python of a program can use. The emulator of PTX lies next to it.
+    """Return the folder of the emulators, which the Python of a program can use.
 
     Of a program whose launches run in a simulator only the launchers are used, which need no more.
 
     Raises:
-        UserError: the emulator, a compiler or the decoder of instructions is not there; it says how to install it.
+        UserError: the emulators, a compiler or the decoder of instructions is not there; it says how to install it.
     """
-    names = ["gfx_emulator", *(["ptx_emulator"] if any(target.startswith("sm_") for target in targets) else [])]
-    specs = [find_spec(name) for name in names]
-    missing = [name for name, spec in zip(names, specs, strict=True) if spec is None or spec.origin is None]
-    if missing:
-        raise UserError(f"--emulate: the emulator is not installed: {installation.installing(*missing)}")
+    found = find_spec(_EMULATORS)
+    if found is None or found.origin is None:
+        raise UserError(f"--emulate: the emulators are not installed: {installation.installing(_EMULATORS)}")
     if simulator is None and shutil.which("g++") is None:
         raise UserError("--emulate: no C++ compiler is on PATH to build the emulator with: sudo apt-get install g++")
     if simulator is None and any(target.startswith("gfx") for target in targets):
         _refuse_without_decoder(call)
-    return Path(str(specs[0].origin)).parent if specs[0] else Path()
+    return Path(found.origin).parent
 
 
 def _refuse_without_decoder(call: Invocation) -> None:

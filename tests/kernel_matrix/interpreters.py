@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from gfx_emulator import library
-from ptx_emulator import launch
+from gpu_emulators.amd import library
+from gpu_emulators.common.library import CACHE
+from gpu_emulators.nvidia import launch
 
 FOLDER = Path(__file__).parents[2] / "build" / "cache" / "mhc"
-OPTIMIZED = FOLDER / "gfx_emulator"  # the matrix's
+OPTIMIZED = FOLDER / "gpu_emulators"  # the matrix's
 
 
 @cache
@@ -23,8 +24,8 @@ def kept_interpreter(*, ptx: bool = False) -> dict[str, str]:
     The first process that asks compiles it, and the others wait. AMD's is not optimized, as the matrix has the
     optimized one.
     """
-    variables = {library.CACHE: str(OPTIMIZED)} if ptx else unoptimized()
-    folder = Path(variables[library.CACHE])
+    variables = {CACHE: str(OPTIMIZED)} if ptx else unoptimized()
+    folder = Path(variables[CACHE])
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("a") as lock, pytest.MonkeyPatch.context() as patch:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -44,4 +45,4 @@ def unoptimized() -> dict[str, str]:
         made.write_text('#!/bin/sh\nexec g++ "$@" -O0\n')
         made.chmod(0o755)
         made.rename(compiler)
-    return {library.CACHE: str(folder), "CXX": str(compiler)}
+    return {CACHE: str(folder), "CXX": str(compiler)}

@@ -135,7 +135,7 @@ def test_verdicts_are_kept_as_the_page_reads_them(tmp_path, monkeypatch):
         ("x: 3 NaN and 0 Inf in 5 elements; phi: max_abs 1 is over 0.1", "NaN: x; budget: phi"),
         ("a row sums to one off by 0.2", "a row sums to one"),
         (
-            "launch: gfx_emulator.errors.FoundError: a+0x1c: it reads 4 bytes at 0x3fc, which is (wave 0); b+0x2",
+            "launch: gpu_emulators.common.errors.FoundError: a+0x1c: it reads 4 bytes at 0x3fc, which is (wave 0); b",
             "launch: it reads 4 bytes at an address, which is",
         ),
         ("h_post of 4·x: off by 0.3, over 2e-05", "h_post of 4·x:"),

@@ -203,7 +203,7 @@ def test_what_the_emulator_needs_is_said_in_a_sentence(monkeypatch, tmp_path):
     with pytest.raises(UserError, match=r"no C\+\+ compiler is on PATH .* sudo apt-get install g\+\+$"):
         emulated.emulator_for(Invocation(sys.executable, (), ("calls.py",)), TARGETS)
     monkeypatch.setattr(emulated, "find_spec", {}.get)
-    with pytest.raises(UserError, match=r"pip install .*/src/gfx_emulator \S+/src/ptx_emulator$"):
+    with pytest.raises(UserError, match=r"pip install .*/src/gpu_emulators$"):
         emulated.emulator_for(Invocation(sys.executable, (), ("calls.py",)), ["sm_90"])
     done = harness("launches", "--emulate", "gfx943", "--", "python", "-c", "")
     assert done.returncode == 2

@@ -17,7 +17,8 @@ import pytest
 from conftest import records_in
 from kernel_matrix_launches.inside.recorder.ahead import elf
 
-from gfx_emulator import decoding
+from gpu_emulators.amd import decoding
+from gpu_emulators.nvidia import launch
 from kernel_matrix import pipeline
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.locking import locked
@@ -35,7 +36,6 @@ from kernel_matrix_launches.reproducer import reproducer
 from kernel_matrix_launches.study import study
 from kernel_matrix_launches.targets import emulated_targets, known, over_limits, targets_named, told, vendors
 from kernel_matrix_probes.issue_report import of_launch
-from ptx_emulator import launch
 
 LAUNCH = Launch(
     identity="0123456789abcdef",

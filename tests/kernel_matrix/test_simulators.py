@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from conftest import ROOT, harness, records_in
 
-from gfx_emulator.errors import EmulatorError
-from gfx_emulator.memory import Memory
+from gpu_emulators.common.errors import EmulatorError
+from gpu_emulators.common.memory import Memory
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import Job

@@ -1,7 +1,7 @@
 """Run kernels of the backend ``cute`` on a CPU: ``python cute_on_cpu.py``, in an environment with CuTe DSL.
 
-Each kernel is compiled to PTX, and that is run by ``ptx_emulator``. For every output of every operator a line tells the
-largest error against the reference, over the largest number of the output.
+Each kernel is compiled to PTX, and that is run by ``gpu_emulators.nvidia``. For every output of every operator a line
+tells the largest error against the reference, over the largest number of the output.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 
 import torch
 
+from gpu_emulators.nvidia import Memory, Program
 from mhc.backends import load
 from mhc.backends.cute import compiler, kernel
 from mhc.backends.cute.driver import Launch
-from ptx_emulator import Memory, Program
 
 _THREADS = 128  # of a block: the PTX does not say it
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from gfx_emulator.errors import EmulatorError, FoundError
-from gfx_emulator.module import Module
+from gpu_emulators.amd.module import Module
+from gpu_emulators.common.errors import EmulatorError, FoundError
 from mhc.backends import load, with_fp32_products
 from mhc.ops.mhc_post import MhcPostInputs, empty_outputs
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from gfx_emulator import decoding, library
-from gfx_emulator.translate import translate
+from gpu_emulators.amd import decoding, library
+from gpu_emulators.amd.translate import translate
 
 FAMILIES = list(decoding.FAMILIES.values())
 REGISTERS, LANES, RESULT = 64, 64, 40  # the first factor is in register 0, the second in 16, what is added in 40

@@ -17,8 +17,8 @@ import triton.language as tl
 from gfx_mutants import instructions
 from gfx_programs import normal
 
-from gfx_emulator import Memory, Program
-from gfx_emulator.triton_driver import FoundError, emulated
+from gpu_emulators.amd import Memory, Program
+from gpu_emulators.amd.triton_driver import FoundError, emulated
 
 TARGETS = ("gfx942", "gfx1100")
 

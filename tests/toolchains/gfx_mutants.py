@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import torch
 from gfx_programs import add, contents, dot, normal, softmax
 
-from gfx_emulator import Memory, Program
-from gfx_emulator.code_object import CodeObject, read
-from gfx_emulator.decoding import Instruction
-from gfx_emulator.module import memory_of
+from gpu_emulators.amd import Memory, Program
+from gpu_emulators.amd.code_object import CodeObject, read
+from gpu_emulators.amd.decoding import Instruction
+from gpu_emulators.common.memory import memory_of
 
 ROW_MASK, BANK_MASK, DPP, FIRST, SECOND, THIRD = (60, 4), (56, 4), (40, 9), (32, 9), (41, 9), (50, 9)
 NUMBER = 128  # of the constant 0 as an operand

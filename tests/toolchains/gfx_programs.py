@@ -18,8 +18,8 @@ import triton
 import triton.language as tl
 from emulated_programs import run_all
 
-from gfx_emulator import Memory, Program, decoding
-from gfx_emulator.triton_driver import FoundError, emulated
+from gpu_emulators.amd import Memory, Program, decoding
+from gpu_emulators.amd.triton_driver import FoundError, emulated
 
 # Others have the same encodings: gfx1150 and gfx1151 as gfx1100, gfx1200 as gfx1201. Triton 3.6 knows no gfx906.
 TARGETS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")

@@ -15,10 +15,10 @@ from typing import Any
 
 from pseudocode import Evaluator, NotCovered, Parser, Value
 
-from gfx_emulator import decoding, library
-from gfx_emulator.errors import UnknownInstructionError
-from gfx_emulator.names import NOTHING, common
-from gfx_emulator.translate import translate
+from gpu_emulators.amd import decoding, library
+from gpu_emulators.amd.names import NOTHING, common
+from gpu_emulators.amd.translate import translate
+from gpu_emulators.common.errors import UnknownInstructionError
 
 FAMILIES = {"cdna": ("gfx950", 64), "rdna3": ("gfx1100", 32), "rdna4": ("gfx1201", 32)}
 ENCODINGS = (

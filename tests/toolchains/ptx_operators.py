@@ -14,11 +14,11 @@ from typing import Any
 
 import torch
 
+from gpu_emulators.nvidia.triton_driver import emulated
 from mhc.backends import load
 from mhc.backends.triton.ahead import gpu_target
 from mhc.backends.triton.prepared import Prepared
 from mhc.backends.variants import Variants
-from ptx_emulator.triton_driver import emulated
 
 SIZE = (7, 4, 200)  # tokens, streams, elements
 DTYPES = (torch.bfloat16, torch.float32)

@@ -15,8 +15,8 @@ import gfx_programs as common
 import torch
 from emulated_programs import run_all
 
-from ptx_emulator import Memory, Program
-from ptx_emulator.triton_driver import emulated
+from gpu_emulators.nvidia import Memory, Program
+from gpu_emulators.nvidia.triton_driver import emulated
 
 TARGETS = ("sm_80", "sm_90")
 _KINDS = {

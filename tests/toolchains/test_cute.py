@@ -1,6 +1,6 @@
 """Facts that the backend ``cute`` relies on, and the numbers of its kernels, whose PTX runs on the CPU here.
 
-No GPU is needed: ``ptx_emulator`` runs the PTX. What ptxas makes of it runs on a GPU only.
+No GPU is needed: ``gpu_emulators.nvidia`` runs the PTX. What ptxas makes of it runs on a GPU only.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from interpreters import kept_interpreter
 pytestmark = [
     pytest.mark.environments,
     pytest.mark.nightly,
-]  # test_gfx_emulator.py: faults by day
+]  # test_amd_emulator.py: faults by day
 
 PROGRAM = Path(__file__).with_name("gfx_backends.py")
 FOUND = {

@@ -12,15 +12,15 @@ import pytest
 from in_environment import python_of, run
 from interpreters import kept_interpreter
 
-pytestmark = [pytest.mark.environments, pytest.mark.nightly]  # by day test_gfx_emulator.py runs kernels of each family
+pytestmark = [pytest.mark.environments, pytest.mark.nightly]  # by day test_amd_emulator.py runs kernels of each family
 
 PROGRAM = Path(__file__).with_name("gfx_pseudocode.py")
 LEAST = {"cdna": 468, "rdna3": 486, "rdna4": 485}
 FAMILIES = ("cdna", "rdna3", "rdna4")
-# The text of these is no description of a division that IEEE 754 asks for; test_gfx_emulator.py divides instead. By the
+# The text of these is no description of a division that IEEE 754 asks for; test_amd_emulator.py divides instead. By the
 # text a fraction of a tiny negative number is one; gfx_published.py has what LLVM says.
 NOT_AS_THE_TEXT = re.compile(r"v_(div_(fmas|fixup)|fract)_f32$")
-# These have no pseudocode, or it names registers of other lanes. The kernels of test_gfx_emulator.py use most of them.
+# These have no pseudocode, or it names registers of other lanes. The kernels of test_amd_emulator.py use most of them.
 NOT_COVERED = re.compile(r"v_(accvgpr_\w+|permlane\w+|readfirstlane_b32|readlane_b32|writelane_b32|div_scale_f32)$")
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from interpreters import unoptimized
 
-from ptx_emulator import EmulatorError, Memory, Program, UnknownInstructionError
-from ptx_emulator.launch import library
+from gpu_emulators.nvidia import EmulatorError, Memory, Program, UnknownInstructionError
+from gpu_emulators.nvidia.launch import library
 
 pytestmark = pytest.mark.slow  # to compile the interpreter takes five CPU-seconds
 

@@ -1,4 +1,4 @@
-"""Run code objects for AMD's GPUs without one: in the emulator that is in ``src/gfx_emulator``."""
+"""Run code objects for AMD's GPUs without one: in the emulator that is in ``src/gpu_emulators/amd``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mhc.backends import Artifact, NoDeviceError, stage
 
 if TYPE_CHECKING:
-    from gfx_emulator.module import Module
+    from gpu_emulators.amd.module import Module
 
 
 def emulates(target: str | None) -> bool:
@@ -28,7 +28,7 @@ def module(artifact: Artifact) -> Module:
     if not artifact.is_machine_code:
         raise NoDeviceError(f"hipcc is missing: {artifact.target} is emulated from machine code, and this is source")
     with stage("compile"), ready():
-        from gfx_emulator.module import Module
+        from gpu_emulators.amd.module import Module
 
         return Module(artifact.data, artifact.target)
 
@@ -37,7 +37,7 @@ def module(artifact: Artifact) -> Module:
 def driver_of_triton(target: str) -> Iterator[None]:
     """Let Triton launch on the emulator inside this block."""
     with ready():
-        from gfx_emulator.triton_driver import emulated
+        from gpu_emulators.amd.triton_driver import emulated
 
         with emulated(target):
             yield
@@ -51,8 +51,8 @@ def ready() -> Iterator[None]:
         NoDeviceError: there is no compiler to build the emulator with.
     """
     if "MHC_CACHE_DIR" in os.environ:
-        os.environ.setdefault("GFX_EMULATOR_CACHE", str(Path(os.environ["MHC_CACHE_DIR"], "gfx_emulator")))
-    from gfx_emulator.errors import NoCompilerError
+        os.environ.setdefault("GPU_EMULATORS_CACHE", str(Path(os.environ["MHC_CACHE_DIR"], "gpu_emulators")))
+    from gpu_emulators.common.errors import NoCompilerError
 
     try:
         yield

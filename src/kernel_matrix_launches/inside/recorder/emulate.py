@@ -28,21 +28,19 @@ from .settings import Settings, Target
 
 
 def load_emulator(folder: Path, target: Target, *, runs: bool = True) -> None:
-    """Import the emulator from its folder, with all that it needs: the processes for the launches are forked.
+    """Import the emulators from their folder, with all that it needs: the processes for the launches are forked.
 
     The environment of the program need not have it. Where a simulator runs the kernels, its launchers are enough.
     """
-    _import("gfx_emulator", folder)
-    if target.backend == "cuda":
-        _import("ptx_emulator", folder.with_name("ptx_emulator"))
+    _import("gpu_emulators", folder)
     if not runs:
         return
     if target.backend == "cuda":
-        from ptx_emulator import launch
+        from gpu_emulators.nvidia import launch
 
         launch.library()
         return
-    from gfx_emulator import decoding, library, triton_driver  # noqa: F401  the same
+    from gpu_emulators.amd import decoding, library, triton_driver  # noqa: F401  the same
 
     library.library()
     decoding.decode(b"\0\0\x80\xbf", target.name)  # s_nop, which each of them has
@@ -106,7 +104,7 @@ def _run(call: Call, program: Any, launcher: Any) -> list[str]:
     """Run the machine code on the tensors, and return the findings."""
     import torch
 
-    from gfx_emulator.errors import FoundError
+    from gpu_emulators.common.errors import FoundError
 
     x, y, z = [*map(int, call.grid), 1, 1][:3]
     with torch._C.DisableTorchFunction():
@@ -120,7 +118,7 @@ def _run(call: Call, program: Any, launcher: Any) -> list[str]:
 def _loaded(target: Target, source: Any, kernel: Any, simulator: Mapping[str, Any] | None) -> tuple[Any, Any]:
     """Return the program that the emulator or the simulator runs, and its launcher."""
     of_ptx = target.backend == "cuda"
-    driver = importlib.import_module(f"{'ptx' if of_ptx else 'gfx'}_emulator.triton_driver")
+    driver = importlib.import_module(f"gpu_emulators.{'nvidia' if of_ptx else 'amd'}.triton_driver")
     name, code = kernel.metadata.name, kernel.asm["ptx" if of_ptx else "hsaco"]
     if simulator is not None:
         from . import simulated
@@ -128,9 +126,9 @@ def _loaded(target: Target, source: Any, kernel: Any, simulator: Mapping[str, An
         image = code.encode() + b"\0" if of_ptx else code
         program: Any = simulated.Program(simulator, target.name, target.backend, image, name)
     elif of_ptx:
-        program = importlib.import_module("ptx_emulator").Program(code, name)
+        program = importlib.import_module("gpu_emulators.nvidia").Program(code, name)
     else:
-        program = importlib.import_module("gfx_emulator").Program(code, target.name, name)
+        program = importlib.import_module("gpu_emulators.amd").Program(code, target.name, name)
     return program, driver.Launcher(source.ast, kernel.metadata)
 
 
@@ -314,7 +312,7 @@ class Emulator:
 
 def install(settings: Settings, retarget: Callable[[Target], None]) -> Emulator:
     """Make the interpreter the reference's, load the emulator, and return what computes launches."""
-    os.environ.setdefault("GFX_EMULATOR_CACHE", str(settings.cache / "gfx_emulator"))
+    os.environ.setdefault("GPU_EMULATORS_CACHE", str(settings.cache / "gpu_emulators"))
     interpret.install()
     reference.install(settings.told.name)
     load_emulator(settings.emulator, settings.emulate[0], runs=settings.simulator is None)

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gfx_emulator.errors import EmulatorError
-from gfx_emulator.memory import Memory, Ran
+from gpu_emulators.common.errors import EmulatorError
+from gpu_emulators.common.memory import Memory, Ran
 
 _HOST = Path(__file__).resolve().parent.parent / "host.py"
 _ALIGNED = 16  # bytes: Triton asks for no more of a pointer

@@ -1,0 +1,26 @@
+"""Run AMD's machine code on a CPU: load a code object, launch a kernel, and get what it wrote and what it did wrong.
+
+>>> program = Program(hsaco, "gfx942")                                   # doctest: +SKIP
+>>> ran = program.launch((8,), 256, [Memory.of("x", x), Memory.of("y", y), struct.pack("<i", n)])  # doctest: +SKIP
+>>> ran.findings                                                         # doctest: +SKIP
+()
+"""
+
+from __future__ import annotations
+
+from gpu_emulators.amd.decoding import TARGETS
+from gpu_emulators.amd.launch import Program
+from gpu_emulators.common.errors import EmulatorError, NoCompilerError, UnknownInstructionError
+from gpu_emulators.common.findings import Finding
+from gpu_emulators.common.memory import Memory, Ran
+
+__all__ = [
+    "TARGETS",
+    "EmulatorError",
+    "Finding",
+    "Memory",
+    "NoCompilerError",
+    "Program",
+    "Ran",
+    "UnknownInstructionError",
+]

@@ -1,0 +1,229 @@
+"""Decode machine code. This is the only module that knows tinygrad, whose wheel has AMD's tables of encodings.
+
+Of tinygrad it uses private names, so it needs exactly the version :data:`VERSION`. What the wheel lacks is mended here:
+its tables of RDNA have no buffer instructions, although it describes their encoding, and some opcodes of older
+targets are others on gfx942, which is what it decodes.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+from gpu_emulators.common.errors import EmulatorError, UnknownInstructionError
+
+VERSION = "0.14.0"  # of tinygrad
+FAMILIES = {"gfx9": "cdna", "gfx11": "rdna3", "gfx12": "rdna4"}
+TARGETS = (
+    *("gfx906", "gfx908", "gfx90a", "gfx942", "gfx950"),
+    *("gfx1100", "gfx1150", "gfx1151", "gfx1200", "gfx1201"),
+)
+_WITHOUT_TABLE = {
+    "gfx1030": "RDNA 2 numbers its opcodes otherwise, and the decoder has no table of it",
+    "gfx1250": "GFX12.5 has instructions and encodings, such as pairs and sums of 64 bits, that RDNA 4's table lacks",
+}
+_LONGEST = 16  # bytes of an instruction
+_SUFFIX = re.compile(r"_(e32|e64|vop3)$")
+# What older targets of GFX9 have where the table, which is of gfx942 and gfx950, has other operations.
+_BEFORE_GFX90A = ("gfx906", "gfx908")
+_BEFORE_GFX942 = (*_BEFORE_GFX90A, "gfx90a")
+_NAMES_BEFORE_GFX942 = {
+    "v_dot2c_f32_bf16": "v_mac_f32",
+    "v_fmamk_f32": "v_madmk_f32",
+    "v_fmaak_f32": "v_madak_f32",
+}
+_NAMES_BEFORE_GFX90A = {"v_fmac_f64": "v_mul_legacy_f32"}
+_MATRIX_OPCODES_BEFORE_GFX942 = {
+    0x54: "v_mfma_i32_32x32x8_i8",
+    0x55: "v_mfma_i32_16x16x16_i8",
+    0x68: "v_mfma_f32_32x32x2_2b_bf16",
+    0x69: "v_mfma_f32_16x16x2_4b_bf16",
+    0x6B: "v_mfma_f32_4x4x2_16b_bf16",
+    0x6C: "v_mfma_f32_32x32x4_bf16",
+    0x6D: "v_mfma_f32_16x16x8_bf16",
+}
+_MATRIX_OPCODES_OF_GFX90A = {
+    **_MATRIX_OPCODES_BEFORE_GFX942,
+    0x63: "v_mfma_f32_32x32x4_2b_bf16",
+    0x64: "v_mfma_f32_16x16x4_4b_bf16",
+    0x65: "v_mfma_f32_4x4x4_16b_bf16",
+    0x66: "v_mfma_f32_32x32x8_bf16",
+    0x67: "v_mfma_f32_16x16x16_bf16",
+}
+_SCALES = 0xD3AC  # what a product of matrices with scales begins with; the decoder looks at the second half alone
+_MATRIX, _MATRIX_MASK, _ANY_MATRIX = 0xD3C00000, 0xFFC00000, 0x44  # the encoding of matrix products; an opcode of it
+_SUM_IN_ACCUMULATORS = 1 << 15  # of matrix products: gfx908 has no such bit, as it has no other place for a sum
+_MAD, _FMA = 0xD1C10000, 0xD1CB0000  # v_mad_f32, which gfx942 has no more, and v_fma_f32 of the same form
+_CACHE_OPCODES_BEFORE_GFX942 = (0b111000 << 8 | 0x3E, 0b111000 << 8 | 0x3F)  # buffer_wbinvl1, and with _vol
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction: its place in the kernel, its encoding and opcode, and its fields as they are encoded.
+
+    ``wide`` are the numbers of the sources that have 64 bits. ``literal`` is the constant behind the instruction,
+    ``result`` the number of registers of its result, and ``sources`` how many sources it has.
+    """
+
+    address: int
+    size: int
+    encoding: str
+    name: str
+    raw: int
+    fields: Mapping[str, int]
+    wide: frozenset[int]
+    literal: int | None
+    result: int = 1
+    sources: int = 0
+
+    @property
+    def base(self) -> str:
+        """Return the encoding without the name of its variant."""
+        return self.encoding.split("_")[0]
+
+    def get(self, field: str) -> int:
+        """Return a field, and 0 where the encoding has none of this name."""
+        return self.fields.get(field, 0)
+
+
+def family_of(target: str) -> str:
+    """Return the family of a target whose encodings are the same.
+
+    Raises:
+        EmulatorError: the emulator has no such target.
+    """
+    if target in _WITHOUT_TABLE:
+        raise EmulatorError(f"{target} is not emulated: {_WITHOUT_TABLE[target]}")
+    if target not in TARGETS:
+        raise EmulatorError(f"there is no target {target!r}; there are {', '.join(TARGETS)}")
+    return next(family for prefix, family in FAMILIES.items() if target.startswith(prefix))
+
+
+def decode(text: bytes, target: str) -> list[Instruction]:
+    """Return the instructions of a kernel's machine code.
+
+    Raises:
+        UnknownInstructionError: bytes are no instruction of the target.
+    """
+    family, at, instructions = family_of(target), 0, []
+    while at < len(text):
+        instruction = _decoded(text[at : at + _LONGEST].ljust(_LONGEST, b"\0"), family, target, at)
+        instructions.append(instruction)
+        at += instruction.size
+    return instructions
+
+
+def _decoded(data: bytes, family: str, target: str, address: int) -> Instruction:
+    word = int.from_bytes(data[:4], "little")
+    if target in _BEFORE_GFX942:
+        if (word >> 26 << 8 | word >> 18 & 127) in _CACHE_OPCODES_BEFORE_GFX942:
+            return Instruction(address, 8, "MUBUF", "buffer_inv", word, {}, frozenset(), None)
+        data = _in_table(word, target).to_bytes(4, "little") + data[4:]
+    if family == "cdna" and word >> 16 != _SCALES:
+        data = data[:8].ljust(_LONGEST, b"\0")
+    try:
+        found = _decoder()(data, family)
+    except ValueError as error:
+        raise UnknownInstructionError(f"{target}: {error} at {address:#x}") from None
+    encoding, raw = type(found).__name__, found._raw
+    fields = {name: raw >> low & mask for name, low, mask in _positions(found.__class__)}
+    return Instruction(
+        address,
+        found.size(),
+        encoding,
+        _name(found, encoding, word, target),
+        raw,
+        fields,
+        frozenset(place for place in range(3) if found.canonical_op_bits[f"s{place}"] == 64),
+        found._literal,
+        max(1, found.canonical_op_bits["d"] // 32),
+        found.num_srcs(),
+    )
+
+
+def _in_table(word: int, target: str) -> int:
+    """Return the first word of an instruction of an older target in a form that the table has."""
+    if word & 0xFFFF0000 == _MAD:
+        return word & 0xFFFF | _FMA
+    if word & _MATRIX_MASK != _MATRIX:
+        return word
+    if word >> 16 & 127 in _matrix_opcodes(target):
+        word = word & ~(127 << 16) | _ANY_MATRIX << 16
+    return word | (_SUM_IN_ACCUMULATORS if target == "gfx908" else 0)
+
+
+def _matrix_opcodes(target: str) -> Mapping[int, str]:
+    return _MATRIX_OPCODES_OF_GFX90A if target == "gfx90a" else _MATRIX_OPCODES_BEFORE_GFX942
+
+
+def _name(found: Any, encoding: str, word: int, target: str) -> str:
+    """Return the name of an instruction whose first word is ``word``."""
+    if encoding.startswith("VOPD"):
+        return f"{found.opx.name.lower()} {found.opy.name.lower()}"
+    name = _SUFFIX.sub("", found.op.name.lower())
+    if target in _BEFORE_GFX942:
+        if word & 0xFFFF0000 == _MAD:
+            return "v_mad_f32"
+        if word & _MATRIX_MASK == _MATRIX:
+            return _matrix_opcodes(target).get(word >> 16 & 127, name)
+        name = _NAMES_BEFORE_GFX942.get(name, name)
+    return _NAMES_BEFORE_GFX90A.get(name, name) if target in _BEFORE_GFX90A else name
+
+
+@functools.cache
+def _positions(kind: Any) -> tuple[tuple[str, int, int], ...]:
+    """Return the names of an encoding's fields, each with its lowest bit and its mask."""
+    return tuple((name, field.lo, field.mask) for name, field in kind._fields)
+
+
+@functools.cache
+def _decoder() -> Any:
+    """Return tinygrad's decoder, with tables that have the buffer instructions of RDNA.
+
+    Raises:
+        EmulatorError: tinygrad is not here, or in another version.
+    """
+    try:
+        here = version("tinygrad")
+    except ImportError:
+        raise EmulatorError(f"tinygrad is not installed: pip install tinygrad=={VERSION}") from None
+    if here != VERSION:
+        raise EmulatorError(f"tinygrad {here} is installed, and the emulator reads the tables of {VERSION} alone")
+    from tinygrad.renderer import amd
+    from tinygrad.runtime.autogen.amd.rdna3.ins import MUBUF
+    from tinygrad.runtime.autogen.amd.rdna4.ins import VBUFFER
+
+    tables = amd._load_formats()
+    for family, lacking in (("rdna3", MUBUF), ("rdna4", VBUFFER)):
+        if lacking not in tables[family]:
+            tables[family].insert(0, lacking)
+    return amd.decode_inst
+
+
+def pseudocode(family: str) -> dict[str, str]:
+    """Return AMD's description of each opcode as pseudocode, by the opcode's name."""
+    _decoder()
+    from importlib import import_module
+
+    table = import_module(f"tinygrad.runtime.autogen.amd.{family}.str_pcode").PCODE
+    return {_SUFFIX.sub("", opcode.name.lower()): text for opcode, text in table.items()}
+
+
+def digest(family: str) -> str:
+    """Return a hash of the encodings of a family: of their names, fields and opcodes."""
+    return hashlib.sha256("\n".join(_described(family)).encode()).hexdigest()[:16]
+
+
+def _described(family: str) -> Iterator[str]:
+    _decoder()
+    from tinygrad.renderer import amd
+
+    for kind in amd._load_formats()[family]:
+        for name, field in kind._fields:
+            opcodes = sorted(one.name for one in getattr(field, "allowed", None) or ())
+            yield f"{kind.__name__} {name} {type(field).__name__} {field.lo} {field.mask} {' '.join(opcodes)}"

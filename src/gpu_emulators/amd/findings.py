@@ -1,0 +1,68 @@
+"""The kinds of findings in AMD's machine code, each with its sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gpu_emulators.common.findings import Place, access, memory_race
+
+# Of a missing wait: numbers from the first one on mean scalar registers; numbers from the others on mean no register.
+_SCALARS, _BARRIER, _IN_FLIGHT = 1000, 2000, 3000
+_READERS = 0x10000  # of a race: the wave was a reader
+_SEVERAL = 0xFFFF
+_ACCUMULATORS = 256
+_SPECIAL = {106: "vcc", 107: "vcc", 126: "exec", 127: "exec", 128: "MODE"}
+_USES = ("in an address", "as data of a store", "as a scalar")
+
+
+def _register(number: int) -> str:
+    if number >= _SCALARS:
+        return _SPECIAL.get(number - _SCALARS, f"s{number - _SCALARS}")
+    return f"a{number - _ACCUMULATORS}" if number >= _ACCUMULATORS else f"v{number}"
+
+
+def _no_wait(number: int, wave: int, _: Sequence[Place]) -> str:
+    if number == _IN_FLIGHT:
+        return f"writes what wave {wave} may still be reading: it passed a barrier before it waited (no wait)"
+    if number == _BARRIER:
+        return "is passed before what the wave wrote to the LDS is known to be there (no wait)"
+    return f"uses {_register(number)} before what fills it is known to be there (no wait)"
+
+
+def _race(offset: int, other: int, _: Sequence[Place]) -> str:
+    wave = other % _READERS
+    did = "read" if other >= _READERS else "wrote"
+    who = "several waves" if wave == _SEVERAL else f"wave {wave}"
+    return f"races at byte {offset} of the LDS: {who} {did} it, and no barrier is between"
+
+
+def too_soon(number: int, between: int, needed: int, unit: str, first: str) -> str:
+    """Return what tells of a hazard: the register, how much is between the two instructions, and the first one."""
+    return f"uses {_register(number)} {between} {unit} after {first}, and {needed} are needed"
+
+
+def _overwritten(number: int, states: int, _: Sequence[Place]) -> str:
+    return f"writes {_register(number)} {states} wait states after a store that may still read it"
+
+
+def _undefined(number: int, use: int, _: Sequence[Place]) -> str:
+    return f"uses {_register(number)} {_USES[use]}, and nothing was written there"
+
+
+def _unknown(value: int, is_mode: int, _: Sequence[Place]) -> str:
+    what = f"sets MODE to {value:#x}" if is_mode else f"has the DPP control {value:#x}"
+    return f"{what}, which the emulator does not know"
+
+
+KINDS: dict[int, tuple[str, Callable[[int, int, Sequence[Place]], str]]] = {
+    1: ("read outside", access("reads")),
+    2: ("write outside", access("writes")),
+    3: ("no wait", _no_wait),
+    4: ("race", _race),
+    5: ("LDS outside", lambda offset, size, _: f"uses {size} bytes from byte {offset} of the LDS on, past its end"),
+    6: ("undefined", _undefined),
+    7: ("unknown", _unknown),
+    8: ("write protected", access("writes")),
+    9: ("race in memory", memory_race),
+    10: ("overwritten", _overwritten),
+}

@@ -1,0 +1,230 @@
+"""Load a kernel and launch it: arguments and memory in, findings out."""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from gpu_emulators.amd import records
+from gpu_emulators.amd.code_object import Argument, CodeObject, Kernel, read
+from gpu_emulators.amd.decoding import Instruction, decode, family_of
+from gpu_emulators.amd.findings import KINDS, too_soon
+from gpu_emulators.amd.hazards import Hazard, hazards
+from gpu_emulators.amd.library import Launch, handler, library
+from gpu_emulators.amd.lines import Lines
+from gpu_emulators.amd.translate import translate
+from gpu_emulators.common.errors import EmulatorError, UnknownInstructionError
+from gpu_emulators.common.findings import Finding, Place
+from gpu_emulators.common.library import Found, Region
+from gpu_emulators.common.memory import LIMIT, MOST_FINDINGS, SPOILED, Memory, Ran, identical, in_windows, place_of
+
+_PRELOADED_ENTRY = 256  # bytes in front of the code that finds its arguments in registers
+_FAMILIES = ("cdna", "rdna3", "rdna4")
+_KEPT = 0xC0  # of the float mode: subnormal numbers of fp16 and fp64 are kept
+# Of KERNEL_CODE_PROPERTIES: the private buffer, the pointers to the packet, the queue and the arguments, where private
+# memory is for flat accesses (which find no memory there); waves of 32; a stack whose size is not known ahead.
+_BUFFER, _PACKET, _QUEUE, _ARGUMENTS, _FLAT_PRIVATE = 1, 2, 4, 8, 32
+_KNOWN_PROPERTIES = _BUFFER | _PACKET | _QUEUE | _ARGUMENTS | _FLAT_PRIVATE | 1 << 10 | 1 << 11
+_PACKET_BYTES = 64
+_STORE_STATES = {
+    **dict.fromkeys(("gfx906", "gfx908", "gfx90a"), 1),
+    "gfx942": 2,
+    "gfx950": 2,
+}  # before the data of a store of 12 bytes and more may be written
+
+
+class Program:
+    """One kernel of a code object, ready to run on this CPU."""
+
+    def __init__(self, data: bytes | CodeObject, target: str, name: str | None = None) -> None:
+        """Load the kernel of that name, or the only one, of a code object or of its bytes.
+
+        Raises:
+            EmulatorError: there is no such kernel, or it asks for something that the emulator does not have.
+            UnknownInstructionError: it has an instruction that the emulator does not know.
+        """
+        code = read(data) if isinstance(data, bytes) else data
+        self.kernel = _chosen(code, name)
+        self.target = target
+        self._family = family_of(target)
+        _refuse(self.kernel)
+        self._translation = translate(decode(self.kernel.text, target), target)
+        self._code = b"".join(record.packed(self._handler(record)) for record in [*self._translation.records, _END])
+        self._image = ctypes.create_string_buffer(code.image, len(code.image))
+        self._lines = Lines(code.sections)
+
+    def launch(
+        self,
+        grid: Sequence[int],
+        threads: int,
+        arguments: Sequence[Memory | bytes],
+        *,
+        shared: int = 0,
+        limit: int = LIMIT,
+    ) -> Ran:
+        """Run the kernel over a grid of workgroups, and return what was found.
+
+        ``arguments`` are those that the kernel's source has, in their order: memory, or the bytes of a value.
+        ``shared`` are the bytes of LDS that only the launch asks for.
+
+        Raises:
+            EmulatorError: the arguments do not fit the kernel, or the limit of instructions is met.
+        """
+        size = [*grid, 1, 1][:3]
+        regions, places, given = in_windows(arguments)
+        block = (ctypes.c_char * (_length(self.kernel) + 64)).from_buffer(
+            bytearray(_argument_block(self.kernel, given, size, threads)).ljust(_length(self.kernel) + 64, b"\0")
+        )
+        regions += [identical(block), identical(self._image)]
+        places += [place_of("the arguments", block), place_of("the code", self._image)]
+        launch, words = self._described(size, threads, max(self.kernel.lds, shared), block)
+        found, count = (Found * MOST_FINDINGS)(), ctypes.c_uint32(MOST_FINDINGS)
+        executed = library().run(
+            self._code,
+            ctypes.c_uint32(len(self._code) // records.SIZE),
+            ctypes.byref(launch),
+            (Region * len(regions))(*regions),
+            ctypes.c_uint32(len(regions)),
+            (ctypes.c_uint32 * max(1, len(words)))(*words),
+            found,
+            ctypes.byref(count),
+            ctypes.c_uint64(limit),
+        )
+        findings = (*self.hazards, *(self._finding(one, places) for one in found[: count.value]))
+        if executed == 2**64 - 1:
+            told = f"; {findings[0]}" if findings else ""
+            raise EmulatorError(f"{self.kernel.name} ran past its end, or a wave past {limit} instructions{told}")
+        return Ran(executed, findings)
+
+    def without(self, address: int) -> Program:
+        """Return the program with the instruction at an address left out: a mutant, for the test of a test."""
+        number = self._translation.record_at(address)
+        mutant = copy.copy(self)
+        vars(mutant).pop("hazards", None)
+        nothing = records.Record("s_nop", immediate=-1)  # not even a wait state
+        of_mutant = [*self._translation.records[:number], nothing, *self._translation.records[number + 1 :]]
+        mutant._translation = replace(self._translation, records=of_mutant)
+        place = number * records.SIZE
+        mutant._code = self._code[:place] + nothing.packed(self._handler(nothing)) + self._code[place + records.SIZE :]
+        return mutant
+
+    @property
+    def instructions(self) -> list[Instruction]:
+        """The instructions of the kernel, in the order of their addresses."""
+        return list(self._translation.instructions.values())
+
+    @cached_property
+    def hazards(self) -> tuple[Finding, ...]:
+        """Findings in the code itself: wait states that are missing. Each launch reports them too."""
+        listed = self._translation.instructions
+        found = hazards(listed, self._translation.records, self.target)
+        return tuple(self._hazard(one, listed[one.first], listed[one.second]) for one in found)
+
+    def _hazard(self, one: Hazard, first: Instruction, second: Instruction) -> Finding:
+        what = too_soon(one.register, one.between, one.needed, one.unit, f"{first.name} at {first.address:#x}")
+        line = self._lines.at(self.kernel.address + second.address)
+        return Finding("hazard", self.kernel.name, second.name, second.address, what, 0, 1, line, unit="")
+
+    def _handler(self, record: records.Record) -> int:
+        address = handler(record.handler)
+        if address is None:
+            raise UnknownInstructionError(f"{self.target}: {self.kernel.name} has {record.handler}")
+        return address
+
+    def _described(self, size: Sequence[int], threads: int, lds: int, block: Any) -> tuple[Launch, tuple[int, ...]]:
+        kernel, launch = self.kernel, Launch()
+        preloaded, first = kernel.preload & 127, kernel.preload >> 7
+        content = bytes(block)
+        words = struct.unpack_from(f"<{preloaded}I", content, 4 * first) if preloaded else ()
+        launch.grid[:] = size
+        launch.waves, launch.lanes = -(-threads // kernel.wave), kernel.wave
+        launch.family, launch.lds, launch.scratch = _FAMILIES.index(self._family), lds, kernel.scratch
+        second = kernel.resources[1]
+        launch.user_scalars, launch.group_ids = second >> 1 & 31, second >> 7 & 7
+        properties = kernel.properties
+        launch.has_scratch_buffer = properties & _BUFFER
+        launch.argument_register = (
+            4 * bool(properties & _BUFFER) + 2 * bool(properties & _PACKET) + 2 * bool(properties & _QUEUE)
+        )
+        launch.arguments, launch.preloaded = ctypes.addressof(block), preloaded
+        launch.start = self._translation.record_at(_PRELOADED_ENTRY) if preloaded else 0
+        launch.spoiled, launch.mode = SPOILED, kernel.mode(self._family)
+        launch.store_states = _STORE_STATES.get(self.target, 0)
+        return launch, words
+
+    def _finding(self, one: Found, places: Sequence[Place]) -> Finding:
+        instruction = self._translation.instructions.get(one.record)
+        kind, describe = KINDS[one.kind]
+        address = instruction.address if instruction else 0
+        return Finding(
+            kind,
+            self.kernel.name,
+            instruction.name if instruction else "a half of a pair",
+            address,
+            describe(one.first, one.second, places),
+            one.wave,
+            one.count,
+            self._lines.at(self.kernel.address + address),
+        )
+
+
+_END = records.Record("s_endpgm")
+
+
+def _chosen(code: CodeObject, name: str | None) -> Kernel:
+    if name is None and len(code.kernels) == 1:
+        return next(iter(code.kernels.values()))
+    if name is None or name not in code.kernels:
+        asked = "a name is needed" if name is None else f"there is no kernel {name!r}"
+        raise EmulatorError(f"{asked}; the code object has {', '.join(code.kernels) or 'none'}")
+    return code.kernels[name]
+
+
+def _refuse(kernel: Kernel) -> None:
+    if kernel.float_mode & _KEPT != _KEPT:
+        raise EmulatorError(f"{kernel.name} starts in the float mode {kernel.float_mode:#x}, which clears fp16 or fp64")
+    if unknown := kernel.properties & ~_KNOWN_PROPERTIES:
+        raise EmulatorError(f"{kernel.name} has the properties {unknown:#x}, which are not known")
+    if kernel.preload and kernel.properties & _FLAT_PRIVATE:
+        raise EmulatorError(f"{kernel.name} has arguments in registers behind the place of its private memory")
+
+
+def _length(kernel: Kernel) -> int:
+    return max(kernel.argument_bytes, *(one.offset + one.size for one in kernel.arguments), 0)
+
+
+def _argument_block(kernel: Kernel, given: Iterable[Any], grid: Sequence[int], threads: int) -> bytes:
+    """Return the bytes of the kernel's arguments: those that are given, and the hidden ones of the compiler."""
+    content = bytearray(_length(kernel))
+    values = iter(given)
+    for argument in kernel.arguments:
+        value = _hidden(argument, grid, threads) if argument.is_hidden else next(values, None)
+        named = argument.name or f"at {argument.offset}"
+        if value is None:
+            raise EmulatorError(f"{kernel.name} wants the argument {named}, which is not given")
+        if len(value) != argument.size:
+            raise EmulatorError(f"{kernel.name}: the argument {named} has {argument.size} bytes, not {len(value)}")
+        content[argument.offset : argument.offset + argument.size] = value
+    if next(values, None) is not None:
+        raise EmulatorError(f"{kernel.name} is given more arguments than it has")
+    return bytes(content)
+
+
+def _hidden(argument: Argument, grid: Sequence[int], threads: int) -> bytes:
+    """Return an argument that the compiler adds; what a launch without a host queue lacks is zero."""
+    axis = "xyz".find(argument.kind[-1])
+    kind = argument.kind.removeprefix("hidden_")
+    known = {
+        "block_count": grid[axis],
+        "group_size": threads if axis == 0 else 1,
+        "remainder": 0,
+        "global_offset": 0,
+        "grid_dims": max([number for number, size in enumerate(grid, 1) if size > 1], default=1),
+    }
+    stem = kind.rsplit("_", 1)[0] if axis >= 0 and kind not in known else kind
+    return known.get(stem, 0).to_bytes(argument.size, "little")

@@ -1,0 +1,155 @@
+"""Decoded instructions to records of the interpreter. What it does not know ends here, with the opcode's name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from gpu_emulators.amd.decoding import Instruction, family_of
+from gpu_emulators.amd.names import common, precision_of
+from gpu_emulators.amd.operands import operand, signed
+from gpu_emulators.amd.records import CONSTANT, SCALAR, Operand, Record
+from gpu_emulators.amd.translate_memory import lds_access, memory_access
+from gpu_emulators.amd.translate_vector import dual_half, vector_instruction
+from gpu_emulators.common.errors import UnknownInstructionError
+
+_SCALAR_LOADS = {
+    **{f"dword{suffix}": count for suffix, count in {"": 1, "x2": 2, "x4": 4, "x8": 8, "x16": 16}.items()},
+    **{f"b{32 * count}": count for count in (1, 2, 3, 4, 8, 16)},
+}
+_MEMORY = ("GLOBAL", "FLAT", "SCRATCH", "MUBUF", "VGLOBAL", "VFLAT", "VSCRATCH", "VBUFFER")
+_NULL = 124
+_MOST_STATES = 15  # that s_nop waits in addition to its own
+_MODE = 1  # the number of that register of the hardware
+_MODE_FIELDS = {"s_round_mode": 0, "s_denorm_mode": 4}  # the first of four bits
+_RELEASE_REGISTERS = 3  # a message that a wave sends before its end
+_RECORDS_OF_PAIR = 3  # the pair, and each of its halves
+
+
+@dataclass(frozen=True)
+class Translation:
+    """The records of a kernel, and which instruction each record belongs to."""
+
+    records: Sequence[Record]
+    instructions: Mapping[int, Instruction]  # by the number of the record
+
+    def record_at(self, address: int) -> int:
+        """Return the number of the record at an address of the kernel."""
+        return next(number for number, one in self.instructions.items() if one.address == address)
+
+
+def translate(instructions: Sequence[Instruction], target: str) -> Translation:
+    """Return the records of a kernel's instructions.
+
+    Raises:
+        UnknownInstructionError: there is an instruction that the emulator does not know.
+    """
+    numbers, count = {}, 0
+    for one in instructions:
+        numbers[one.address] = count
+        count += _RECORDS_OF_PAIR if one.base == "VOPD" else 1
+    records: list[Record] = []
+    for one in instructions:
+        try:
+            records += _records(one, target, numbers)
+        except UnknownInstructionError as error:
+            raise UnknownInstructionError(f"{target}: {error} (at {one.address:#x} of the kernel)") from None
+    return Translation(records, {numbers[one.address]: one for one in instructions})
+
+
+def unknown(instructions: Sequence[Instruction], target: str, handlers: Collection[str]) -> list[str]:
+    """Return what the emulator does not know of instructions: opcodes, and forms of them, in order of their names."""
+    numbers, lacking = {one.address: 0 for one in instructions}, set()
+    for one in instructions:
+        try:
+            made = _records(one, target, numbers)
+        except UnknownInstructionError as error:
+            lacking.add(str(error))
+        else:
+            lacking |= {record.handler for record in made} - set(handlers)
+    return sorted(lacking)
+
+
+def _records(one: Instruction, target: str, numbers: Mapping[int, int]) -> list[Record]:
+    family = family_of(target)
+    if one.base == "VOPD":
+        return [Record("v_dual"), dual_half(one, "x"), dual_half(one, "y")]
+    name = common(one.name)
+    if name == "s_nop":
+        return [Record(name, immediate=one.get("simm16") & _MOST_STATES if one.name == name else 0)]
+    if one.base == "SOPP":
+        return [_control(one, name, numbers)]
+    if name.startswith(("s_getreg_", "s_setreg_")):
+        return [_mode(one)]
+    if one.base in ("SOP1", "SOP2", "SOPC", "SOPK"):
+        return [_scalar(one, name, family)]
+    if one.base == "SMEM":
+        return [_scalar_load(one, family)]
+    if one.base in _MEMORY:
+        return [memory_access(one, family)]
+    if one.base == "DS":
+        return [lds_access(one, family)]
+    return [vector_instruction(one, name, target)]
+
+
+def _control(one: Instruction, name: str, numbers: Mapping[int, int]) -> Record:
+    record = Record(name, immediate=one.get("simm16"))
+    if name in _MODE_FIELDS:
+        record.handler, record.parameters[:2] = "set_mode", (_MODE_FIELDS[name], 4)
+        record.sources[0] = Operand(CONSTANT, 0, one.get("simm16") & 15)
+    if "branch" in name:
+        address = one.address + 4 + 4 * signed(one.get("simm16"), 16)
+        if address not in numbers:
+            raise UnknownInstructionError(f"{name} to {address:#x}, which is no instruction")
+        record.target = numbers[address]
+    if name == "s_sendmsg" and one.get("simm16") == _RELEASE_REGISTERS:
+        return Record("s_nop")
+    return record
+
+
+def _scalar(one: Instruction, name: str, family: str) -> Record:
+    record = Record(name, scalar_destination=one.get("sdst"), precision=precision_of(name))
+    if one.base == "SOPK":
+        record.immediate = signed(one.get("simm16"), 16)
+        return record
+    for place, field in enumerate(("ssrc0", "ssrc1")):
+        if field in one.fields:
+            number, wide = one.fields[field], place in one.wide
+            record.sources[place] = operand(one, number, is_cdna=family == "cdna", wide=wide)
+    if name in ("s_fmaak_f32", "s_fmamk_f32"):
+        record.immediate = one.literal or 0
+    return record
+
+
+def _mode(one: Instruction) -> Record:
+    """Return the record of an access to some bits of MODE.
+
+    Raises:
+        UnknownInstructionError: it is to another register of the hardware.
+    """
+    word = one.get("simm16")
+    number, first, bits = word & 63, word >> 6 & 31, (word >> 11) + 1
+    if number != _MODE:
+        raise UnknownInstructionError(f"{one.name} of the register {number} of the hardware")
+    record = Record("get_mode" if "get" in one.name else "set_mode", scalar_destination=one.get("sdst"))
+    record.sources[0] = (
+        Operand(CONSTANT, 0, one.literal or 0) if "imm" in one.name else Operand(SCALAR, one.get("sdst"))
+    )
+    record.parameters[:2] = (first, bits)
+    return record
+
+
+def _scalar_load(one: Instruction, family: str) -> Record:
+    kind, _, size = one.name.rpartition("_")
+    if kind != "s_load" or size not in _SCALAR_LOADS:
+        raise UnknownInstructionError(one.name)
+    width = 24 if family == "rdna4" else 21
+    has_offset = one.get("soffset_en") if family == "cdna" else one.get("soffset") != _NULL
+    record = Record("scalar_load", scalar_destination=one.get("sdata"))
+    record.immediate = signed(one.get("ioffset" if family == "rdna4" else "offset"), width)
+    record.sources[0] = Operand(SCALAR, 2 * one.get("sbase"))
+    record.sources[1] = Operand(SCALAR, one.get("soffset")) if has_offset else Operand(CONSTANT)
+    if family == "cdna" and not (one.get("imm") or has_offset):  # the offset is the number of a register
+        record.sources[1], record.immediate = Operand(SCALAR, one.get("offset") & 127), 0
+    record.parameters[1] = _SCALAR_LOADS[size]
+    return record

@@ -1,0 +1,233 @@
+"""Records of vector instructions: operands, modifiers, DPP, SDWA, halves of registers, and products of matrices."""
+
+from __future__ import annotations
+
+import re
+
+from gpu_emulators.amd.decoding import Instruction, family_of
+from gpu_emulators.amd.names import common, constants_of, is_half, precision_of
+from gpu_emulators.amd.operands import operand
+from gpu_emulators.amd.records import SCALAR, SIGNED, VECTOR, WHOLE, Operand, Record
+from gpu_emulators.common.errors import UnknownInstructionError
+
+_VCC, _EXEC, _RESULT = 106, 126, 3
+_ACCUMULATORS = 256  # the first of them
+_NAMES = {"VOP1": ("src0",), "VOP2": ("src0", "vsrc1"), "VOPC": ("src0", "vsrc1")}
+_TO_SCALAR = ("v_readfirstlane_b32", "v_readlane_b32")
+_WITH_LITERAL = ("v_fmamk_f32", "v_fmaak_f32", "v_madmk_f32", "v_madak_f32")
+_PRODUCTS_OF_PAIRS = ("v_dot2_bf16_bf16", "v_dot2_f16_f16")
+_SATURATED = ("v_add_u32", "v_sub_u32", "v_subrev_u32")
+_KEEPS_HALF = 5  # the parameter: whether the other half of the destination stays as it is
+_ALSO_EXEC = 0  # of a comparison: whether it writes EXEC in addition to its destination
+_MATRIX_TYPES = {"f32": 0, "f16": 1, "bf16": 2, "xf32": 3, "i8": 4, "iu8": 5, "fp8": 6, "bf8": 7}
+_MFMA = re.compile(
+    r"v_mfma_(?:f32|i32(?=.*i8))_(\d+)x\d+x(\d+)_?(?:(xf32|f32|f16|bf16|i8)(?:_1k)?|(fp8|bf8)_(fp8|bf8)|f8f6f4)"
+)
+_WMMA = re.compile(r"v_wmma_(?:f32_16x16x16_(f16|bf16)|i32_16x16x16_(iu8)|f32_16x16x16_(fp8|bf8)_(fp8|bf8))")
+_SMALL = re.compile(r"v_cvt_(scalef32_pk_|pk_|)(fp8|bf8|f32|f16|bf16)_(fp8|bf8|f32|f16|bf16)")
+_DIGITS = {"fp8": 3, "bf8": 2}  # behind the point
+_OTHERS = ("f32", "f16", "bf16")  # what numbers of 8 bits are made of, and become
+_FLOAT = re.compile(r"f(16|32|64)$")
+
+
+def vector_instruction(one: Instruction, name: str, target: str) -> Record:
+    """Return the record of a vector instruction.
+
+    Raises:
+        UnknownInstructionError: the emulator does not know a modifier or an operand of it.
+    """
+    family = family_of(target)
+    record = Record(name, destination=one.get("vdst"), precision=precision_of(name))
+    if "DPP8" in one.encoding:
+        raise UnknownInstructionError(f"{one.name} dpp8")
+    if "mfma" in name:
+        return _mfma(one, name, record, _older(target))
+    _set_sources(one, name, family, record)
+    _set_variant(one, record)
+    _set_destination(one, name, record)
+    if one.base in ("VOP3", "VOP3SD"):
+        _set_modifiers(one, name, record)
+    elif one.base == "VOP3P":
+        _set_packed(one, name, family, record)
+    if name in _WITH_LITERAL:
+        record.immediate = one.literal or 0
+    if family != "cdna":
+        _set_halves(one, name, record)
+    if name.startswith("v_cmpx_"):
+        record.handler = name.replace("cmpx", "cmp")
+        record.parameters[_ALSO_EXEC] = 1
+        if family != "cdna":
+            record.scalar_destination = _EXEC
+    _refuse(one, name, record)
+    if (match := _SMALL.fullmatch(name)) and {match[2], match[3]} & set(_DIGITS):
+        _set_small(one, match, record, _older(target))
+    return record
+
+
+def _older(target: str) -> int:
+    """Return whether numbers of 8 bits are in AMD's older formats, which the Open Compute Project has not taken."""
+    return int(target in ("gfx940", "gfx941", "gfx942"))
+
+
+def _set_small(one: Instruction, match: re.Match[str], record: Record, older: int) -> None:
+    """Set what a conversion from or to 8 bits needs."""
+    form, to, source = match.groups()
+    is_from, is_scaled = source in _DIGITS, form.startswith("scale")
+    small, other = (source, to) if is_from else (to, source)
+    has_signs = (record.negate or record.absolute) and (is_from or other != "f32")
+    if has_signs or record.clamp or record.scale or not (other == "f32" or is_scaled):
+        raise UnknownInstructionError(f"{one.name} of this form")
+    record.handler = "from_small" if is_from else "to_small"
+    record.parameters[:5] = (_DIGITS[small], older, _OTHERS.index(other), 2 if form else 1, int(is_scaled))
+    record.parameters[_KEEPS_HALF] = int(not is_from)
+
+
+def _refuse(one: Instruction, name: str, record: Record) -> None:
+    """Refuse modifiers that only some operations have."""
+    if name in _PRODUCTS_OF_PAIRS and (record.negate or record.absolute or record.clamp):
+        raise UnknownInstructionError(f"{one.name} with modifiers")
+    is_float = bool(_FLOAT.search(name)) or "cndmask" in name or "cvt_f32" in name or "class" in name
+    if (record.negate or record.absolute) and not is_float and one.base != "VOP3P":
+        raise UnknownInstructionError(f"{one.name} with neg or abs")
+    if name in _SATURATED and not record.scale:
+        return
+    is_scaled = is_float and "cvt_pk" not in name and "f64" not in name and "cndmask" not in name
+    if (record.clamp or record.scale) and not is_scaled:
+        raise UnknownInstructionError(f"{one.name} with clamp or omod")
+    if (record.clamp or record.scale) and name in (*_WITH_LITERAL, "v_div_scale_f32"):
+        raise UnknownInstructionError(f"{one.name} with clamp or omod")
+
+
+def _set_sources(one: Instruction, name: str, family: str, record: Record) -> None:
+    is_sdwa = "SDWA" in one.encoding
+    for place, field in enumerate(_NAMES.get(one.base, ("src0", "src1", "src2"))):
+        if field not in one.fields and not (place == 0 and "vsrc0" in one.fields):
+            continue
+        number = one.get(field) + (256 if field == "vsrc1" else 0)
+        if place == 0 and "DPP16" in one.encoding:
+            number = one.get("vsrc0") + 256
+        if place == 0 and is_sdwa:
+            number = one.get("vsrc0") + (0 if one.get("s0") else 256)
+        if place == 1 and is_sdwa and one.get("s1"):
+            number -= 256
+        wide = place in one.wide
+        record.sources[place] = operand(one, number, is_cdna=family == "cdna", wide=wide, kind=constants_of(name))
+
+
+def _set_variant(one: Instruction, record: Record) -> None:
+    if "DPP16" not in one.encoding and "SDWA" not in one.encoding:
+        return
+    record.negate = one.get("src0_neg") | one.get("src1_neg") << 1
+    record.absolute = one.get("src0_abs") | one.get("src1_abs") << 1
+    if "DPP16" in one.encoding:
+        fields = ("dpp", "bc", "row_mask", "bank_mask", "fi")
+        record.dpp = tuple(one.get(field) for field in fields)  # type: ignore[assignment]
+        return
+    first, second = (one.get(f"{source}_sel") | SIGNED * one.get(f"{source}_sext") for source in ("src0", "src1"))
+    destination = one.get("dst_sel") if "SDST" not in one.encoding else WHOLE
+    record.selections = first, second if one.base != "VOP1" else WHOLE, destination
+    record.unused, record.scale, record.clamp = one.get("dst_unused"), one.get("omod"), one.get("clmp")
+
+
+def _set_destination(one: Instruction, name: str, record: Record) -> None:
+    if one.base == "VOPC":
+        record.scalar_destination = one.get("sdst") if "SDST" in one.encoding and one.get("sd") else _VCC
+    if one.base in ("VOP1", "VOP2") and ("_co_" in name or "cndmask" in name):
+        record.scalar_destination = _VCC
+        record.sources[2] = Operand(SCALAR, _VCC)
+    if one.base == "VOP3SD":
+        record.scalar_destination = one.get("sdst")
+    if name in _TO_SCALAR or name.startswith("v_s_") or (one.base == "VOP3" and name.startswith("v_cmp")):
+        record.scalar_destination = one.get("vdst")
+    if name == "v_accvgpr_mov_b32":
+        record.destination += _ACCUMULATORS
+        record.sources[0] = Operand(VECTOR, record.sources[0].number + _ACCUMULATORS)
+
+
+def _set_modifiers(one: Instruction, name: str, record: Record) -> None:
+    if name.startswith("v_bitop3_"):  # its table is where other opcodes have modifiers
+        record.target = one.raw >> 61 & 7 | (one.raw >> 8 & 7) << 3 | (one.raw >> 59 & 3) << 6
+        record.half = one.get("opsel")
+        return
+    record.negate, record.absolute = one.get("neg"), one.get("abs")
+    record.scale, record.half = one.get("omod"), one.get("opsel")
+    record.clamp = 0 if name.startswith("v_cmp") else one.get("clmp")
+
+
+def _set_packed(one: Instruction, name: str, family: str, record: Record) -> None:
+    record.negate, record.clamp = one.get("neg"), one.get("clmp")
+    record.half, record.negate_high = one.get("opsel"), one.get("neg_hi")
+    record.half_high = one.get("opsel_hi") | one.get("opsel_hi2") << 2
+    if name.startswith("v_accvgpr"):
+        record.negate = record.clamp = 0
+        if "read" in name:
+            record.sources[0] = Operand(VECTOR, (one.get("src0") & 255) + _ACCUMULATORS)
+        else:
+            record.destination += _ACCUMULATORS
+    if "wmma" in name:
+        match = _WMMA.fullmatch(name)
+        if match is None or (record.negate and not match[2]) or record.negate_high or record.clamp:
+            raise UnknownInstructionError(f"{one.name} of this form")
+        left, right = (match[3], match[4]) if match[3] else [match[1] or match[2]] * 2
+        record.parameters[2:4] = (_MATRIX_TYPES[left], _MATRIX_TYPES[right])
+        record.handler = f"wmma_{family}"
+
+
+def _set_halves(one: Instruction, name: str, record: Record) -> None:
+    """Set which halves are read and written: in short encodings of RDNA bit 7 of a register's number says so."""
+    if is_half(name, _RESULT) and not name.startswith("v_cmp"):
+        record.parameters[_KEEPS_HALF] = 1
+    if one.base not in ("VOP1", "VOP2", "VOPC"):
+        return
+    for place in range(3):
+        source = record.sources[place]
+        if source.kind == VECTOR and is_half(name, place) and source.number & 128:
+            record.sources[place] = Operand(VECTOR, source.number & 127)
+            record.half |= 1 << place
+    if is_half(name, _RESULT) and one.base != "VOPC" and record.destination & 128:
+        record.destination &= 127
+        record.half |= 1 << _RESULT
+
+
+def _mfma(one: Instruction, name: str, record: Record, older: int) -> Record:
+    match = _MFMA.fullmatch(name)
+    types = _types_of_mfma(one, match) if match else None
+    if match is None or types is None or one.get("abid"):
+        raise UnknownInstructionError(f"{one.name} of this form")
+    accumulators = one.raw >> 59 & 3  # whether each factor is in them
+    sum_in = _ACCUMULATORS if one.raw >> 15 & 1 else 0
+    for place in range(2):
+        first = _ACCUMULATORS if accumulators >> place & 1 else 0
+        record.sources[place] = Operand(VECTOR, (one.get(f"src{place}") & 255) + first)
+    third = operand(one, one.get("src2"), is_cdna=True, wide=False)
+    record.sources[2] = Operand(VECTOR, third.number + sum_in) if third.kind == VECTOR else third
+    record.destination += sum_in
+    numbers = (_MATRIX_TYPES[kind] + (2 * older if kind in _DIGITS else 0) for kind in types)
+    record.parameters[:4] = (int(match[1]), int(match[2]), *numbers)
+    record.handler = "mfma"
+    return record
+
+
+def _types_of_mfma(one: Instruction, match: re.Match[str]) -> tuple[str, str] | None:
+    """Return the types of both factors; None where they are not known, or have modifiers."""
+    controls = one.get("cbsz"), one.get("blgp")
+    if "f8f6f4" in match[0]:  # these name the types here
+        first, second = (tuple(_DIGITS)[kind] if kind < len(_DIGITS) else "" for kind in controls)
+        return (first, second) if first and second else None
+    if any(controls):
+        return None
+    return (match[3], match[3]) if match[3] else (match[4], match[5])
+
+
+def dual_half(one: Instruction, half: str) -> Record:
+    """Return the record of one of the two instructions that are issued together."""
+    name = common(one.name.split()[half == "y"])
+    vdst = one.get("vdstx") if half == "x" else one.get("vdsty") << 1 | (~one.get("vdstx") & 1)
+    record = Record(name, destination=vdst, precision=precision_of(name))
+    record.sources[0] = operand(one, one.get(f"src{half}0"), is_cdna=False, wide=False)
+    record.sources[1] = Operand(VECTOR, one.get(f"vsrc{half}1"))
+    if name == "v_cndmask_b32":
+        record.sources[2] = Operand(SCALAR, _VCC)
+    if name in _WITH_LITERAL:
+        record.immediate = one.literal or 0
+    return record
