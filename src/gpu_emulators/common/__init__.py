@@ -1,1 +1,1 @@
-"""What both emulators have: memory, findings, the compiler of their interpreters, and the driver for Triton."""
+"""The parts that both emulators have: memory, findings, the compiler of interpreters, the driver for Triton."""

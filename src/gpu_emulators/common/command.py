@@ -1,4 +1,4 @@
-"""What both command lines have: the options of a launch, and a launch with arrays of files."""
+"""The parts of both command lines: the options of a launch, and a launch with arrays of files."""
 
 from __future__ import annotations
 
