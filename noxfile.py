@@ -303,9 +303,9 @@ def mutants(session: nox.Session) -> None:
 @nox.session(venv_backend="none")
 def lock(session: nox.Session) -> None:
     """Resolve the *.in files of ci/locks anew: -- [NAME ...]; or ask the index about the locks: -- --verify."""
+    from kernel_matrix.adopt.lock import resolve
     from kernel_matrix.config.load import load_unchecked
     from kernel_matrix.vendors.builds import CPU, kinds
-    from kernel_matrix_adopt.lock import resolve
 
     of_toolchains = {Path(name).stem for name in load_unchecked(ROOT / "matrix.yaml").locks}
     every = [path.stem for path in sorted(LOCKS.glob("*.in")) if path.stem.rpartition(".")[2] not in kinds()]
@@ -340,9 +340,8 @@ def refuse_unknown(words: Sequence[str], known: Collection[str]) -> None:
     for name in (name for name in asked_sessions(words) if name not in known):
         if name.startswith("test-"):
             raise UserError(f"nox -s {name}: matrix.yaml has no platform '{name[5:]}'.{did_you_mean(name, known)}")
-        if name in cli.commands() or name in cli.FORMER:
-            now = cli.FORMER.get(name, name)
-            raise UserError(f"nox -s {name} is no session any more: type ci/kernel-matrix {now}")
+        if name in cli.commands():
+            raise UserError(f"nox -s {name} is no session: type ci/kernel-matrix {name}")
 
 
 try:

@@ -13,7 +13,7 @@ import rivals
 import torch
 from clocks import clock_of
 
-from kernel_matrix_bench.inside.protocol import Clock, Subject
+from kernel_matrix.tools.bench.inside.protocol import Clock, Subject
 
 
 def adapter(device: str) -> PackageAdapter:

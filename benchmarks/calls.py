@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import golden
 import torch
 
-from kernel_matrix_bench.inside.protocol import AbsentError, Distance, Run
+from kernel_matrix.tools.bench.inside.protocol import AbsentError, Distance, Run
 
 
 class Call(NamedTuple):

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
-from kernel_matrix_bench.inside.cpu import CpuClock
-from kernel_matrix_bench.inside.protocol import Clock, Run
-from kernel_matrix_bench.inside.summary import summary
+from kernel_matrix.tools.bench.inside.cpu import CpuClock
+from kernel_matrix.tools.bench.inside.protocol import Clock, Run
+from kernel_matrix.tools.bench.inside.summary import summary
 
 _BEFORE = 1 << 20  # elements of the operation that a run on a CPU comes right behind
 _HOST_SAMPLES = 9

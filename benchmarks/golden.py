@@ -9,7 +9,7 @@ import torch
 
 from draws import PARAMETERS
 from kernel_matrix.job.budget import Pair
-from kernel_matrix_bench.inside.protocol import Distance, Yardstick
+from kernel_matrix.tools.bench.inside.protocol import Distance, Yardstick
 
 Outputs = Mapping[str, torch.Tensor]
 

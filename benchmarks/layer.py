@@ -12,7 +12,7 @@ import rivals
 import torch
 
 from draws import Draw, bytes_of, nudged
-from kernel_matrix_bench.inside.protocol import AbsentError, Distance, Run, Yardstick
+from kernel_matrix.tools.bench.inside.protocol import AbsentError, Distance, Run, Yardstick
 from mhc.backends import names
 from mhc.backends.reference import mhc_post as write
 from mhc.backends.reference import mhc_pre, sinkhorn

@@ -13,7 +13,7 @@ import peers
 import torch
 from calls import Call, CallContender, leaf
 
-from kernel_matrix_bench.inside.protocol import AbsentError
+from kernel_matrix.tools.bench.inside.protocol import AbsentError
 
 _OPTIONS = {"allow_fp32": True, "tmax": 20, "rms_eps": 1e-6, "pre_eps": 1e-6, "sinkhorn_eps": 1e-6, "post_mult": 2.0}
 Tensors = dict[str, torch.Tensor]

@@ -12,7 +12,7 @@ import rivals
 import torch
 
 from draws import OPS, Draw, bytes_of, nudged
-from kernel_matrix_bench.inside.protocol import Distance, Run, Yardstick
+from kernel_matrix.tools.bench.inside.protocol import Distance, Run, Yardstick
 from mhc.backends import load
 
 _NUDGES = 2

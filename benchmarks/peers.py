@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from kernel_matrix_bench.inside.protocol import AbsentError
+from kernel_matrix.tools.bench.inside.protocol import AbsentError
 
 LIGER, TILEKERNELS, TILEKERNELS_1, DEEPGEMM = "liger", "tilekernels", "tilekernels-1", "deepgemm"
 TRANSFORMER_ENGINE, FLASHINFER, TILEGYM = "transformer-engine", "flashinfer", "tilegym"

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import torch
 
-from kernel_matrix_bench.inside.protocol import AbsentError
+from kernel_matrix.tools.bench.inside.protocol import AbsentError
 from mhc.backends import load
 from mhc.backends.reference.kernel import full_precision, write
 from mhc.ops.mhc_post import MhcPostBackwardInputs, MhcPostGrads, MhcPostOutputs

@@ -14,7 +14,7 @@ import peers
 import torch
 from calls import Call
 
-from kernel_matrix_bench.inside.protocol import AbsentError
+from kernel_matrix.tools.bench.inside.protocol import AbsentError
 
 _TILE = 1024  # columns of its write; it leaves out the rest
 

@@ -23,8 +23,8 @@ import torch  # noqa: E402
 from clocks import GraphClock  # noqa: E402
 
 from draws import OPS, Draw, bytes_of  # noqa: E402
-from kernel_matrix_bench.inside.measure import Amount, samples_in_turns  # noqa: E402
-from kernel_matrix_bench.inside.summary import copies_needed, summary  # noqa: E402
+from kernel_matrix.tools.bench.inside.measure import Amount, samples_in_turns  # noqa: E402
+from kernel_matrix.tools.bench.inside.summary import copies_needed, summary  # noqa: E402
 from mhc.backends import load, operators_of  # noqa: E402
 from mhc.backends.variants import Variants  # noqa: E402
 

@@ -23,6 +23,8 @@ import sweep_tables
 from packaging.version import Version
 from sweep_tables import escaped
 
+from kernel_matrix.ci import cost, services
+from kernel_matrix.ci.event_plan import Known, make_row_plan
 from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Matrix, Rule, as_list
 from kernel_matrix.config.plan import plan
@@ -34,10 +36,8 @@ from kernel_matrix.results import history
 from kernel_matrix.store import names, schema, views
 from kernel_matrix.store.load import collect
 from kernel_matrix.store.record import versions_of
-from kernel_matrix_ci import cost, services
-from kernel_matrix_ci.event_plan import Known, make_row_plan
-from kernel_matrix_probes.expected import judge_all
-from kernel_matrix_probes.probe import Probe, Window, load_probes
+from kernel_matrix.tools.probes.expected import judge_all
+from kernel_matrix.tools.probes.probe import Probe, Window, load_probes
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"

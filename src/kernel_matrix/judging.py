@@ -77,7 +77,7 @@ def judged(
         jobs = records.Jobs(connection)
         present = present_of(project.matrix, project.root, now) if asks_present else None
         found = _judged(project, planned, columns, connection, loaded, jobs, present)
-        of_rows = plugins.needed("notes", "ci")(row_plan, statuses or {}) if row_plan else ()
+        of_rows = plugins.part("notes")(row_plan, statuses or {}) if row_plan else ()
         yield replace(found, notes=(*of_rows, *found.notes))
 
 
@@ -132,7 +132,7 @@ def _enter_absences(
     """Enter why planned results of the rows are missing, in the words of the distribution that made the rows."""
     from kernel_matrix.store.records import enter_absences
 
-    with_absences = plugins.needed("absences", "ci")
+    with_absences = plugins.part("absences")
     minutes = project.matrix.ci.queue_minutes
     enter_absences(connection, lambda found: with_absences(row_plan, found, statuses, earlier, refused, minutes))
 
@@ -152,11 +152,10 @@ def _judged(
     from kernel_matrix.store import load
 
     limits = project.matrix.resources
-    hold = plugins.needed("limits of code", "resources")(limits, columns, project.root) if limits else None
+    hold = plugins.part("limits of code")(limits, columns, project.root) if limits else None
     verdicts.judge(connection, columns, jobs, presence, loaded.samples, hold)
     in_journal = judged.set_aside(connection, columns)
-    if enter_words := plugins.part("words of reruns"):  # what running red cases again has told
-        enter_words(connection, project.build)
+    plugins.part("words of reruns")(connection, project.build)  # what running red cases again has told
     foreign = load.foreign(connection)
     states = judged.states_of_expected(connection, columns)
     ended = ended_rules(project, planned, states, presence.now.date()) if presence else ()
@@ -169,7 +168,7 @@ def _judged(
         jobs,
         notes=(
             *outputs_not_named(planned),
-            *(told_notes(connection) if (told_notes := plugins.part("told notes")) else ()),
+            *plugins.part("told notes")(connection),
         ),
         not_taken=tuple(load.not_taken(foreign, {case.id for case in planned.cases})) if foreign else (),
         ended=ended,

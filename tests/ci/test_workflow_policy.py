@@ -14,10 +14,10 @@ from types import SimpleNamespace
 import pytest
 from ruamel.yaml import YAML
 
+from kernel_matrix.ci import services
+from kernel_matrix.ci.event_plan import make_row_plan
 from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import plan
-from kernel_matrix_ci import services
-from kernel_matrix_ci.event_plan import make_row_plan
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "ci"))

@@ -37,6 +37,7 @@ from kernel_matrix.config.model import Matrix, Tier
 from kernel_matrix.config.owed import Owed
 from kernel_matrix.config.plan import Case, Plan, plan
 from kernel_matrix.config.suite import Listed
+from kernel_matrix.containers.engine import connect
 from kernel_matrix.job.budget import Pair, limits
 from kernel_matrix.run.environments import variables
 from kernel_matrix.run.executors import UnavailableError
@@ -49,7 +50,6 @@ from kernel_matrix.store.names import JobFiles
 from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import Machine, detect
 from kernel_matrix.vendors.vendor import Device
-from kernel_matrix_containers.engine import connect
 
 
 def records_in(folder: Path, job: str = "") -> list[Record]:

@@ -24,6 +24,7 @@ from kernel_matrix.report.difference import difference
 from kernel_matrix.report.document import Document
 from kernel_matrix.report.make_document import document
 from kernel_matrix.report.runs import read_site
+from kernel_matrix.resources.judging import holding
 from kernel_matrix.results.judged import Judged
 from kernel_matrix.results.planned import of_plan
 from kernel_matrix.results.present import Present
@@ -34,7 +35,6 @@ from kernel_matrix.store.record import Record
 from kernel_matrix.store.records import Jobs, add_records
 from kernel_matrix.store.sampled import Samples
 from kernel_matrix.store.validation import Bounds
-from kernel_matrix_resources.judging import holding
 
 
 @dataclass(frozen=True)

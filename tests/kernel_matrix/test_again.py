@@ -10,11 +10,11 @@ import pytest
 from conftest import COPY, Doubles, harness, share, write_results
 from test_tables import GOOD
 
+from kernel_matrix.ci.again_words import Tries
+from kernel_matrix.ci.passed import rates
 from kernel_matrix.report.checks import read
 from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import detect
-from kernel_matrix_ci.again_words import Tries
-from kernel_matrix_ci.passed import rates
 
 SOUND = "    out[:] = 2.001 * x\n"
 # By the number of tokens: red since the change, red before too, red in every second process, red before too.

@@ -18,7 +18,7 @@ from kernel_matrix.job.ahead.targets import LimitError, target_named
 from kernel_matrix.run.environments import venv
 from kernel_matrix.run.executors import Request
 from kernel_matrix.run.harness import copy_for_jobs
-from kernel_matrix_launches.targets import known
+from kernel_matrix.tools.launches.targets import known
 
 TRITON = """
     import json, triton, triton.language as tl

@@ -13,13 +13,13 @@ from conftest import Doubles, write_results
 
 from kernel_matrix import audit as audits
 from kernel_matrix import judging, pipeline
+from kernel_matrix.ci.job_status import JobStatus
 from kernel_matrix.config.plan import plan
 from kernel_matrix.machines.row_plan import RowPlan
 from kernel_matrix.machines.rows import Row
 from kernel_matrix.matrix.dashboard import write_dashboard
 from kernel_matrix.results.history import History, LaneHistory, lane_id
 from kernel_matrix.store.record import Record
-from kernel_matrix_ci.job_status import JobStatus
 
 LABELS = ("self-hosted", "linux", "gfx942")
 DAY = datetime(2026, 5, 20, tzinfo=UTC)

@@ -15,15 +15,15 @@ from kernel_matrix.config.model.platforms import Versions
 from kernel_matrix.config.reads import content_of, read_by_job
 from kernel_matrix.report.toolchains import SweptCase
 from kernel_matrix.store.record import Record
+from kernel_matrix.tools.probes.attempts import Attempt, Sweep, keep, read
+from kernel_matrix.tools.probes.axis import axes, named, turning_points
+from kernel_matrix.tools.probes.changes import changes, warning
+from kernel_matrix.tools.probes.commands import sweep as command
+from kernel_matrix.tools.probes.subject import Subject
+from kernel_matrix.tools.probes.toolchain_view import toolchain_view
+from kernel_matrix.tools.probes.try_version import try_version
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.vendor import Device
-from kernel_matrix_probes.attempts import Attempt, Sweep, keep, read
-from kernel_matrix_probes.axis import axes, named, turning_points
-from kernel_matrix_probes.changes import changes, warning
-from kernel_matrix_probes.commands import sweep as command
-from kernel_matrix_probes.subject import Subject
-from kernel_matrix_probes.toolchain_view import toolchain_view
-from kernel_matrix_probes.try_version import try_version
 
 KNOWN = [Version(text) for text in ("1.0", "1.1", "1.2", "2.0")]
 CASE = "here/any/good/double.forward/tokens1"
@@ -134,7 +134,7 @@ def test_the_early_warning_is_never_red(doubles: Doubles, monkeypatch, capsys, i
 
     monkeypatch.setattr(command, "published", published)
     monkeypatch.setattr(command, "try_version", tried)
-    monkeypatch.setattr("kernel_matrix_probes.sweep.try_version", tried)
+    monkeypatch.setattr("kernel_matrix.tools.probes.sweep.try_version", tried)
     project = with_versions(doubles, '{ numpy: ["1.0"] }')
     pinned = (doubles.root / "lock.txt").read_text()
     (doubles.root / "lock.txt").write_text("numpy==1.0\n")

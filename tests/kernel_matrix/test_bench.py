@@ -25,16 +25,16 @@ from kernel_matrix.matrix.dashboard import write_dashboard
 from kernel_matrix.report.make_document import distinct_commits
 from kernel_matrix.store.load import collect
 from kernel_matrix.store.record import is_bench_record
+from kernel_matrix.tools.bench.cases import cases_at, places_of, toolchains_at
+from kernel_matrix.tools.bench.inside.cpu import BusyMeter, CpuClock, last_cache
+from kernel_matrix.tools.bench.inside.judging import Rules, judge
+from kernel_matrix.tools.bench.inside.measure import Amount, bandwidth, measure
+from kernel_matrix.tools.bench.inside.protocol import AbsentError, Distance, Yardstick
+from kernel_matrix.tools.bench.inside.summary import copies_needed, summary
+from kernel_matrix.tools.bench.processes import Asked, _environment
+from kernel_matrix.tools.bench.run import Wish, _groups, bench
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.vendor import Device
-from kernel_matrix_bench.cases import cases_at, places_of, toolchains_at
-from kernel_matrix_bench.inside.cpu import BusyMeter, CpuClock, last_cache
-from kernel_matrix_bench.inside.judging import Rules, judge
-from kernel_matrix_bench.inside.measure import Amount, bandwidth, measure
-from kernel_matrix_bench.inside.protocol import AbsentError, Distance, Yardstick
-from kernel_matrix_bench.inside.summary import copies_needed, summary
-from kernel_matrix_bench.processes import Asked, _environment
-from kernel_matrix_bench.run import Wish, _groups, bench
 
 RULES = Rules(factor=4, rounded=1.5, ulps=4, cap=1e-2, rival=1e-3)
 AMOUNT = Amount(least=5, most=20, seconds=1e9)
@@ -420,7 +420,7 @@ def test_an_axis_without_a_value_is_an_error(doubles):
 @pytest.mark.slow
 def test_a_changed_benchmark_makes_no_kept_result_stale():
     matrix = load(ROOT / "matrix.yaml")
-    of_bench = ["benchmarks/clocks.py", "src/kernel_matrix_bench/run.py"]
+    of_bench = ["benchmarks/clocks.py", "src/kernel_matrix/tools/bench/run.py"]
     assert concerned(matrix, of_bench).everything == ""
     content = content_of(matrix)
     assert content["bench"]

@@ -6,8 +6,8 @@ import pytest
 from conftest import ROOT, environments_of, records_in
 
 from kernel_matrix import pipeline
+from kernel_matrix.tools.bench.run import Wish, bench
 from kernel_matrix.vendors.machine import detect
-from kernel_matrix_bench.run import Wish, bench
 
 pytestmark = pytest.mark.environments
 

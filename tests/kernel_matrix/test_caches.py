@@ -12,10 +12,10 @@ from conftest import COPY, Doubles, harness, share
 
 from kernel_matrix.report import checks
 from kernel_matrix.report.checks import Check
-from kernel_matrix_caches import disks
-from kernel_matrix_caches.kinds import KINDS
-from kernel_matrix_caches.results import Ran, Result
-from kernel_matrix_caches.try_kinds import tried
+from kernel_matrix.tools.caches import disks
+from kernel_matrix.tools.caches.kinds import KINDS
+from kernel_matrix.tools.caches.results import Ran, Result
+from kernel_matrix.tools.caches.try_kinds import tried
 
 COMPILER = Path(__file__).with_name("cached") / "kernel_side.py"
 TOKENS = {"sound": 1, "shared": 2, "cold": 3, "warm": 4, "other-version": 5, "cut-short": 6, "read-only": 7, "full": 8}

@@ -16,12 +16,12 @@ from kernel_matrix.config.plan import plan
 from kernel_matrix.job.budget import Pair, limits
 from kernel_matrix.results.states import Verdict
 from kernel_matrix.store.record import Record
+from kernel_matrix.tools.calibrate.calibrate import Calibration, seeded
+from kernel_matrix.tools.calibrate.calibration import by_output, proposals, rounded_up, spread
+from kernel_matrix.tools.calibrate.calibration_text import as_json, markdown, present_limits, proposed, yaml
+from kernel_matrix.tools.calibrate.noise import TARGET, Noise, noise_of
 from kernel_matrix.vendors.machine import Machine, detect
 from kernel_matrix.vendors.vendor import Device
-from kernel_matrix_calibrate.calibrate import Calibration, seeded
-from kernel_matrix_calibrate.calibration import by_output, proposals, rounded_up, spread
-from kernel_matrix_calibrate.calibration_text import as_json, markdown, present_limits, proposed, yaml
-from kernel_matrix_calibrate.noise import TARGET, Noise, noise_of
 
 
 @pytest.fixture

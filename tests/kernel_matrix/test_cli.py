@@ -7,6 +7,7 @@ import importlib
 import os
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,11 @@ from conftest import END, ROOT, RUN, Doubles, harness, records_in, sh, write_res
 from shown import Page
 from together import first_are_quick
 
-from kernel_matrix import plugins
-from kernel_matrix.base.errors import UserError
-from kernel_matrix.cli import FORMER, GROUPS, OUTSIDE, commands, in_group, main, parser_of
+from kernel_matrix.base import installation
+from kernel_matrix.cli import GROUPS, commands, in_group, main
 from kernel_matrix.config import plan as planning
 from kernel_matrix.config.model import Matrix
-from kernel_matrix.run.settings import choose_executor, load_executor
+from kernel_matrix.run.settings import choose_executor
 from kernel_matrix.store import names as tables
 from kernel_matrix.store.record import Record
 
@@ -107,28 +107,6 @@ def test_an_unknown_option_before_the_command_is_answered_with_the_commands(caps
     errors = capsys.readouterr().err
     assert errors.startswith("usage: kernel-matrix [-h] COMMAND")
     assert "kernel-matrix: error: unknown: --platfrm." in errors
-
-
-@pytest.mark.parametrize("name", FORMER)
-def test_the_name_that_a_command_had_is_answered_with_the_new_one_in_one_sentence(name, capsys):
-    assert main([name, "--rows"]) == 2
-    [line] = capsys.readouterr().err.splitlines()
-    assert line == f"kernel-matrix: {name} is no command any more: type kernel-matrix {FORMER[name]}"
-    assert name not in commands()
-    words, known = FORMER[name].split(), commands()
-    if words[-1].startswith("--"):
-        assert words[-1] in parser_of(words[0]).format_help()
-    else:
-        assert " ".join(words) in known
-
-
-@pytest.mark.parametrize("name", OUTSIDE)
-def test_the_name_of_a_command_that_became_a_script_is_answered_with_the_script(name, capsys):
-    assert main([name, "--cases", "960"]) == 2
-    [line] = capsys.readouterr().err.splitlines()
-    assert line == f"kernel-matrix: {name} is no command any more: type {OUTSIDE[name]}"
-    assert name not in commands()
-    assert (ROOT / OUTSIDE[name].removeprefix("python ") / "__main__.py").is_file()
 
 
 @pytest.mark.parametrize("group", GROUPS)
@@ -300,18 +278,16 @@ def test_the_matrix_command_loads_and_plans_once(here: Doubles, monkeypatch, cap
 def test_without_the_library_of_docker_a_run_takes_environments_and_the_rest_names_the_extra(
     monkeypatch, matrix, capsys
 ):
-    is_installed = plugins._is_installed
-    monkeypatch.setattr(plugins, "_is_installed", lambda name: not name.startswith("docker") and is_installed(name))
-    monkeypatch.setattr(plugins, "declared", plugins.declared.__wrapped__)  # nothing is remembered
-    extra = plugins.installing("containers")
-    assert extra.endswith(f"{ROOT} {ROOT / 'src' / 'kernel_matrix_containers'}")
-    reason = f"containers need more than is installed: {extra}"
+    for name in [name for name in sys.modules if name.startswith(("docker", "kernel_matrix.containers"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "docker", None)
+    reason = "this needs the library docker, which the extra 'containers' brings: "
+    reason += installation.installing("containers")
+    assert reason.endswith(f"'{ROOT}[containers]'")
     assert choose_executor("auto", matrix.platforms["cuda"]) == ("venv", reason)
-    assert main(["shell", "cuda"]) == 2
-    text = f"kernel-matrix: shell is in a distribution of its own, which is not installed: {extra}\n"
-    assert capsys.readouterr().err == text
-    with pytest.raises(UserError, match=re.escape(extra)):
-        load_executor("container")
+    for words in (["shell", "cuda"], ["ci", "image", "cuda"], ["run", "--executor", "container", "--platform", "cuda"]):
+        assert main(words) == 2
+        assert capsys.readouterr().err.endswith(f"{reason}\n")
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,8 @@ from test_compare import TRITON
 from kernel_matrix import cli
 from kernel_matrix.base import installation as told
 from kernel_matrix.base.commands import command, here, line_here
+from kernel_matrix.ci.event_plan import make_row_plan
+from kernel_matrix.ci.services import buildkite, gitlab
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import plan
 from kernel_matrix.doctor.findings import examine
@@ -26,8 +28,6 @@ from kernel_matrix.results.repeat import Commands
 from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import Machine, detect
 from kernel_matrix.vendors.vendor import Device
-from kernel_matrix_ci.event_plan import make_row_plan
-from kernel_matrix_ci.services import buildkite, gitlab
 
 HARNESS = ROOT / "src" / "kernel_matrix"
 TEXTS = sorted(
@@ -41,7 +41,11 @@ FACTS = {"commit": "0123456789ab", "executor": "container", "lock.sha256": "aa11
 def marked() -> list[list[str]]:
     """Return the words of every command that a text of the harness marks, with a word for what stands in braces."""
     texts = [match for path in TEXTS for match in MARKED.findall(path.read_text(encoding="utf-8"))]
-    return [shlex.split(re.sub(r"\{[^{}]+\}", "cuda", text)) for text in texts if "(" not in text and text != "COMMAND"]
+    return [
+        shlex.split(re.sub(r"\{[^{}]+\}", "cuda", text.removesuffix("{options}")))
+        for text in texts
+        if "(" not in text and not text.startswith(("COMMAND", "{"))
+    ]
 
 
 def printed(matrix: Matrix, build: Path) -> Iterator[str]:

@@ -9,18 +9,18 @@ import pytest
 from conftest import Doubles
 
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.ci import cost, machine_times, preference
+from kernel_matrix.ci.event_plan import Known, make_row_plan
+from kernel_matrix.ci.job_status import JobStatus
+from kernel_matrix.ci.machine_times import RowTime
+from kernel_matrix.ci.preference import Busy
+from kernel_matrix.ci.target import asked_for
 from kernel_matrix.cli import main
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Plan, plan
 from kernel_matrix.machines import row_plan_file
 from kernel_matrix.machines.row_plan import RowPlan, is_sentinel
 from kernel_matrix.machines.rows import estimate
-from kernel_matrix_ci import cost, machine_times, preference
-from kernel_matrix_ci.event_plan import Known, make_row_plan
-from kernel_matrix_ci.job_status import JobStatus
-from kernel_matrix_ci.machine_times import RowTime
-from kernel_matrix_ci.preference import Busy
-from kernel_matrix_ci.target import asked_for
 
 
 @pytest.fixture(scope="module")
@@ -243,7 +243,7 @@ def test_what_waits_and_runs_is_asked_with_the_history_only_where_there_is_a_cho
             return "\n".join(map(json.dumps, (ended, runs, waits)))
         return "12\n" if "status=in_progress" in path else ""
 
-    monkeypatch.setattr("kernel_matrix_ci.services.github._gh", gh)
+    monkeypatch.setattr("kernel_matrix.ci.services.github._gh", gh)
     monkeypatch.setenv("GITHUB_REPOSITORY", "owner/name")
     history, matrix = doubles.root / "history", ("--matrix", str(doubles.root / "matrix.yaml"))
     assert main(["ci", "history", str(history), *matrix]) == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -14,26 +13,13 @@ import pytest
 from conftest import ROOT
 from packaging.requirements import Requirement
 
-from kernel_matrix import plugins
+from kernel_matrix.cli import commands
 from kernel_matrix.config.locks import all_pins
 from kernel_matrix.run.environments import venv
 
 LOCKS = ROOT / "ci" / "locks"
-# The distributions other than the harness, each with a word that installs it and what is typed to see that it works.
-BESIDE = {
-    "launches": ("launches", "--help"),
-    "bench": ("bench", "--help"),
-    "calibrate": ("calibrate", "--help"),
-    "caches": ("caches", "--help"),
-    "fuzz": ("fuzz", "--help"),
-    "sanitize": ("sanitize", "--help"),
-    "probes": ("toolchains", "probe", "--help"),
-    "containers": ("shell", "--help"),
-    "adopt": ("init", "--help"),
-    "serve": ("serve", "--help"),
-    "ci": ("ci", "plan", "--help"),
-    "send": ("send", "--help"),
-}
+# An extra that brings a library, and a command that needs it for its help.
+EXTRAS = {"containers": ("shell", "--help")}
 
 STEP = """
 import torch, mhc
@@ -46,23 +32,6 @@ h_in, h_post, h_res = mhc.mhc_pre(x, *parameters, backend="reference")
 (h_in.sum() + h_post.sum() + h_res.square().sum()).backward()
 assert all(tensor.grad is not None and tensor.grad.abs().max() > 0 for tensor in (x, *parameters))
 print(mhc.__file__)
-"""
-
-
-# Several commands, one after the other, in one process: what each ends with and prints.
-COMMANDS = """
-import contextlib, io, json, sys
-from kernel_matrix import cli
-told = []
-for words in json.loads(sys.argv[1]):
-    output, errors = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
-        try:
-            status = cli.main(words)
-        except SystemExit as end:
-            status = end.code or 0
-    told.append([status, output.getvalue(), errors.getvalue()])
-print(json.dumps(told))
 """
 
 
@@ -79,7 +48,6 @@ def wheels(tmp_path_factory) -> dict[str, Path]:
     made = {
         "kernel-matrix": build(ROOT, folder / "kernel-matrix", "--wheel"),
         "mhc": build(ROOT / "src" / "mhc", folder / "mhc"),
-        **{name: build(ROOT / "src" / f"kernel_matrix_{name}", folder / name, "--wheel") for name in BESIDE},
     }
     return {name: wheel.rename(folder / wheel.name) for name, wheel in made.items()}  # next to each other
 
@@ -110,13 +78,6 @@ def execute(python: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([python, "-I", *arguments], cwd=python.parent, capture_output=True, text=True, check=False)
 
 
-def said(python: Path) -> dict[str, tuple[int, str, str]]:
-    """Return what the command of each distribution ends with and prints; a process for each would take ten seconds."""
-    done = execute(python, "-c", COMMANDS, json.dumps([*BESIDE.values()]))
-    assert done.returncode == 0, done.stderr
-    return {name: tuple(told) for name, told in zip(BESIDE, json.loads(done.stdout), strict=True)}
-
-
 def test_the_harness_s_wheel_holds_the_harness_and_no_kernel(wheels):
     files = packages_of(wheels["kernel-matrix"])
     assert set(files) == {"kernel_matrix", "kernel_matrix-0.1.0.dist-info"}
@@ -136,31 +97,14 @@ def test_the_kernels_wheel_holds_the_kernels_and_nothing_else(wheels):
     assert "licenses/LICENSE" in files["mhc-0.1.0.dist-info"]
 
 
-@pytest.mark.parametrize("name", BESIDE)
-def test_a_wheel_beside_the_harness_holds_its_own_modules(wheels, name):
-    files, package = packages_of(wheels[name]), f"kernel_matrix_{name}"
-    assert set(files) == {package, f"{package}-0.1.0.dist-info"}
-    folder = ROOT / "src" / package
-    assert files[package] == set().union(*(sources(folder, kind) for kind in ("*.py", "*.yaml", "*.j2")))
-    assert {"licenses/LICENSE", "entry_points.txt"} <= files[f"{package}-0.1.0.dist-info"]
+def test_the_kernels_have_the_same_licence():
+    assert (ROOT / "src" / "mhc" / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
 
 
-@pytest.mark.parametrize("name", ["mhc", *(f"kernel_matrix_{name}" for name in BESIDE)])
-def test_every_distribution_has_the_same_licence(name):
-    assert (ROOT / "src" / name / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
-
-
-def test_the_extras_of_the_harness_name_the_distributions_beside_it():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = project["optional-dependencies"]
-    for name in BESIDE:
-        own = tomllib.loads((ROOT / "src" / f"kernel_matrix_{name}" / "pyproject.toml").read_text())["project"]
-        assert extras[name] == [f"{own['name']}=={own['version']}"]
-        assert f"kernel-matrix=={project['version']}" in own["dependencies"]
-    assert extras["all"] == [
-        "kernel-matrix[adopt,ci,containers,launches,probes,bench,caches,calibrate,fuzz,sanitize,serve,send,resources,trends]"
-    ]
-    assert set(plugins.EXTRAS.values()) == {*BESIDE}
+def test_all_is_every_extra_with_libraries_of_others():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert extras["all"] == ["kernel-matrix[containers,fuzz,trends]"]
+    assert set(EXTRAS) < set(extras)
 
 
 @pytest.mark.slow
@@ -169,36 +113,34 @@ def test_the_harness_works_where_it_alone_is_installed(wheels, empty):
     program = empty.with_name("kernel-matrix")
     usage = execute(empty, str(program), "--help")
     assert usage.returncode == 0, usage.stderr
-    assert "usage: kernel-matrix" in usage.stdout
     schema = execute(empty, str(program), "check", "--schema")
     assert schema.returncode == 0, schema.stderr
     assert schema.stdout.strip() == (ROOT / "matrix.schema.json").read_text().strip()
     assert "No module named 'mhc'" in execute(empty, "-c", "import mhc").stderr
-    refused, told = execute(empty, str(program), *BESIDE["launches"]), said(empty)
-    assert (refused.returncode, refused.stdout, refused.stderr) == told["launches"]
-    for name, (status, output, errors) in told.items():
-        assert (status, output) == (2, "")
-        assert errors.count("\n") == 1
-        assert f"'kernel-matrix-{name} @ file://{wheels[name]}'" in errors
-    assert "usage: kernel-matrix serve" in after_the_remedy(empty, told["serve"][2], program)
+    for name in commands():
+        done = execute(empty, str(program), *name.split(), "--help")
+        if done.returncode == 0:
+            assert done.stdout.startswith(f"usage: kernel-matrix {name} "), name
+            continue
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), name
+        assert f"@ file://{wheels['kernel-matrix']}'" in done.stderr
     doctor = execute(empty, str(program), "doctor", "--matrix", str(ROOT / "matrix.yaml"))
     assert "Docker: its library is not installed; the executor venv does without" in doctor.stdout
-    venv.uv("pip", "install", "--python", str(empty), "--no-deps", *(str(wheels[name]) for name in BESIDE))
-    venv.uv("pip", "install", "--python", str(empty), "-c", str(LOCKS / "harness.txt"), "docker")
-    for name, (status, output, errors) in said(empty).items():
-        assert status == 0, errors
-        assert f"usage: kernel-matrix {' '.join(BESIDE[name][:-1])}" in output
-    targets = execute(empty, "-c", "from kernel_matrix_launches.targets import known; print(*known())")
+    for name, words in EXTRAS.items():
+        refused = execute(empty, str(program), *words)
+        assert (refused.returncode, f"the extra '{name}'" in refused.stderr) == (2, True), refused.stderr
+        assert f"usage: kernel-matrix {words[0]}" in after_the_remedy(empty, refused.stderr, program, words)
+    targets = execute(empty, "-c", "from kernel_matrix.tools.launches.targets import known; print(*known())")
     assert "sm_90" in targets.stdout, targets.stderr
 
 
-def after_the_remedy(python: Path, error: str, program: Path) -> str:
-    """Type what an error says installs a distribution, as it stands, and return what its command prints then."""
-    remedy = error.rpartition("not installed: ")[2]
+def after_the_remedy(python: Path, error: str, program: Path, words: tuple[str, ...]) -> str:
+    """Type what an error says installs an extra, as it stands, and return what its command prints then."""
+    remedy = error.rpartition("brings: ")[2]
     variables = {**os.environ, "UV_CONSTRAINT": str(LOCKS / "harness.txt")}
     done = subprocess.run(["sh", "-c", remedy], env=variables, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{remedy}: {done.stderr}"
-    return execute(python, str(program), "serve", "--help").stdout
+    return execute(python, str(program), *words).stdout
 
 
 @pytest.mark.slow

@@ -170,12 +170,6 @@ def test_every_option_that_a_page_names_is_one_of_its_command():
             assert options <= options_of(name), f"{name}{words}"
 
 
-def test_no_page_names_a_command_as_it_was_called():
-    for page in PAGES:
-        first = {name.split()[0] for name, _ in _COMMAND.findall(read(page))}
-        assert not first & cli.FORMER.keys(), page
-
-
 def test_every_toolchain_that_a_command_names_is_in_the_matrix(matrix):
     for page in OWN_PAGES:
         named = re.findall(r"--toolchain ([\w.-]+)", read(page))

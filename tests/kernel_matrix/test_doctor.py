@@ -17,6 +17,8 @@ import pytest
 from conftest import ROOT, Doubles
 from serving import serving
 
+from kernel_matrix.containers.doctor import engine_check, image_checks
+from kernel_matrix.containers.engine import Engine
 from kernel_matrix.doctor import environment, machine_checks
 from kernel_matrix.doctor import findings as doctor
 from kernel_matrix.doctor.findings import examine
@@ -28,8 +30,6 @@ from kernel_matrix.vendors.finding import Finding
 from kernel_matrix.vendors.machine import Machine, detect
 from kernel_matrix.vendors.system import Answer, is_on_pci_bus
 from kernel_matrix.vendors.vendor import Device
-from kernel_matrix_containers.doctor import engine_check, image_checks
-from kernel_matrix_containers.engine import Engine
 
 # The variables of pytest, of package indexes and of the Docker engine: what tests set and no compiler reads.
 OF_NO_COMPILER = ("PYTEST_", "PIP_", "UV_", "DOCKER_", "KERNEL_MATRIX_")
@@ -406,7 +406,7 @@ def image(matrix, tmp_path, monkeypatch, what_is_here):
         lock.parent.mkdir(parents=True, exist_ok=True)
         lock.write_text(f"# a lock\n{here}    # via nothing\nnobody==1 ; sys_platform == 'win32'\n")
     monkeypatch.setenv(doctor.PLATFORM, "cuda")
-    monkeypatch.setattr("kernel_matrix_containers.places.python_of", lambda lock: sys.executable)
+    monkeypatch.setattr("kernel_matrix.containers.places.python_of", lambda lock: sys.executable)
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
     monkeypatch.setenv("UV_DEFAULT_INDEX", "http://127.0.0.1:9/simple")
 
@@ -456,9 +456,9 @@ def test_an_image_of_older_locks_or_without_an_environment_is_to_be_built_anew(i
     assert (cuda.reaches, cuda.lacking) == ("planned", "environment tvm-0.27 first")
     assert cuda.command == "build the image anew, outside: `kernel-matrix run --platform cuda`"
 
-    monkeypatch.setattr("kernel_matrix_containers.places.python_of", lambda lock: f"/nowhere/{lock.stem}/bin/python")
+    monkeypatch.setattr("kernel_matrix.containers.places.python_of", lambda lock: f"/nowhere/{lock.stem}/bin/python")
     assert image()["environment triton-3.7"].text == "/nowhere/triton-3.7/bin/python is not in this image"
-    monkeypatch.setattr("kernel_matrix_containers.places.python_of", lambda lock: "/bin/false")
+    monkeypatch.setattr("kernel_matrix.containers.places.python_of", lambda lock: "/bin/false")
     assert "/bin/false does not run" in image()["environment triton-3.7"].text
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from suites import MATRIX, Suite
 
+from kernel_matrix.adopt.other_tools import files_of, read_all
 from kernel_matrix.cli import main
 from kernel_matrix.job.skips import is_of_runner
 from kernel_matrix.store import junit
 from kernel_matrix.vendors.machine import detect
-from kernel_matrix_adopt.other_tools import files_of, read_all
 
 FAILS = '<testcase classname="a" name="x"><failure message="bad"/></testcase>'
 PASSES = '<testcase classname="a" name="x"/>'

@@ -16,8 +16,8 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.concern import concerned
 from kernel_matrix.config.reads import content_of, read_by_job
 from kernel_matrix.report import checks
-from kernel_matrix_fuzz.run import Wish, repeat, search
-from kernel_matrix_fuzz.search import Search, Verdict
+from kernel_matrix.tools.fuzz.run import Wish, repeat, search
+from kernel_matrix.tools.fuzz.search import Search, Verdict
 
 # A kernel that is wrong in the last row of a shape that ends behind a tile of 16, and one that flushes denormals.
 FAULTS = """
@@ -150,7 +150,10 @@ def test_what_cannot_be_searched_is_said_in_one_sentence_with_status_2(faulty):
 @pytest.mark.slow
 def test_neither_the_section_nor_the_fuzzer_makes_a_result_stale(matrix):
     assert (
-        concerned(matrix, ["src/kernel_matrix_fuzz/run.py", "src/kernel_matrix_fuzz/inside/plugin.py"]).everything == ""
+        concerned(
+            matrix, ["src/kernel_matrix/tools/fuzz/run.py", "src/kernel_matrix/tools/fuzz/inside/plugin.py"]
+        ).everything
+        == ""
     )
     content = content_of(matrix)
     assert content["fuzz"]
@@ -160,7 +163,7 @@ def test_neither_the_section_nor_the_fuzzer_makes_a_result_stale(matrix):
 # A test of a package without an adapter. The kernel is wrong for rows of 17, and for a negative zero.
 OF_A_SUITE = """
 import numpy as np
-from kernel_matrix_fuzz.fixture import fuzzed
+from kernel_matrix.tools.fuzz.fixture import fuzzed
 
 
 @fuzzed(rows=40, columns=(2, 40), examples=200)

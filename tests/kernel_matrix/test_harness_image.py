@@ -12,7 +12,7 @@ import pytest
 from conftest import ROOT, Doubles
 
 import kernel_matrix
-from kernel_matrix_containers import network
+from kernel_matrix.containers import network
 
 FILE = ROOT / "containers" / "harness" / "Dockerfile"
 

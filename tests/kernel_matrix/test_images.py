@@ -29,13 +29,13 @@ from kernel_matrix.cli import main
 from kernel_matrix.config.load import load
 from kernel_matrix.config.locks import lock_file
 from kernel_matrix.config.model import Installer, Matrix
+from kernel_matrix.containers import bundle, images, network, places
+from kernel_matrix.containers.build import Image, lines_of, name_of
+from kernel_matrix.containers.engine import SOCKET
+from kernel_matrix.containers.recipe import PREFIX, SHARED, Recipe, Source, source_of
 from kernel_matrix.diagnosis import NOT_KNOWN, diagnose, with_cause
 from kernel_matrix.doctor import findings as doctor
 from kernel_matrix.run.executors import InstallError, MachineError
-from kernel_matrix_containers import bundle, images, network, places
-from kernel_matrix_containers.build import Image, lines_of, name_of
-from kernel_matrix_containers.engine import SOCKET
-from kernel_matrix_containers.recipe import PREFIX, SHARED, Recipe, Source, source_of
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILES = sorted((ROOT / "containers").glob("*/Dockerfile"))

@@ -14,17 +14,17 @@ from conftest import ROOT
 from ruamel.yaml import YAML
 
 from kernel_matrix import cli
+from kernel_matrix.adopt import first_cell, requirements
+from kernel_matrix.adopt.lock import Locks, resolve
+from kernel_matrix.adopt.project_file import by_extra, metadata_of, why_not_built
+from kernel_matrix.adopt.proposal import WORKFLOW, propose
+from kernel_matrix.adopt.repository import look
+from kernel_matrix.adopt.words import next_lines
+from kernel_matrix.adopt.writing import write
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.locks import pins
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.vendor import Device
-from kernel_matrix_adopt import first_cell, requirements
-from kernel_matrix_adopt.lock import Locks, resolve
-from kernel_matrix_adopt.project_file import by_extra, metadata_of, why_not_built
-from kernel_matrix_adopt.proposal import WORKFLOW, propose
-from kernel_matrix_adopt.repository import look
-from kernel_matrix_adopt.words import next_lines
-from kernel_matrix_adopt.writing import write
 
 PYPROJECT = (
     '[project]\nname = "own-kernels"\nversion = "1.0"\nrequires-python = ">=3.10"\ndependencies = ["numpy>=2"]\n'
@@ -73,7 +73,7 @@ def resolved(monkeypatch):
         text = "".join(f"{name}==1.0\n" for name in names)
         return Locks({kind if "torch" in names else "": text for kind in kinds})
 
-    monkeypatch.setattr("kernel_matrix_adopt.lock.resolve", lock)
+    monkeypatch.setattr("kernel_matrix.adopt.lock.resolve", lock)
 
 
 def init(*words: str) -> int:
@@ -211,7 +211,7 @@ def test_kernels_without_tests_get_an_environment_and_the_command_for_launches(
     package, resolved, capsys, monkeypatch, wheels, option
 ):
     """A folder of wheels that has PyTorch comes before PyTorch's own index, which a machine may not reach."""
-    monkeypatch.setattr("kernel_matrix_adopt.words.wheels_of", lambda _: wheels)
+    monkeypatch.setattr("kernel_matrix.adopt.words.wheels_of", lambda _: wheels)
     (package / "tests" / "test_add.py").unlink()
     assert init("--root", str(package)) == 0
     output = capsys.readouterr().out
@@ -382,7 +382,7 @@ def test_a_lock_is_made_by_uv_and_names_no_build(tmp_path, monkeypatch):
 
 def test_the_image_of_the_environments_is_the_one_that_this_repository_uses():
     ours = ROOT / "containers" / "toolchains"
-    theirs = ROOT / "src" / "kernel_matrix_adopt" / "templates"
+    theirs = ROOT / "src" / "kernel_matrix" / "adopt" / "templates"
     assert (theirs / "toolchains.Dockerfile.j2").read_bytes() == (ours / "Dockerfile").read_bytes()
     assert (theirs / "make-environments.j2").read_bytes() == (ours / "make-environments").read_bytes()
 

@@ -6,16 +6,16 @@ import json
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from conftest import ROOT
+from packaging.requirements import Requirement
 
-from kernel_matrix import plugins
 from kernel_matrix.base import installation
 from kernel_matrix.base.commands import here
-from kernel_matrix.base.errors import UserError
 
 GIT = {"url": "https://host.example/k", "vcs_info": {"vcs": "git", "commit_id": "abc"}}
 CLONE = {"url": f"file://{ROOT}", "dir_info": {}}
@@ -60,48 +60,57 @@ def archive(tmp_path: Path, *names: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("told", "words"),
+    ("told", "own", "emulator"),
     [
-        (None, ["kernel-matrix-adopt==0.9"]),
-        ({}, ["kernel-matrix-adopt==0.9"]),
-        (GIT, ["kernel-matrix-adopt @ git+https://host.example/k@abc#subdirectory=src/kernel_matrix_adopt"]),
+        (None, "kernel-matrix[emulate]==0.9", ""),
+        ({}, "kernel-matrix[emulate]==0.9", ""),
+        (
+            GIT,
+            "kernel-matrix[emulate] @ git+https://host.example/k@abc",
+            "gpu-emulators @ git+https://host.example/k@abc#subdirectory=src/gpu_emulators",
+        ),
         (
             {**GIT, "url": "ssh://git@host.example/k"},
-            ["kernel-matrix-adopt @ git+ssh://git@host.example/k@abc#subdirectory=src/kernel_matrix_adopt"],
+            "kernel-matrix[emulate] @ git+ssh://git@host.example/k@abc",
+            "gpu-emulators @ git+ssh://git@host.example/k@abc#subdirectory=src/gpu_emulators",
         ),
-        (CLONE, [str(ROOT), str(ROOT / "src" / "kernel_matrix_adopt")]),
-        ({**CLONE, "dir_info": {"editable": True}}, [str(ROOT), str(ROOT / "src" / "kernel_matrix_adopt")]),
+        (CLONE, f"{ROOT}[emulate]", str(ROOT / "src" / "gpu_emulators")),
+        ({**CLONE, "dir_info": {"editable": True}}, f"{ROOT}[emulate]", str(ROOT / "src" / "gpu_emulators")),
         (
             {"url": "https://host.example/k/abc.zip", "archive_info": {}},
-            ["kernel-matrix-adopt @ https://host.example/k/abc.zip#subdirectory=src/kernel_matrix_adopt"],
+            "kernel-matrix[emulate] @ https://host.example/k/abc.zip",
+            "gpu-emulators @ https://host.example/k/abc.zip#subdirectory=src/gpu_emulators",
         ),
         (
             {"url": "https://host.example/kernel_matrix-0.9-py3-none-any.whl", "archive_info": {}},
-            ["kernel-matrix-adopt @ https://host.example/kernel_matrix_adopt-0.9-py3-none-any.whl"],
-        ),
-        (
-            {"url": "https://host.example/kernel_matrix-0.9.tar.gz", "archive_info": {}},
-            ["kernel-matrix-adopt @ https://host.example/kernel_matrix_adopt-0.9.tar.gz"],
+            "kernel-matrix[emulate] @ https://host.example/kernel_matrix-0.9-py3-none-any.whl",
+            "gpu-emulators @ https://host.example/gpu_emulators-0.9-py3-none-any.whl",
         ),
     ],
 )
-def test_what_is_installed_comes_from_where_the_harness_came_from(came, told, words):
+def test_what_is_installed_comes_from_where_the_harness_came_from(came, told, own, emulator):
     came(told)
-    assert shlex.split(plugins.installing("adopt")) == ["pip", "install", *words]
+    words = shlex.split(installation.installing("emulate"))
+    assert words[:3] == ["pip", "install", own]
+    assert words[3:4] == ([emulator] if emulator else [])
+    assert shlex.split(installation.installing("fuzz")) == ["pip", "install", own.replace("emulate", "fuzz")]
 
 
 def test_a_wheel_on_the_disk_names_the_one_next_to_it_and_none_that_is_not_there(came, tmp_path):
-    url = archive(tmp_path, "kernel_matrix-0.9-py3-none-any.whl", "kernel_matrix_adopt-0.9-py3-none-any.whl")
+    url = archive(tmp_path, "kernel_matrix-0.9-py3-none-any.whl")
     came({"url": url, "archive_info": {}})
-    words = shlex.split(plugins.installing("adopt"))
-    assert words[2:] == [f"kernel-matrix-adopt @ file://{tmp_path}/kernel_matrix_adopt-0.9-py3-none-any.whl"]
-    assert plugins.installing("send") == "pip install . ./src/kernel_matrix_send, in a clone of kernel-matrix"
+    assert installation.installing("fuzz") == f"pip install 'kernel-matrix[fuzz] @ {url}'"
+    in_a_clone = "pip install '.[emulate]' ./src/gpu_emulators, in a clone of kernel-matrix"
+    assert installation.installing("emulate") == in_a_clone
+    archive(tmp_path, "gpu_emulators-0.9-py3-none-any.whl")
+    words = shlex.split(installation.installing("emulate"))
+    assert words[3] == f"gpu-emulators @ file://{tmp_path}/gpu_emulators-0.9-py3-none-any.whl"
 
 
 @pytest.mark.parametrize("url", ["file:///nowhere/clone", "file:///tmp"])
 def test_a_folder_that_is_gone_or_has_other_files_is_not_named(came, url):
     came({"url": url, "dir_info": {}})
-    assert plugins.installing("adopt") == "pip install . ./src/kernel_matrix_adopt, in a clone of kernel-matrix"
+    assert installation.installing("fuzz") == "pip install '.[fuzz]', in a clone of kernel-matrix"
 
 
 def test_a_checkout_on_the_import_path_names_its_own_folders(came, monkeypatch):
@@ -111,38 +120,28 @@ def test_a_checkout_on_the_import_path_names_its_own_folders(came, monkeypatch):
         raise installation.importlib.metadata.PackageNotFoundError
 
     monkeypatch.setattr(installation.importlib.metadata, "distribution", absent)
-    assert plugins.installing("ci") == f"pip install {ROOT} {ROOT / 'src' / 'kernel_matrix_ci'}"
+    assert installation.installing("containers") == f"pip install '{ROOT}[containers]'"
 
 
 @pytest.mark.parametrize("folder", ["env", "an env"])
 def test_the_command_installs_into_the_environment_of_the_harness_with_and_without_pip(came, folder):
     made = came(None, pip="a module", folder=folder)
-    words = shlex.split(plugins.installing("adopt"))
-    assert words == [str(made / "bin" / "python"), "-m", "pip", "install", "kernel-matrix-adopt==0.9"]
+    words = shlex.split(installation.installing("fuzz"))
+    assert words == [str(made / "bin" / "python"), "-m", "pip", "install", "kernel-matrix[fuzz]==0.9"]
     came(None, pip="none", folder=folder)
-    words = shlex.split(plugins.installing("adopt"))
+    words = shlex.split(installation.installing("fuzz"))
     python = str(made / "bin" / "python")
-    assert words == [str(made / "bin" / "uv"), "pip", "install", "--python", python, "kernel-matrix-adopt==0.9"]
+    assert words == [str(made / "bin" / "uv"), "pip", "install", "--python", python, "kernel-matrix[fuzz]==0.9"]
 
 
 def test_uvx_is_started_again_with_what_is_lacking(came, tmp_path, monkeypatch):
     (tmp_path / "CACHEDIR.TAG").touch()
     came(GIT, folder="archive-v0/a1")
     monkeypatch.setattr(sys, "argv", ["kernel-matrix", "init", "--root", "a b"])
-    more = "kernel-matrix-adopt @ git+https://host.example/k@abc#subdirectory=src/kernel_matrix_adopt"
+    more = "kernel-matrix[fuzz] @ git+https://host.example/k@abc"
     source = "git+https://host.example/k@abc"
     words = ["uvx", "--from", source, "--with", more, "kernel-matrix", "init", "--root", "a b"]
-    assert shlex.split(plugins.installing("adopt")) == words
-
-
-def test_a_page_names_no_folder_of_this_machine(came):
-    came(CLONE)
-    text = installation.elsewhere("kernel_matrix_probes")
-    assert text == "pip install . ./src/kernel_matrix_probes, in a clone of kernel-matrix"
-    came(GIT)
-    assert "git+https://host.example/k@abc#subdirectory=src/kernel_matrix_probes" in installation.elsewhere(
-        "kernel_matrix_probes"
-    )
+    assert shlex.split(installation.installing("fuzz")) == words
 
 
 def test_uv_is_printed_with_the_settings_of_pip_that_the_harness_gives_it(came, monkeypatch):
@@ -165,15 +164,13 @@ def test_what_runs_as_a_module_is_started_as_a_module(monkeypatch):
     assert here("next: `kernel-matrix matrix`") == f"next: {shlex.quote(sys.executable)} -m kernel_matrix matrix"
 
 
-def test_each_part_that_is_lacking_is_told_with_a_command(came, monkeypatch):
+@pytest.mark.parametrize(("library", "extra"), installation._EXTRAS.items())
+def test_a_library_that_is_lacking_is_told_with_the_extra_that_brings_it(came, library, extra):
     came(GIT)
-    monkeypatch.setattr(plugins, "part", lambda name: None)
-    for extra in dict.fromkeys(plugins.EXTRAS.values()):
-        with pytest.raises(UserError) as error:
-            plugins.needed("a part", extra)
-        command = shlex.split(str(error.value).rpartition("not installed: ")[2])
-        assert command[:2] == ["pip", "install"]
-        part = command[2].rpartition("#subdirectory=")[2]
-        assert (ROOT / part / "pyproject.toml").is_file()
-    for command, extra in plugins.EXTRAS.items():
-        assert str(plugins.not_here(command)).endswith(plugins.installing(extra))
+    text = installation.lacking(ModuleNotFoundError(f"No module named '{library}.part'", name=f"{library}.part"))
+    assert (
+        text == f"this needs the library {library}, which the extra '{extra}' brings: {installation.installing(extra)}"
+    )
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert library in {Requirement(one).name for one in extras[extra]}
+    assert installation.lacking(ModuleNotFoundError("No module named 'torch'", name="torch")) == ""

@@ -12,6 +12,10 @@ from judges import compare, make_document
 from together import first_are_quick
 
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.ci import job_status
+from kernel_matrix.ci.absences import absences, with_broken_promises
+from kernel_matrix.ci.job_status import JobStatus
+from kernel_matrix.ci.services import github
 from kernel_matrix.cli import main
 from kernel_matrix.config.plan import Plan, plan
 from kernel_matrix.machines.row_plan import RowPlan
@@ -21,10 +25,6 @@ from kernel_matrix.report.markdown import summary
 from kernel_matrix.results import history
 from kernel_matrix.results.history import History, LaneHistory, lane_id
 from kernel_matrix.store.record import Record
-from kernel_matrix_ci import job_status
-from kernel_matrix_ci.absences import absences, with_broken_promises
-from kernel_matrix_ci.job_status import JobStatus
-from kernel_matrix_ci.services import github
 
 NOW = datetime(2026, 5, 20, tzinfo=UTC)
 LANE = "here/any/good"

@@ -17,6 +17,7 @@ from kernel_matrix.audit.planned import planned as plan_by_loops
 from kernel_matrix.audit.raw import read
 from kernel_matrix.audit.states import Judge, evidence_of
 from kernel_matrix.judge.verdicts import judge
+from kernel_matrix.resources.judging import holding
 from kernel_matrix.results.planned import of_plan
 from kernel_matrix.results.states import STATES
 from kernel_matrix.store.database import database, rows
@@ -24,7 +25,6 @@ from kernel_matrix.store.records import Jobs, insert_batches, records_of
 from kernel_matrix.store.rows import of_records
 from kernel_matrix.store.sampled import Samples
 from kernel_matrix.store.validation import Bounds
-from kernel_matrix_resources.judging import holding
 
 
 @pytest.fixture(scope="module")

@@ -18,9 +18,9 @@ from kernel_matrix.config.plan import Job
 from kernel_matrix.job.accuracy import correctly_rounded
 from kernel_matrix.run.environments import venv
 from kernel_matrix.run.executors import Request
-from kernel_matrix_launches import emulated
-from kernel_matrix_launches.inside.recorder import numbers
-from kernel_matrix_launches.invocation import Invocation
+from kernel_matrix.tools.launches import emulated
+from kernel_matrix.tools.launches.inside.recorder import numbers
+from kernel_matrix.tools.launches.invocation import Invocation
 
 PROGRAM = ROOT / "tests" / "kernel_matrix" / "launched" / "launched_emulated.py"
 TARGETS = ("gfx942", "gfx1100")

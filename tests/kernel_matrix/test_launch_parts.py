@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from conftest import records_in
-from kernel_matrix_launches.inside.recorder.ahead import elf
+from kernel_matrix.tools.launches.inside.recorder.ahead import elf
 
 from gpu_emulators.amd import decoding
 from gpu_emulators.nvidia import launch
@@ -26,16 +26,16 @@ from kernel_matrix.config.load import load
 from kernel_matrix.diagnosis import diagnose
 from kernel_matrix.diagnosis.rule import read_rules
 from kernel_matrix.job.ahead import nvcc
+from kernel_matrix.tools.launches import matrix_file, naming, targets, words
+from kernel_matrix.tools.launches.inside.recorder import logs, program
+from kernel_matrix.tools.launches.invocation import Invocation, invocation
+from kernel_matrix.tools.launches.recording import Compiled, Launch, Options, Recording, record
+from kernel_matrix.tools.launches.records import write_records
+from kernel_matrix.tools.launches.reproducer import reproducer
+from kernel_matrix.tools.launches.study import study
+from kernel_matrix.tools.launches.targets import emulated_targets, known, over_limits, targets_named, told, vendors
+from kernel_matrix.tools.probes.issue_report import of_launch
 from kernel_matrix.vendors import amd
-from kernel_matrix_launches import matrix_file, naming, targets, words
-from kernel_matrix_launches.inside.recorder import logs, program
-from kernel_matrix_launches.invocation import Invocation, invocation
-from kernel_matrix_launches.recording import Compiled, Launch, Options, Recording, record
-from kernel_matrix_launches.records import write_records
-from kernel_matrix_launches.reproducer import reproducer
-from kernel_matrix_launches.study import study
-from kernel_matrix_launches.targets import emulated_targets, known, over_limits, targets_named, told, vendors
-from kernel_matrix_probes.issue_report import of_launch
 
 LAUNCH = Launch(
     identity="0123456789abcdef",
@@ -337,7 +337,7 @@ def test_a_program_that_dies_before_its_end_is_a_fault_and_no_result(python, end
 
 def test_where_nothing_was_launched_the_input_cannot_be_used(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "kernel_matrix_launches.study.record",
+        "kernel_matrix.tools.launches.study.record",
         lambda call, device, targets, options, folder: recording("sm_90"),
     )
     with pytest.raises(UserError, match=r"there is nothing to compile\. sm_90: nothing was launched"):
@@ -349,7 +349,7 @@ def test_a_vendor_that_the_program_refuses_is_on_the_page_with_what_the_program_
     compiled = Compiled(LAUNCH.identity, "sm_90", "", 1.0, figures={"bytes": 10.0, "code_bytes": 8.0})
     refused = replace(recording("gfx942"), fault="RuntimeError: CUDA\nis needed")
     by_vendor = {"sm_90": replace(recording("sm_90", LAUNCH), compiled=(compiled,)), "gfx942": refused}
-    monkeypatch.setattr("kernel_matrix_launches.study.record", lambda call, device, *_: by_vendor[device.name])
+    monkeypatch.setattr("kernel_matrix.tools.launches.study.record", lambda call, device, *_: by_vendor[device.name])
     chosen = targets_named(["sm_90", "gfx942"])
     done = study([sys.executable, "calls.py"], chosen, ["sm_90", "gfx942"], Options(), tmp_path, "", print)
     cells = {cell.target: (cell.state, cell.reason) for cell in done.dashboard.document.cells}

@@ -11,13 +11,13 @@ from types import SimpleNamespace
 
 import pytest
 from conftest import harness, records_in
-from kernel_matrix_launches.inside.recorder.ahead import nvcc
-from kernel_matrix_launches.inside.recorder.ahead.figures import figures_of_clang
+from kernel_matrix.tools.launches.inside.recorder.ahead import nvcc
+from kernel_matrix.tools.launches.inside.recorder.ahead.figures import figures_of_clang
 
-from kernel_matrix_launches import sources
-from kernel_matrix_launches.inside.recorder import lines, pool
-from kernel_matrix_launches.recording import Compiled, Launch, Recording
-from kernel_matrix_launches.targets import known
+from kernel_matrix.tools.launches import sources
+from kernel_matrix.tools.launches.inside.recorder import lines, pool
+from kernel_matrix.tools.launches.recording import Compiled, Launch, Recording
+from kernel_matrix.tools.launches.targets import known
 
 SOURCE = """\
 #include <cuda_runtime.h>

@@ -12,7 +12,7 @@ from test_axis import wheel_of
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.results.states import Verdict
 from kernel_matrix.store.record import Record
-from kernel_matrix_launches import command, versions
+from kernel_matrix.tools.launches import command, versions
 
 
 def verdict(target: str, registers: int, state: str = "compiled") -> Verdict:

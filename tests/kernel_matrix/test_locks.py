@@ -12,6 +12,11 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from kernel_matrix import cli
+from kernel_matrix.adopt import verify
+from kernel_matrix.adopt.lock import resolve
+from kernel_matrix.adopt.pinned.pin import exact
+from kernel_matrix.adopt.pinned.repository import Pins
+from kernel_matrix.adopt.uv_compile import stand_in
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.versions import satisfies
 from kernel_matrix.config import locks
@@ -25,11 +30,6 @@ from kernel_matrix.run.environments.venv import install
 from kernel_matrix.run.executors import InstallError, Request, UnavailableError
 from kernel_matrix.vendors import builds
 from kernel_matrix.vendors.vendor import Device
-from kernel_matrix_adopt import verify
-from kernel_matrix_adopt.lock import resolve
-from kernel_matrix_adopt.pinned.pin import exact
-from kernel_matrix_adopt.pinned.repository import Pins
-from kernel_matrix_adopt.uv_compile import stand_in
 
 MACHINE = "x86_64-manylinux_2_36"
 

@@ -9,8 +9,8 @@ import pytest
 from conftest import END, ROOT, Doubles, harness
 from ruamel.yaml import YAML
 
+from kernel_matrix.ci.loosened import is_wider, loosened
 from kernel_matrix.config.plan import plan
-from kernel_matrix_ci.loosened import is_wider, loosened
 
 EXCLUSION = "{ where: { toolchain: good, tokens: 2 }, reason: it is too slow here, " + END + " }"
 EXPECTATION = ("{ where: { toolchain: wrong, tokens: [1, 2] }, outcome: error, stage: launch, match: no such device, "

@@ -13,15 +13,15 @@ from together import first_are_quick
 
 from kernel_matrix.audit.states import Judge
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.ci.loosened import loosened
 from kernel_matrix.config.plan import plan
 from kernel_matrix.job.case import OutOfBudgetError, RunningCase
 from kernel_matrix.job.journal import Journal
 from kernel_matrix.job.suite_compare import Comparer
 from kernel_matrix.store.record import Record
-from kernel_matrix_bench.inside.judging import Rules as BenchRules
-from kernel_matrix_calibrate.calibration_text import present_limits
-from kernel_matrix_calibrate.noise import noise_of
-from kernel_matrix_ci.loosened import loosened
+from kernel_matrix.tools.bench.inside.judging import Rules as BenchRules
+from kernel_matrix.tools.calibrate.calibration_text import present_limits
+from kernel_matrix.tools.calibrate.noise import noise_of
 
 SOURCE = "source: chosen for the tests of the harness"
 # The double `wrong` is off by 5e-4 of its result for two tokens.

@@ -14,12 +14,12 @@ from packaging.version import Version
 from test_init import lay
 
 from kernel_matrix import cli
+from kernel_matrix.adopt import lock
+from kernel_matrix.adopt.pinned.repository import Pins, pins_of
 from kernel_matrix.config import locks
 from kernel_matrix.config.locks import pins
 from kernel_matrix.run.environments import uv_settings
 from kernel_matrix.run.environments.venv import uv
-from kernel_matrix_adopt import lock
-from kernel_matrix_adopt.pinned.repository import Pins, pins_of
 
 UV_LOCK = """version = 1
 revision = 3

@@ -12,9 +12,9 @@ import pytest
 from conftest import ROOT
 from test_rows import edited, second
 
+from kernel_matrix.ci.placing import rows
 from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import plan
-from kernel_matrix_ci.placing import rows
 
 pytestmark = pytest.mark.alone
 

@@ -16,11 +16,11 @@ from judges import compare, judge, judge_each
 from test_compare import TRITON, case_of, compiled
 
 from kernel_matrix import pipeline
+from kernel_matrix.ci.loosened import since_commit
 from kernel_matrix.config.concern import Concerned, concerned, readers_of
 from kernel_matrix.config.plan import plan
 from kernel_matrix.results.present import Pins, Present, present
 from kernel_matrix.store.record import Record
-from kernel_matrix_ci.loosened import since_commit
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 HEAD, OLD, STRANGE = "a" * 12, "b" * 12, "c" * 12

@@ -45,8 +45,7 @@ def test_a_plain_nox_gets_what_the_harness_imports():
     script = re.search(r"^# /// script\n(.*?)^# ///$", text, re.DOTALL | re.MULTILINE).group(1)
     own = tomllib.loads(re.sub(r"^# ?", "", script, flags=re.MULTILINE))["dependencies"]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    containers = tomllib.loads((ROOT / "src" / "kernel_matrix_containers" / "pyproject.toml").read_text())["project"]
-    of_containers = {need for need in containers["dependencies"] if not need.startswith("kernel-matrix")}
+    of_containers = project["optional-dependencies"]["containers"]
     assert own == sorted({"nox>=2026.10", *project["dependencies"], *of_containers})
 
 
@@ -60,7 +59,7 @@ def test_a_job_imports_no_more_than_the_standard_library_pytest_and_numpy():
 
 
 def test_the_harness_imports_neither_torch_nor_the_kernel_package_and_the_reverse():
-    recorder = ROOT / "src" / "kernel_matrix_launches" / "inside"  # it runs in the user's program
+    recorder = ROOT / "src" / "kernel_matrix" / "tools" / "launches" / "inside"  # it runs in the user's program
     assert recorder.is_dir()
     for path in (path for folder in (ROOT / "src").glob("kernel_matrix*") for path in folder.rglob("*.py")):
         if path.is_relative_to(recorder):

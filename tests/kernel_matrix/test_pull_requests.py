@@ -15,13 +15,13 @@ from serving import serving
 from test_compare import TRITON
 from test_report import all_cases
 
+from kernel_matrix.adopt import web
+from kernel_matrix.adopt.comment import MOST, marker
+from kernel_matrix.adopt.comment import comment as made
+from kernel_matrix.adopt.sites import read
 from kernel_matrix.cli import main
 from kernel_matrix.config.plan import plan
 from kernel_matrix.store.record import Record
-from kernel_matrix_adopt import web
-from kernel_matrix_adopt.comment import MOST, marker
-from kernel_matrix_adopt.comment import comment as made
-from kernel_matrix_adopt.sites import read
 
 MARKER = marker("matrix")
 CUDA, ROCM = "cuda/sm_90/triton/norm.forward", "rocm/gfx942/triton/norm.forward"

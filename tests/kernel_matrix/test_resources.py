@@ -13,15 +13,15 @@ from judges import compare
 from kernel_matrix.audit.raw import _raw
 from kernel_matrix.audit.states import Judge, Now
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.ci.loosened import loosened
 from kernel_matrix.config.plan import Job, Plan, plan
 from kernel_matrix.config.reads import Checkout
 from kernel_matrix.config.rule_state import facts_of
+from kernel_matrix.resources.occupancy import UNITS, occupancy
+from kernel_matrix.resources.section import entries_of
 from kernel_matrix.store.database import database, rows
 from kernel_matrix.store.query import opened
 from kernel_matrix.store.record import Record
-from kernel_matrix_ci.loosened import loosened
-from kernel_matrix_resources.occupancy import UNITS, occupancy
-from kernel_matrix_resources.section import entries_of
 
 SOURCE = "chosen for the tests of the harness"
 TRITON = {"toolchain": "triton-3.7", "target": "sm_90"}

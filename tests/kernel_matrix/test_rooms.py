@@ -1,4 +1,4 @@
-"""The rooms of the harness import each other in one direction, and the core imports no other distribution."""
+"""The rooms of the harness import each other in one direction."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ import pytest
 from conftest import ROOT
 
 HARNESS = ROOT / "src" / "kernel_matrix"
-PLUGINS = sorted(path.parent for path in (ROOT / "src").glob("kernel_matrix_*/pyproject.toml"))
 MODULES = sorted(HARNESS.rglob("*.py"))
-OF_PLUGINS = sorted(path for folder in PLUGINS for path in folder.rglob("*.py"))
 LONGEST_FUNCTION = 40
 
 # A room imports itself and the rooms of the lines before it, so that there is no circle.
@@ -37,18 +35,17 @@ ORDER = (
     ("matrix",),
     ("doctor",),
     ("cli",),
+    ("resources", "containers"),
+    ("ci", "send"),
+    ("adopt", "serve"),
+    ("tools",),
 )
 ROOMS = {room for line in ORDER for room in line}
 
 
 def name_of(path: Path) -> list[str]:
     """Return ``["cli", "run"]`` for cli/run.py, and the own name of a package."""
-    return name_in(HARNESS, path)
-
-
-def name_in(folder: Path, path: Path) -> list[str]:
-    """Return the parts of a module's name below the folder of its distribution."""
-    parts = list(path.relative_to(folder).with_suffix("").parts)
+    parts = list(path.relative_to(HARNESS).with_suffix("").parts)
     return parts[:-1] if parts[-1] == "__init__" else parts
 
 
@@ -99,8 +96,8 @@ def read(path: Path) -> Module:
 
 
 def functions() -> Iterator[Function]:
-    """Yield the functions of the core and of the other distributions."""
-    for path in (*MODULES, *OF_PLUGINS):
+    """Yield the functions of the harness."""
+    for path in MODULES:
         yield from read(path).functions
 
 
@@ -115,43 +112,8 @@ def test_a_room_imports_only_rooms_before_it(room):
         assert others <= before, path
 
 
-def test_the_core_imports_no_distribution_beside_it():
-    names = {folder.name for folder in PLUGINS}
-    assert names == {
-        f"kernel_matrix_{name}"
-        for name in (
-            *(
-                "adopt",
-                "bench",
-                "caches",
-                "calibrate",
-                "ci",
-                "containers",
-                "fuzz",
-                "launches",
-                "probes",
-                "pytest",
-                "resources",
-                "sanitize",
-                "send",
-                "serve",
-            ),
-        )
-    }
-    for path in MODULES:
-        assert not {parts[0] for parts in all_imports(path)} & names, path
-
-
-@pytest.mark.parametrize("folder", PLUGINS, ids=lambda path: path.name)
-def test_a_distribution_imports_itself_and_the_core_only(folder):
-    others = {other.name for other in PLUGINS} - {folder.name} | {"mhc"}
-    for path in folder.rglob("*.py"):
-        assert not {parts[0] for parts in all_imports(path)} & others, path
-
-
-@pytest.mark.parametrize("folder", [HARNESS, *PLUGINS], ids=lambda path: path.name)
-def test_no_modules_import_each_other_in_a_circle(folder):
-    files = {".".join([folder.name, *name_in(folder, path)]): path for path in folder.rglob("*.py")}
+def test_no_modules_import_each_other_in_a_circle():
+    files = {".".join(["kernel_matrix", *name_of(path)]): path for path in MODULES}
     imported = {name: {module_of(parts, files) for parts in all_imports(path)} for name, path in files.items()}
     graph = {name: modules - {name, ""} for name, modules in imported.items()}
     TopologicalSorter(graph).prepare()  # raises a CycleError, which names the circle
@@ -171,7 +133,7 @@ def test_no_command_imports_a_command():
     from kernel_matrix.cli import commands
 
     modules = {tuple(module.split(".")) for module in commands().values()}
-    for path in (*MODULES, *OF_PLUGINS):
+    for path in MODULES:
         imported = {tuple(parts[:length]) for parts in all_imports(path) for length in range(len(parts) + 1)}
         assert not imported & modules, path
 

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.ci import services
+from kernel_matrix.ci.event_plan import make_row_plan
+from kernel_matrix.ci.placing import rows, shards
+from kernel_matrix.ci.services import buildkite, github, gitlab
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Job, plan
 from kernel_matrix.machines import row_plan_file
 from kernel_matrix.machines.row_plan import RowPlan
 from kernel_matrix.machines.rows import cut, estimate
-from kernel_matrix_ci import services
-from kernel_matrix_ci.event_plan import make_row_plan
-from kernel_matrix_ci.placing import rows, shards
-from kernel_matrix_ci.services import buildkite, github, gitlab
 
 
 @pytest.fixture(scope="module")

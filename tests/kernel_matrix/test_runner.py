@@ -17,10 +17,10 @@ from together import first_are_quick
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.owner import owner
+from kernel_matrix.ci.commands.labels import labels
 from kernel_matrix.config.load import load
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.vendor import Device
-from kernel_matrix_ci.commands.labels import labels
 
 RUNNER = ROOT / "ci" / "runner"
 PODS = sorted((RUNNER / "kubernetes").glob("*.yaml"))

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from conftest import ROOT, records_in
 
+from kernel_matrix.ci.services import buildkite
 from kernel_matrix.job.sample import take
 from kernel_matrix.results.ulp import values_of
 from kernel_matrix.store import samples
 from kernel_matrix.store.load import collect
 from kernel_matrix.store.record import Record
 from kernel_matrix.store.write import write
-from kernel_matrix_ci.services import buildkite
 
 JOB = {"job": "here.good", "device": "x"}
 NAME = "here/any/good/double.forward/tokens1"

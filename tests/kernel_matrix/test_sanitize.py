@@ -10,17 +10,17 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, Doubles, harness
+from conftest import Doubles, harness
 
-from kernel_matrix import pipeline, plugins
+from kernel_matrix import pipeline
 from kernel_matrix.matrix.toolchains import checks_of
 from kernel_matrix.report.checks import Check, read, write
 from kernel_matrix.run.progress import Lines
 from kernel_matrix.run.settings import Settings
+from kernel_matrix.tools.sanitize import tools
+from kernel_matrix.tools.sanitize.command import lines
+from kernel_matrix.tools.sanitize.watch import folder_of, watch
 from kernel_matrix.vendors.machine import detect
-from kernel_matrix_sanitize import tools
-from kernel_matrix_sanitize.command import lines
-from kernel_matrix_sanitize.watch import folder_of, watch
 
 FOUND = Path(__file__).with_name("gpu_faults") / "found"
 IN_INTERPRETER = Path(__file__).with_name("triton_faults") / "found" / "tilelens.json"
@@ -158,9 +158,6 @@ def test_what_a_program_lacks_is_one_sentence(tmp_path: Path, monkeypatch):
         assert (done.returncode, done.stderr.count("\n"), text in done.stderr) == (2, 1, True), done.stderr
     done = harness(*launch, "memchek", "--", "python", "-c", "pass")
     assert (done.returncode, "memcheck" in done.stderr) == (2, True)
-    monkeypatch.setattr(plugins, "part", lambda name: None)
-    done = harness(*launch, "--", "python", "-c", "pass")
-    assert (done.returncode, str(ROOT / "src" / "kernel_matrix_sanitize") in done.stderr) == (2, True)
 
 
 def test_what_is_lacking_is_one_sentence(here: Doubles, monkeypatch, tmp_path: Path):

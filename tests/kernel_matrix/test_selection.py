@@ -11,10 +11,10 @@ from conftest import ROOT
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.git import changed_files
+from kernel_matrix.ci.event_plan import make_row_plan
 from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import plan
 from kernel_matrix.machines.row_plan import choose, is_sentinel
-from kernel_matrix_ci.event_plan import make_row_plan
 
 
 @pytest.fixture(scope="module")

@@ -22,13 +22,13 @@ from kernel_matrix import judging, pipeline
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.matrix.dashboard import write_dashboard
 from kernel_matrix.pipeline import Project
+from kernel_matrix.send import account, kept, sending, signed_file, signing
+from kernel_matrix.send.signed_file import Signed
 from kernel_matrix.store import journal
 from kernel_matrix.store.load import collect
 from kernel_matrix.store.record import TOLD_BY, Record, identity
 from kernel_matrix.store.validation import Bounds
 from kernel_matrix.vendors.machine import detect
-from kernel_matrix_send import account, kept, sending, signed_file, signing
-from kernel_matrix_send.signed_file import Signed
 
 COMMIT = "0123456789ab"
 pytestmark = pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="apt-get install openssh-client")

@@ -26,13 +26,13 @@ from kernel_matrix.config.plan import plan
 from kernel_matrix.job.journal import Journal
 from kernel_matrix.results.history import History
 from kernel_matrix.run.proven import Mark
+from kernel_matrix.serve import jobs as live_jobs
+from kernel_matrix.serve import page as live_page
+from kernel_matrix.serve.jobs import LiveJob, LiveJobs, LiveRun
+from kernel_matrix.serve.page import LivePage, in_words
+from kernel_matrix.serve.server import PageServer
 from kernel_matrix.store.record import Record
 from kernel_matrix.store.write import write
-from kernel_matrix_serve import jobs as live_jobs
-from kernel_matrix_serve import page as live_page
-from kernel_matrix_serve.jobs import LiveJob, LiveJobs, LiveRun
-from kernel_matrix_serve.page import LivePage, in_words
-from kernel_matrix_serve.server import PageServer
 
 CELL = "here/any/good/double.forward"
 CASES = [f"{CELL}/tokens{tokens}" for tokens in (1, 2, 3)]

@@ -20,8 +20,8 @@ from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import Job
 from kernel_matrix.run.environments import venv
 from kernel_matrix.run.executors import Request
-from kernel_matrix_launches import simulators
-from kernel_matrix_launches.inside.recorder import simulated
+from kernel_matrix.tools.launches import simulators
+from kernel_matrix.tools.launches.inside.recorder import simulated
 
 HERE = ROOT / "tests" / "kernel_matrix" / "simulators"
 BOTH = pytest.mark.parametrize(("name", "target"), [("pantheonsim", "sm_90"), ("rocjitsu", "gfx942")])

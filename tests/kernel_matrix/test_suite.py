@@ -14,6 +14,7 @@ from suites import MATRIX, Suite, states, verdicts
 
 from kernel_matrix import pipeline
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.ci.event_plan import plan_rows
 from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import plan
 from kernel_matrix.config.selection import Selection, parse_shard
@@ -22,7 +23,6 @@ from kernel_matrix.job.test_names import MOST, case_of, keys_of, op_of
 from kernel_matrix.machines.row_plan_file import from_json, to_json
 from kernel_matrix.run.proven import mark_file
 from kernel_matrix.store import junit
-from kernel_matrix_ci.event_plan import plan_rows
 
 ENDS = """
 import pytest

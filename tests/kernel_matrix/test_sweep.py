@@ -17,15 +17,15 @@ from test_probes import make
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.pipeline import Project, load
 from kernel_matrix.report.toolchains import SweptCase, SweptProbe
+from kernel_matrix.tools.probes.attempts import Attempt, Sweep, keep, read
+from kernel_matrix.tools.probes.bisect import bisect, differences, state_of_case, state_of_probe
+from kernel_matrix.tools.probes.probe import load_probes
+from kernel_matrix.tools.probes.subject import Subject, make_subject, picked, toolchain_of
+from kernel_matrix.tools.probes.sweep import as_sweep, sweep
+from kernel_matrix.tools.probes.try_version import IMPORT, _resolve
+from kernel_matrix.tools.probes.versions import chosen, published
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.vendor import Device
-from kernel_matrix_probes.attempts import Attempt, Sweep, keep, read
-from kernel_matrix_probes.bisect import bisect, differences, state_of_case, state_of_probe
-from kernel_matrix_probes.probe import load_probes
-from kernel_matrix_probes.subject import Subject, make_subject, picked, toolchain_of
-from kernel_matrix_probes.sweep import as_sweep, sweep
-from kernel_matrix_probes.try_version import IMPORT, _resolve
-from kernel_matrix_probes.versions import chosen, published
 
 KNOWN = [Version(text) for text in ("0.1.8", "0.1.9", "0.1.10", "0.1.11", "0.1.12", "0.1.13", "0.1.14", "0.1.15")]
 

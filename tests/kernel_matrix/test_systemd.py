@@ -26,7 +26,7 @@ from conftest import ROOT
 from docker.errors import NotFound
 
 from kernel_matrix.base.owner import OWNER
-from kernel_matrix_containers.engine import SOCKET
+from kernel_matrix.containers.engine import SOCKET
 
 MACHINE = ROOT / "tests" / "kernel_matrix" / "machine"
 UNIT = "kernel-matrix-runner.service"

@@ -11,16 +11,13 @@ from judges import write_site
 from shown import Page
 from test_probes import fails, make
 
-from kernel_matrix import pipeline
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import plan
-from kernel_matrix.matrix import toolchains
 from kernel_matrix.pipeline import Project
 from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.store.record import Record
-from kernel_matrix.vendors.machine import Machine
-from kernel_matrix_probes.toolchain_view import toolchain_view
+from kernel_matrix.tools.probes.toolchain_view import toolchain_view
 
 SWEEP = {
     "schema_version": 3,
@@ -140,15 +137,3 @@ def test_a_package_without_probes_has_no_such_view(doubles: Doubles):
 def test_the_project_s_kept_sweeps_are_shown(matrix):
     view = toolchain_view(Project(matrix, ROOT, ROOT / "build"), [])
     assert {sweep.package for sweep in view.sweeps} >= {"tilelang", "apache-tvm", "triton"}
-
-
-def test_without_the_distribution_of_the_probes_the_view_is_absent_and_says_so(with_probes, doubles, monkeypatch):
-    monkeypatch.setattr("kernel_matrix.plugins.declared", lambda group: {})
-    project = pipeline.load(doubles.root / "matrix.yaml")
-    assert project.matrix.package.probes is not None
-    view = toolchains.toolchain_view(project, ())
-    assert view == Toolchains(
-        headline="No probe was run, and none is shown. This installs what runs them: "
-        "pip install . ./src/kernel_matrix_probes, in a clone of kernel-matrix"
-    )
-    assert toolchains.probing(project, ["good"], Machine(()), "venv", print) == []

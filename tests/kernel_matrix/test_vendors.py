@@ -16,10 +16,14 @@ from test_run import middle, states
 
 from kernel_matrix import vendors as package
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.ci.commands.labels import labels
+from kernel_matrix.ci.placing import rows
 from kernel_matrix.cli import main
 from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import Job, plan
 from kernel_matrix.config.schema import schema
+from kernel_matrix.containers.container import Containers
+from kernel_matrix.containers.sandbox import Sandbox
 from kernel_matrix.diagnosis import diagnose, rules_of
 from kernel_matrix.doctor.findings import examine
 from kernel_matrix.doctor.reachable import Prospect, prospects
@@ -46,10 +50,6 @@ from kernel_matrix.vendors.finding import Finding
 from kernel_matrix.vendors.machine import Machine, detect
 from kernel_matrix.vendors.registry import vendor_named
 from kernel_matrix.vendors.vendor import Device
-from kernel_matrix_ci.commands.labels import labels
-from kernel_matrix_ci.placing import rows
-from kernel_matrix_containers.container import Containers
-from kernel_matrix_containers.sandbox import Sandbox
 
 # All that a maintainer with a new vendor's machine writes, as the docs say it.
 PAGE = ROOT / "docs" / "how-to" / "vendor.md"
@@ -291,9 +291,8 @@ def test_a_gpu_whose_files_cannot_be_read_is_not_detected(tmp_path):
 def test_no_other_room_knows_a_vendor_or_its_programs():
     """Only the files of the vendors name vendors, their programs and the package's words for devices.
 
-    The recorder of launches stands in for a GPU in the user's program, and imports nothing of the harness. ``init``
-    proposes platforms, whose names are the user's to change. The service that compiles ahead of time calls compilers
-    of vendors, and the program that repeats a compilation without the harness names them.
+    ``init`` and ``lock`` propose platforms and builds of libraries, whose names are the user's to change. The service
+    that compiles ahead of time calls compilers of vendors, and the tools are programs about such compilers.
     """
     vendors = registry.vendors()
     words = {*vendors, *registry.program_names(), *(vendor.framework_device for vendor in vendors.values())}
@@ -302,7 +301,7 @@ def test_no_other_room_knows_a_vendor_or_its_programs():
     knowing = [
         f"{path.relative_to(sources)}:{node.lineno}: {node.value}"
         for path in sources.rglob("*.py")
-        if not {"vendors", "inside", "ahead", "reproducer.py"} & {*path.relative_to(sources).parts}
+        if not {"vendors", "ahead", "adopt", "tools"} & {*path.relative_to(sources).parts}
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Constant) and node.value in words
     ]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from kernel_matrix_bench.inside.protocol import AbsentError
+from kernel_matrix.tools.bench.inside.protocol import AbsentError
 
 ROOT = Path(__file__).resolve().parents[2]
 AXES = {"tokens": 5, "streams": 4, "hidden": 64, "dtype": "bf16"}

@@ -183,7 +183,7 @@ def _mean(weighed: Sequence[tuple[float, float]]) -> float | None:
 def _code(raw: Raw) -> dict[str, float]:
     """Return what a result says of its code, and the occupancy that follows from it."""
     code, occupancy = raw.subjects.get("artifact", {}), plugins.part("audit of occupancy")
-    value = occupancy(raw.case.split("/")[1], code) if code and occupancy else None
+    value = occupancy(raw.case.split("/")[1], code) if code else None
     return code if value is None else {**code, "occupancy": value}
 
 

@@ -148,7 +148,7 @@ class Judge:
         now = [one for one in taken if self.fresh[id(one)]]
         of_past = [] if self.fresh[id(raw)] else taken
         root = self.now.checkout.root if self.now.checkout else None
-        state_of = plugins.needed("audit of code", "resources")
+        state_of = plugins.part("audit of code")
         return str(state_of(self.matrix["resources"], case, self.cases[case], now, of_past, root))
 
     def _is_over(self, until: str, versions: Mapping[str, str]) -> bool:

@@ -12,12 +12,15 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 NAME = "kernel-matrix"
+# The extra of this project that brings a library, by the name that is imported; its own distributions of that extra.
+_EXTRAS = {"docker": "containers", "hypothesis": "fuzz", "ruptures": "trends"}
+_OWN = {"emulate": ("gpu_emulators",)}
 _PIP_TO_UV = {
     "PIP_FIND_LINKS": "UV_FIND_LINKS",
     "PIP_INDEX_URL": "UV_DEFAULT_INDEX",
@@ -35,24 +38,24 @@ def requirement() -> str:
     return f"{NAME} @ {address}" if address else f"{NAME}=={_version()}"
 
 
-def installing(*parts: str) -> str:
-    """Return the command that installs further distributions of this project here: the folders ``parts`` of ``src``."""
-    requirements = _requirements(parts, _told())
+def lacking(error: ModuleNotFoundError) -> str:
+    """Return the sentence for a library that an extra of this project brings; empty for any other module."""
+    library = (error.name or "").partition(".")[0]
+    extra = _EXTRAS.get(library)
+    return f"this needs the library {library}, which the extra '{extra}' brings: {installing(extra)}" if extra else ""
+
+
+def installing(extra: str) -> str:
+    """Return the command that installs here what an extra of this project brings."""
+    requirements = _requirements(extra, _told())
     if not requirements:
-        return elsewhere(*parts)
+        own = "".join(f" ./src/{part}" for part in _OWN.get(extra, ()))
+        return f"pip install '.[{extra}]'{own}, in a clone of {NAME}"
     if is_from_uvx():  # what it makes is for one start
         more = [word for one in requirements for word in ("--with", one)]
         return shlex.join(["uvx", *source_for_uvx(), *more, NAME, *sys.argv[1:]])
     pip = _pip()
     return shlex.join([*pip, *requirements]) if pip else into(sys.executable, *requirements)
-
-
-def elsewhere(*parts: str) -> str:
-    """Return how the reader of a page installs distributions of this project: without a folder of this machine."""
-    told = _told()
-    if not told or _in_version_control(told):
-        return shlex.join(["pip", "install", *_requirements(parts, told)])
-    return f"pip install {' '.join(['.', *(f'./src/{part}' for part in parts)])}, in a clone of {NAME}"
 
 
 def into(python: str, *requirements: str) -> str:
@@ -105,32 +108,39 @@ def _pip() -> list[str]:
     return []
 
 
-def _requirements(parts: Sequence[str], told: Mapping[str, Any]) -> list[str]:
-    """Return what installs distributions of the same origin as this one; nothing if that cannot be found any more."""
-    names = {part: part.replace("_", "-") for part in parts}
+def _requirements(extra: str, told: Mapping[str, Any]) -> list[str]:
+    """Return what installs an extra of the same origin as this installation; nothing if that cannot be found."""
+    own, parts = f"{NAME}[{extra}]", _OWN.get(extra, ())
     if not told:
-        return [f"{name}=={_version()}" for name in names.values()]
+        return [f"{own}=={_version()}"]
     if address := _in_version_control(told):
-        return [f"{name} @ {address}#subdirectory=src/{part}" for part, name in names.items()]
+        return [f"{own} @ {address}", *(f"{_dashed(part)} @ {address}#subdirectory=src/{part}" for part in parts)]
     place = urlsplit(told["url"])
     root = Path(unquote(place.path)) if told["url"] else Path(__file__).parents[3]
     folders = [root, *(root / "src" / part for part in parts)]
     if all((folder / "pyproject.toml").is_file() for folder in folders):
-        return [str(folder) for folder in folders]  # with this one, whose version they name
-    return [f"{name} @ {address}" for part, name in names.items() if (address := _archive(told["url"], part))]
+        return [f"{root}[{extra}]", *map(str, folders[1:])]
+    archives = [(own, told["url"]), *((_dashed(part), _archive(told["url"], part)) for part in parts)]
+    return [f"{name} @ {address}" for name, address in archives] if all(map(_is_there, dict(archives).values())) else []
+
+
+def _dashed(part: str) -> str:
+    return part.replace("_", "-")
 
 
 def _archive(url: str, part: str) -> str:
-    """Return the address of a distribution in this one's archive, or next to it; empty if there is none."""
+    """Return the address of another distribution of this project: in the archive of this one, or next to it."""
     folder, _, file = url.rpartition("/")
     own = NAME.replace("-", "_")
-    if not file.endswith((".whl", ".zip", ".gz")):
-        return ""
-    if not file.startswith(f"{own}-{_version()}"):
-        return f"{url}#subdirectory=src/{part}"
-    address = f"{folder}/{file.replace(own, part, 1)}"
-    place = urlsplit(address)
-    return "" if place.scheme == "file" and not Path(unquote(place.path)).is_file() else address
+    return f"{folder}/{file.replace(own, part, 1)}" if file.startswith(own) else f"{url}#subdirectory=src/{part}"
+
+
+def _is_there(url: str) -> bool:
+    """Return whether an address names an archive, which is still there if it lies on the disk."""
+    place = urlsplit(url)
+    return url.partition("#")[0].endswith((".whl", ".zip", ".gz")) and (
+        place.scheme != "file" or Path(unquote(place.path)).is_file()
+    )
 
 
 def _version() -> str:

@@ -1,7 +1,7 @@
 """The command line. Each command is a module that has ``arguments`` and ``main``; its first line is its help.
 
 A command turns its options into values, calls the pipeline, and prints what comes back. A name of two words is a
-command of a group, such as ``ci plan``: the help shows the group alone. Further distributions bring more commands.
+command of a group, such as ``ci plan``: the help shows the group alone.
 """
 
 from __future__ import annotations
@@ -16,52 +16,75 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
-from kernel_matrix import plugins
-from kernel_matrix.base.commands import command, here, line_here
+from kernel_matrix.base.commands import here
 from kernel_matrix.base.errors import UserError, did_you_mean
+from kernel_matrix.base.installation import lacking
 from kernel_matrix.base.printing import watched
 from kernel_matrix.cli.interruption import interrupt_on_signals
 
-# The commands by what a user wants. Commands that no line names stand under the last one.
+# The commands by what a user wants, each with its module.
 PURPOSES = {
-    "Run": ("init", "matrix", "run", "shell", "send"),
-    "Look": ("report", "serve", "doctor", "take"),
-    "Ask": ("query", "diff", "compare", "repro", "diagnose", "audit"),
-    "Keep the rules": ("check", "lock"),
-    "CI": ("ci",),
-    "Toolchains": (),
+    "Run": {
+        "init": "adopt.commands.init",
+        "matrix": "cli.matrix",
+        "run": "cli.run",
+        "shell": "containers.commands.shell",
+        "send": "send.command_send",
+    },
+    "Look": {
+        "report": "cli.report",
+        "serve": "serve.command",
+        "doctor": "cli.doctor",
+        "take": "send.command_take",
+    },
+    "Ask": {
+        "query": "cli.query",
+        "diff": "cli.diff",
+        "compare": "cli.compare",
+        "repro": "cli.repro",
+        "diagnose": "cli.diagnose",
+        "audit": "cli.audit",
+    },
+    "Keep the rules": {"check": "cli.check", "lock": "adopt.commands.lock"},
+    "CI": {
+        "ci again": "ci.commands.again",
+        "ci bundle": "containers.commands.bundle",
+        "ci comment": "adopt.commands.comment",
+        "ci flaky": "ci.commands.flaky",
+        "ci history": "ci.commands.history",
+        "ci image": "containers.commands.image",
+        "ci jobs": "ci.commands.jobs",
+        "ci labels": "ci.commands.labels",
+        "ci notify": "adopt.commands.notify",
+        "ci plan": "ci.commands.plan",
+        "ci take-junit": "adopt.commands.take_junit",
+    },
+    "Toolchains": {
+        "bench": "tools.bench.command",
+        "caches": "tools.caches.command",
+        "calibrate": "tools.calibrate.command",
+        "fuzz": "tools.fuzz.command",
+        "launches": "tools.launches.command",
+        "sanitize": "tools.sanitize.command",
+        "toolchains bisect": "tools.probes.commands.bisect",
+        "toolchains probe": "tools.probes.commands.probe",
+        "toolchains report": "tools.probes.commands.report_issue",
+        "toolchains sweep": "tools.probes.commands.sweep",
+    },
 }
 GROUPS = {
     "ci": "Take a step of a CI workflow",
     "toolchains": "Ask what each toolchain can and cannot, version by version",
 }
-OWN = tuple(name for names in PURPOSES.values() for name in names if name not in (*GROUPS, *plugins.EXTRAS))
-# The names that commands had, and what is typed now.
-FORMER = {
-    "bisect": "toolchains bisect",
-    "bundle": "ci bundle",
-    "compare-cells": "compare",
-    "expectations": "check --expectations",
-    "jobs": "ci jobs",
-    "labels": "ci labels",
-    "plan": "ci plan",
-    "probe": "toolchains probe",
-    "report-issue": "toolchains report",
-    "schema": "check --schema",
-    "sweep": "toolchains sweep",
-    "take-junit": "ci take-junit",
-}
 _PIPE_ENDED = 128 + 13  # as of a program that the signal ends
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)  # it is full, or may not be written
-# A command that became a script of the checkout.
-OUTSIDE = {"scale": "python benchmarks/scale"}
 
 
 def commands() -> dict[str, str]:
-    """Return the module of each command by its name: the core's, and those that distributions bring."""
-    own = {name: f"{__name__}.{name.replace(' ', '.').replace('-', '_')}" for name in OWN}
-    return {**own, **plugins.declared(plugins.COMMANDS)}
+    """Return the module of each command by its name."""
+    return {name: f"kernel_matrix.{path}" for modules in PURPOSES.values() for name, path in modules.items()}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -82,19 +105,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str] | None) -> int:
     interrupt_on_signals()
     words, options = list(sys.argv[1:] if arguments is None else arguments), argparse.Namespace()
-    if words and words[0] in {**FORMER, **OUTSIDE}:
-        now = OUTSIDE.get(words[0]) or line_here(command(FORMER[words[0]].split()))
-        print(f"kernel-matrix: {words[0]} is no command any more: type {now}", file=sys.stderr)
-        return UserError.exit_code
     try:
-        for name in plugins.EXTRAS:
-            if " ".join(words[: len(name.split())]) == name and not in_group(name, commands()):
-                raise plugins.not_here(name)
         options = _parse(words)
         return int(options.command(options))
     except UserError as error:
         print(f"kernel-matrix: {here(str(error))}", file=sys.stderr)
         return error.exit_code
+    except ModuleNotFoundError as error:
+        if not (text := lacking(error)):
+            raise
+        print(f"kernel-matrix: {text}", file=sys.stderr)
+        return UserError.exit_code
     except OSError as error:
         if error.errno not in _DISK:
             raise
@@ -184,17 +205,13 @@ def in_group(name: str, modules: Iterable[str]) -> list[str]:
 
 def by_purpose() -> dict[str, list[str]]:
     """Return the first words of the commands by what a user wants."""
-    names = _names(commands())
-    shown = {purpose: [name for name in of_purpose if name in names] for purpose, of_purpose in PURPOSES.items()}
-    listed = {name for of_purpose in shown.values() for name in of_purpose}
-    shown[list(PURPOSES)[-1]] += [name for name in names if name not in listed]
-    return shown
+    return {purpose: _names(modules) for purpose, modules in PURPOSES.items()}
 
 
 def _overview(modules: Mapping[str, str]) -> Iterator[str]:
     """Yield the lines of the help: the commands by what a user wants, each with its first line."""
     for purpose, names in by_purpose().items():
-        yield from (f"{purpose}:" for _ in names[:1])
+        yield f"{purpose}:"
         for name in names:
             yield from _entry(name, _line(name, modules))
     yield "\nkernel-matrix COMMAND --help shows the options of a command."
@@ -223,5 +240,6 @@ def parser_of(name: str) -> argparse.ArgumentParser:
 
 def _first_line(module: str) -> str:
     """Return the first line of the text that a command's module begins with."""
-    with plugins.source_of(module).open(encoding="utf-8") as file:
+    path = Path(__file__).parents[2].joinpath(*module.split(".")).with_suffix(".py")
+    with path.open(encoding="utf-8") as file:
         return file.readline().strip().strip('"')

@@ -29,7 +29,7 @@ def main(options: argparse.Namespace) -> int:
     """Print the findings and prospects. Return 1 if something is broken, so that a script can ask."""
     project = load_project(options)
     if options.inside:
-        run_inside = plugins.needed("doctor_inside", "containers")
+        run_inside = plugins.part("doctor_inside")
         return int(run_inside(project, options.matrix.name, options.inside, lambda text: print(text, file=sys.stderr)))
     machine = detect()
     findings = examine(project.matrix, project.root, project.build, machine)

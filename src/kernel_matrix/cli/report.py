@@ -47,7 +47,7 @@ def main(options: argparse.Namespace) -> int:
         planned = pipeline.plan_of(project, options.cases) if options.cases else pipeline.plan_for(project, selection)
         folders, earlier = options.results or [project.results], history.read(options.history)
         row_plan = row_plan_file.from_json(options.plan, planned) if options.plan else None
-        statuses = plugins.needed("statuses", "ci")(options.statuses) if row_plan and options.statuses else {}
+        statuses = plugins.part("statuses")(options.statuses) if row_plan and options.statuses else {}
         results = judging.judged(
             project,
             planned,
@@ -68,7 +68,7 @@ def main(options: argparse.Namespace) -> int:
             )
             notes = of_report(project.file, project.matrix, judged) if options.annotate else []
     if row_plan and statuses:
-        plugins.needed("times", "ci")(project.site, row_plan, statuses)
+        plugins.part("times")(project.site, row_plan, statuses)
     print_dashboard(dashboard)
     if notes:
         print("\n".join(notes))

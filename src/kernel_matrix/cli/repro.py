@@ -22,8 +22,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Print the facts as comments, then the command. 1: this machine lacks the hardware."""
     project = load_project(options)
-    of_name = plugins.part("repeat of a name")
-    if of_name and (words := of_name(options.cell)):
+    if words := plugins.part("repeat of a name")(options.cell):
         print(line_here(command(words), project.options))
         return 0
     record = judging.result_to_repeat(

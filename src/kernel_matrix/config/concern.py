@@ -31,11 +31,10 @@ from kernel_matrix.vendors.registry import vendor_names
 Part = Literal["harness", "package", "suite", "image"]
 SHARED_IMAGE = "toolchains"  # the folder of the image that the images of the platforms are made from
 _HARNESS = re.compile(r"(?:src/)?kernel_matrix/(.+)")
-_OTHER_DISTRIBUTIONS = re.compile(r"(?:src/)?kernel[-_]matrix[-_]\w.*/.+")  # of the harness
 # Of ``run``: a job's command, variables and cases; how its environment is made; how its process is started in it; and
 # how other jobs wait while it measures. A name that ends in '/' is a folder.
 _OF_RUN = ("run/job_command.py", "run/suite_command.py", "run/quiet.py", "run/environments/")
-_OF_IMAGES = re.compile(r"(?:src/)?kernel_matrix_containers/\w+\.py")  # its folders are of what a person types
+_OF_IMAGES = re.compile(r"(?:src/)?kernel_matrix/containers/\w+\.py")  # its folders are of what a person types
 _ONLY_OF_BUILDS = "run/environments/built.py"
 _ONLY_OF_SUITES = ("job/suite_plugin.py", "job/ctest.py")  # for suites that know nothing of the harness
 _VENDOR = re.compile(r"vendors/(\w+)\.py")
@@ -101,14 +100,14 @@ class Concerned:
 
 def readers_of(matrix: Matrix, path: str) -> Readers | None:
     """Return which jobs read a file; None if none does. Its path is relative to the folder of matrix.yaml."""
-    if match := _HARNESS.fullmatch(path):
-        return _readers_of_harness(matrix, match[1])
     if _OF_IMAGES.fullmatch(path):
         return Readers("image", only_in_containers=True)
+    if match := _HARNESS.fullmatch(path):
+        return _readers_of_harness(matrix, match[1])
     unread = (*_READ_BY_PEOPLE, *matrix.ci.unread, *matrix.package.rule_files)
     if (of_emulator := _readers_of_emulator(matrix, path)) is not None:
         return of_emulator
-    if _OTHER_DISTRIBUTIONS.fullmatch(path) or any(fnmatch.fnmatchcase(path, pattern) for pattern in unread):
+    if any(fnmatch.fnmatchcase(path, pattern) for pattern in unread):
         return None
     if _RESULT.fullmatch(path):
         return None
@@ -139,7 +138,7 @@ def is_source(path: str) -> bool:
 
 def is_of_harness(path: str) -> bool:
     """Return whether the path of a file is one of the harness's source."""
-    return bool(_HARNESS.fullmatch(path) or _OTHER_DISTRIBUTIONS.fullmatch(path))
+    return bool(_HARNESS.fullmatch(path))
 
 
 def concerned(matrix: Matrix, paths: Iterable[str]) -> Concerned:

@@ -187,8 +187,7 @@ class Checkout:
     @cached_property
     def _files(self) -> list[_File]:
         """All files that some job reads, by their names in turn."""
-        found = (*_HARNESS.rglob("*.py"), *_HARNESS.parent.glob("kernel_matrix_containers/*.py"))
-        harness = {str(path.relative_to(_HARNESS.parent)): path for path in found}
+        harness = {str(path.relative_to(_HARNESS.parent)): path for path in _HARNESS.rglob("*.py")}
         names = {*source_names(self.root), *_hidden(self.root, self.root / self.matrix.package.suite)}
         own = {name: self.root / name for name in names if not is_of_harness(name)}
         files = []

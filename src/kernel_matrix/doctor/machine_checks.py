@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kernel_matrix import plugins
+from kernel_matrix.base.installation import lacking
 from kernel_matrix.diagnosis import diagnose
 from kernel_matrix.run.environments.venv import uv
 from kernel_matrix.run.executors import InstallError
@@ -53,11 +54,12 @@ def installer() -> Finding:
 
 def docker_engine() -> Finding:
     """Ask the Docker engine that jobs would run in."""
-    if (ask := plugins.part("engine_finding")) is not None:
-        finding: Finding = ask()
-        return finding
-    text = "its library is not installed; the executor venv does without"
-    return Finding("Docker", "absent", text, plugins.installing("containers"))
+    try:
+        finding: Finding = plugins.part("engine_finding")()
+    except ModuleNotFoundError as error:
+        text = "its library is not installed; the executor venv does without"
+        return Finding("Docker", "absent", text, lacking(error))
+    return finding
 
 
 def room(build: Path, environments: int) -> Finding:

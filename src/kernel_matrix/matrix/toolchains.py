@@ -1,11 +1,10 @@
-"""The checks, and the probing and toolchain view of the distribution with the probes, if it is installed."""
+"""The checks, the probing and the toolchain view."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 from kernel_matrix import plugins
-from kernel_matrix.base.installation import elsewhere
 from kernel_matrix.config.model import Tier
 from kernel_matrix.matrix.kept import Keeper
 from kernel_matrix.pipeline import Project
@@ -15,17 +14,15 @@ from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import Machine
 
-_ABSENT = "No probe was run, and none is shown. This installs what runs them"
-
 View = Callable[[Project, Sequence[Record]], Toolchains]
 
 
 def toolchain_view(project: Project, records: Sequence[Record]) -> Toolchains:
-    """Return the report's part about toolchains; of a package with probes, a sentence where nothing here reads them."""
+    """Return the report's part about toolchains; an empty one for a package without probes."""
     if project.matrix.package.probes is None:
         return Toolchains()
-    view: View | None = plugins.part("toolchain_view")
-    return view(project, records) if view else Toolchains(headline=f"{_ABSENT}: {elsewhere('kernel_matrix_probes')}")
+    view: View = plugins.part("toolchain_view")
+    return view(project, records)
 
 
 def checks_of(project: Project) -> tuple[Check, ...]:
@@ -48,8 +45,8 @@ def probing(
     *,
     tier: Tier = "full",
 ) -> list[Callable[[], None]]:
-    """Return the work of probing these toolchains; none for a package without probes, or where nothing runs them."""
+    """Return the work of probing these toolchains; none for a package without probes."""
     if project.matrix.package.probes is None:
         return []
-    work: Callable[..., list[Callable[[], None]]] | None = plugins.part("probing")
-    return work(project, toolchains, machine, executor, say, keeper, tier=tier) if work else []
+    work: Callable[..., list[Callable[[], None]]] = plugins.part("probing")
+    return work(project, toolchains, machine, executor, say, keeper, tier=tier)

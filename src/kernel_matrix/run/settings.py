@@ -14,12 +14,13 @@ from packaging.specifiers import SpecifierSet
 
 from kernel_matrix import plugins
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.installation import lacking
 from kernel_matrix.config.model import Platform
 from kernel_matrix.job.test_names import Key
 from kernel_matrix.run.executors import Interpreter, Prepare, Request, UnavailableError
 from kernel_matrix.store.record import Record
 
-CONTAINER = "container"  # a distribution of its own brings it
+CONTAINER = "container"
 # The module of each other executor.
 _MODULES = {"venv": "kernel_matrix.run.environments.venv", "current": "kernel_matrix.run.environments.current"}
 EXECUTORS = (CONTAINER, *_MODULES)
@@ -57,13 +58,9 @@ class Settings:
 
 
 def load_executor(name: str) -> AbstractContextManager[Prepare]:
-    """Return the executor of that name, one of ``EXECUTORS``, for one run.
-
-    Raises:
-        UserError: its distribution is not installed.
-    """
+    """Return the executor of that name, one of ``EXECUTORS``, for one run."""
     if name == CONTAINER:
-        make = plugins.needed("container_executor", "containers")
+        make = plugins.part("container_executor")
     else:
         make = importlib.import_module(_MODULES[name]).executor
     executor: AbstractContextManager[Prepare] = make()
@@ -96,14 +93,12 @@ def choose_executor(asked: str, platform: Platform) -> tuple[str, str]:
         return asked, "as asked"
     if asked == AUTO and platform.container is None:
         return "venv", "matrix.yaml names no container for it"
-    address = plugins.part("engine_address")
     try:
-        if address is None:
-            raise UnavailableError(f"containers need more than is installed: {plugins.installing('containers')}")
-        return CONTAINER, f"a Docker engine answers at {address()}"
-    except UnavailableError as reason:
+        return CONTAINER, f"a Docker engine answers at {plugins.part('engine_address')()}"
+    except (UnavailableError, ModuleNotFoundError) as error:
+        reason = lacking(error) if isinstance(error, ModuleNotFoundError) else str(error)
         if asked == AUTO:
-            return "venv", str(reason)
+            return "venv", reason
         raise UserError(
             "Nothing ran, and earlier results stay. Start an engine, or take --executor venv. "
             f"--executor {asked}: {reason}"

@@ -90,9 +90,8 @@ _TABLES = f"""
 
 
 def occupancy(target: str, figures: str) -> str:
-    """Return the SQL of the theoretical occupancy of a case; null without the distribution that knows the targets."""
-    expression = plugins.part("occupancy")
-    return expression(target, figures) if expression else "nullif(0.0, 0.0)"
+    """Return the SQL of the theoretical occupancy of a case."""
+    return str(plugins.part("occupancy")(target, figures))
 
 
 @contextlib.contextmanager

@@ -13,7 +13,6 @@ from pathlib import Path
 import pyarrow as pa
 
 from kernel_matrix import plugins
-from kernel_matrix.base.installation import elsewhere
 from kernel_matrix.store import checks, junit, names, records, validation
 from kernel_matrix.store.database import THREADS, Connection, database, enter, rows
 from kernel_matrix.store.junit import BrokenResultError
@@ -238,11 +237,9 @@ class _Loading:
         question = f"SELECT source, any_value(facts) FROM jobs WHERE facts['{TOLD_BY}'] IS NOT NULL GROUP BY source"
         self.told = dict(rows(self.connection, question))
         for path, number in self.known.items():
-            if number in self.told or (path.parent.parent / TOLD_INVENTORY).exists():
-                check = plugins.part("check told")
-                lacking = f"what checks who signed it is not installed: {elsewhere('kernel_matrix_send')}"
-                if fault := check(path, self.told.get(number, {})) if check else lacking:
-                    self.refused[path] = fault
+            is_told = number in self.told or (path.parent.parent / TOLD_INVENTORY).exists()
+            if is_told and (fault := plugins.part("check told")(path, self.told.get(number, {}))):
+                self.refused[path] = fault
 
     def compare_with(self, asked: Mapping[str, Asked]) -> None:
         """Refuse files that are not what their jobs were asked for."""

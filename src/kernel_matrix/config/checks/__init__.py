@@ -42,5 +42,6 @@ def plan_faults(matrix: Matrix, root: Path, full: Plan) -> Iterator[Fault]:
     for check in _OF_THE_PLAN:
         yield from check(matrix, full)
     yield from rules.versions(matrix, root, full)
-    if matrix.resources and (faults := plugins.part("faults of limits")):
+    if matrix.resources:
+        faults = plugins.part("faults of limits")
         yield from faults(matrix, root, full)

@@ -8,8 +8,8 @@ import doubles
 import numpy as np
 
 from kernel_matrix.job.budget import Pair
-from kernel_matrix_bench.inside.cpu import CpuClock
-from kernel_matrix_bench.inside.protocol import AbsentError, Distance, Run, Yardstick
+from kernel_matrix.tools.bench.inside.cpu import CpuClock
+from kernel_matrix.tools.bench.inside.protocol import AbsentError, Distance, Run, Yardstick
 
 _ELEMENTS = 4096  # a token
 

@@ -1,0 +1,67 @@
+"""Write matrix.yaml and all that it needs for a repository that has none, and run the first cell."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from kernel_matrix.adopt import first_cell, words
+from kernel_matrix.adopt.pinned import option
+from kernel_matrix.adopt.proposal import propose
+from kernel_matrix.adopt.repository import look
+from kernel_matrix.adopt.writing import refuse_where_nothing_can_be_written, write
+from kernel_matrix.base.commands import here
+from kernel_matrix.config.locks import lock_file
+from kernel_matrix.report.words import counted
+from kernel_matrix.run.progress import Console, Lines
+from kernel_matrix.vendors.machine import detect
+
+_NO_TEST = "no test of the suite could be collected, so none has run. This is why:"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options: where, and whether anything is run."""
+    parser.add_argument("--root", type=Path, default=Path(), help="the repository's root (this folder)")
+    parser.add_argument("--suite", metavar="FOLDER", help="the folder of the tests, if it is not found")
+    option.add(parser)
+    parser.add_argument("--no-run", action="store_true", help="write the files only")
+
+
+def main(options: argparse.Namespace) -> int:
+    """Look, write, and run the first cell. 1: it is red, or there is no test to run."""
+    root = options.root.resolve()
+    refuse_where_nothing_can_be_written(root)
+    repository = look(root, options.suite)
+    near = [name for name in (repository.source, repository.suite) if name]
+    choice = option.chosen(options.pins, root, repository.python, near=near)
+    print("\n".join([*words.seen_lines(repository), *choice.lines]), flush=True)
+    proposed = propose(repository, detect(), choice.pins)
+    print("\n".join([*write(root, proposed.files), *proposed.notes]), flush=True)
+    status = 0
+    if repository.suite is not None and not options.no_run:
+        status = _run(root)
+    lock = lock_file(root, f"ci/locks/{proposed.toolchain}.txt").relative_to(root)
+    too_new = bool(status) and choice.passed_over
+    steps = words.next_lines(repository, lock, options.root, may_be_too_new=too_new)
+    print("\n".join(f"next: {here(line)}" for line in steps))
+    return status
+
+
+def _run(root: Path) -> int:
+    """Run the first cell, print what became of it, and return 1 if it is red or no test has run."""
+    machine = detect()
+    project, attempts, is_test = first_cell.choose(root / "matrix.yaml", machine, Lines())
+    red = ran = False
+    for selected in attempts:
+        cases = selected.jobs[0].cases
+        first = f"the first cell: {cases[0].cell.id}: its first {counted(len(cases), 'test')}"
+        print(first if is_test else _NO_TEST, flush=True)
+        with Console(selected.jobs) as console:
+            lines, red, ran = first_cell.run(project, selected, machine, console)
+        print("\n".join(lines))
+        if ran:
+            break
+    if not ran:
+        print("No test has run on this machine, so nothing is known of the package yet.")
+    print(f"page: {first_cell.page(project, attempts[0])}")
+    return int(red or not ran or not is_test)

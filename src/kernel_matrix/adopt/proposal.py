@@ -1,0 +1,131 @@
+"""Make the files that a repository needs: matrix.yaml, the lock, the Dockerfiles, the workflow."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from kernel_matrix.adopt import lock, requirements
+from kernel_matrix.adopt.pinned.repository import Pins
+from kernel_matrix.adopt.repository import TOOLCHAINS, Repository
+from kernel_matrix.base import git, installation
+from kernel_matrix.config.locks import pins_in
+from kernel_matrix.vendors import builds
+from kernel_matrix.vendors.machine import Machine
+from kernel_matrix.vendors.registry import vendor_named
+
+WORKFLOW = ".github/workflows/kernel-matrix.yml"
+_VARIABLES = {"Triton": "TRITON_INTERPRET", "Pallas": "KERNEL_MATRIX_PALLAS_INTERPRET"}
+GPUS = {"cuda": "sm_90", "rocm": "gfx942"}  # the first target of each: a guess
+_HOSTED = "x86-64-v3"  # what GitHub's machines have
+_ENVIRONMENT = Environment(  # noqa: S701 - these are no pages: YAML and Dockerfiles have no HTML to escape
+    loader=PackageLoader("kernel_matrix.adopt"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+)
+
+
+class Proposal(NamedTuple):
+    """The name of the toolchain, the files by their path in the repository, and what is to be said of the locks."""
+
+    toolchain: str
+    files: dict[str, str]
+    notes: tuple[str, ...]
+
+
+def propose(repository: Repository, machine: Machine, pins: Pins = lock.NO_PINS) -> Proposal:
+    """Return the files that a repository needs. Only the locks need the network.
+
+    ``pins`` are what the repository pins: the locks keep each that goes with the rest.
+
+    Raises:
+        UserError: the requirements cannot be resolved.
+    """
+    lines = requirements.lines(repository)
+    toolchain = _toolchain(repository, lines)
+    source = "\n".join(lines) + "\n"
+    gpu = bool(repository.kernels or repository.cuda or {"triton", "tilelang"} & {*repository.toolchains})
+    kinds = [vendor_named(device).build for device in ("nvidia", "amd") if gpu]
+    made = _lock(source, toolchain, [*kinds, builds.CPU], repository.python, pins)
+    versions = {name for text in made.texts.values() for name in pins_in(text)}
+    names = {
+        "repository": repository,
+        "toolchain": toolchain,
+        "titles": [TOOLCHAINS[name] for name in repository.toolchains],
+        "target": _target(machine),
+        "distributions": [name for name in _distributions(repository) if name in versions],
+        "interpreted": _interpreted(repository),
+        "environment": ", ".join(f'{name}: "{value}"' for name, value in _on_a_cpu(repository).items()),
+        "gpus": GPUS,
+        "gpu": gpu,
+        "kinds": sorted(kind for kind in made.texts if kind),
+        "containers": repository.python == lock.OLDEST_PYTHON,  # the Python of the images
+        "branch": git.main_branch(repository.root),
+        "requirement": installation.requirement(),
+    }
+    files = {f"ci/locks/{toolchain}.in": source, **made.names(f"ci/locks/{toolchain}.txt")}
+    if repository.suite is not None:
+        files |= _beside_the_lock(names)
+    return Proposal(toolchain, files, made.notes)
+
+
+def _beside_the_lock(names: Mapping[str, Any]) -> dict[str, str]:
+    """Return the files that run the tests. matrix.yaml comes last, so that all that it names is there."""
+    files = {WORKFLOW: _text("workflow.yml", names), ".gitignore": "/build/\n"}
+    if names["containers"]:
+        files["containers/toolchains/Dockerfile"] = _text("toolchains.Dockerfile", names)
+        files["containers/toolchains/make-environments"] = _text("make-environments", names)
+        for platform in ("cpu", *(GPUS if names["gpu"] else ())):
+            values = {**names, "platform": platform}
+            files[f"containers/{platform}/Dockerfile"] = _text("platform.Dockerfile", values)
+    return {**files, "matrix.yaml": _text("matrix.yaml", names)}
+
+
+def _toolchain(repository: Repository, lines: Sequence[str]) -> str:
+    """Return the name of the environment: the first toolchain that is in it, or ``python``."""
+    needed = {canonicalize_name(Requirement(line).name) for line in lines if not line.startswith("#")}
+    return next((name for name in repository.toolchains if {name, f"apache-{name}"} & needed), "python")
+
+
+def _lock(text: str, toolchain: str, kinds: Sequence[str], python: str, pins: Pins) -> lock.Locks:
+    """Return the locks that uv makes from requirements, for the Pythons of the package."""
+    pythons = [one for one in lock.PYTHONS if Version(one) >= Version(python)] or [python]
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, f"{toolchain}.in")
+        source.write_text(text, encoding="utf-8")
+        return lock.resolve(source, kinds, pythons=pythons, pins=pins)
+
+
+def _distributions(repository: Repository) -> list[str]:
+    """Return the distributions whose versions people look for in a report of this repository."""
+    own = {canonicalize_name(name) for name in (*repository.toolchains, "numpy")}
+    return sorted(own | {"torch" if name == "triton" else name for name in own})
+
+
+def _interpreted(repository: Repository) -> list[str]:
+    """Return the toolchains whose kernels run in an interpreter on a CPU."""
+    return [*(["Triton"] if "triton" in repository.toolchains else []), *(["Pallas"] if repository.uses_pallas else [])]
+
+
+def _on_a_cpu(repository: Repository) -> dict[str, str]:
+    """Return the variables of the tests on a CPU: Triton's interpreter, and the targets that a build has to be told."""
+    variables = {variable: "1" for name, variable in _VARIABLES.items() if name in _interpreted(repository)}
+    if repository.cuda and repository.project.compiled.commands:
+        told = vendor_named("nvidia").build_variables((GPUS["cuda"],))
+        variables |= {name: told[name] for name in ("CUDAARCHS", "TORCH_CUDA_ARCH_LIST")}
+    return variables
+
+
+def _target(machine: Machine) -> str:
+    """Return the target of the CPU: GitHub's machines' target if this machine has it, else its own best."""
+    targets = [target for device in machine.devices if not vendor_named(device.vendor).gpu for target in device.targets]
+    return _HOSTED if _HOSTED in targets or not targets else targets[-1]
+
+
+def _text(template: str, names: Mapping[str, object]) -> str:
+    return _ENVIRONMENT.get_template(f"{template}.j2").render(names).rstrip("\n") + "\n"

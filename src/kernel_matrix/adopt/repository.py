@@ -1,0 +1,261 @@
+"""Look at a repository: which package it holds, where its tests are, and which toolchains its kernels use.
+
+Its Python files are read without being imported.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.utils import canonicalize_name
+
+from kernel_matrix.adopt import project_file, workspace
+from kernel_matrix.adopt.project_file import ProjectFile
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.syntax import parsed
+
+PYTHONS = ("3.11", "3.12", "3.13")
+# The modules that write kernels or run them, by the name that people know; the first of them names the environment.
+TOOLCHAINS = {"triton": "Triton", "tilelang": "TileLang", "tvm": "TVM", "jax": "JAX", "torch": "PyTorch"}
+_NO_PACKAGE = {"tests", "test", "docs", "doc", "examples", "benchmarks", "benchmark", "scripts", "tools", "dev", "ci"}
+
+
+@dataclass(frozen=True)
+class Repository:
+    """The parts of a repository. ``suite`` is None if no test was seen; ``module`` is empty if no package was."""
+
+    root: Path
+    project: ProjectFile
+    module: str
+    source: str
+    suite: str | None
+    own: tuple[Source, ...]  # the files of the package
+    tests: tuple[Source, ...]  # the files of the suite
+    cuda: tuple[Path, ...]  # sources in CUDA C++ or HIP
+    python: str  # the oldest Python that the harness and the package both work with
+
+    @property
+    def toolchains(self) -> tuple[str, ...]:
+        """The toolchains that the package or its tests import."""
+        imported = {name for source in (*self.own, *self.tests) for name in source.imports}
+        return tuple(name for name in TOOLCHAINS if name in imported)
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """The functions of the package that are Triton kernels."""
+        return tuple(name for source in self.own for name in source.kernels)
+
+    @property
+    def uses_pallas(self) -> bool:
+        """Return whether the package or its tests have kernels in Pallas, which compiles for no CPU."""
+        return any(source.uses_pallas for source in (*self.own, *self.tests))
+
+    @property
+    def test_files(self) -> tuple[Path, ...]:
+        """The files that pytest takes for tests, from the suite's folder."""
+        return tuple(source.path for source in self.tests if is_test(source.path))
+
+
+def look(root: Path, suite: str | None = None) -> Repository:
+    """Look at a folder. ``suite`` is the folder of the tests, where a person has named it.
+
+    Raises:
+        UserError: there is nothing to test, or this Python is too old or too new for the package.
+    """
+    if not root.is_dir():
+        raise UserError(f"{root}: there is no such folder. Name the repository's root: --root FOLDER.")
+    project = project_file.read(root)
+    paths = list(files_of(root, (".py",)))
+    module, source = _package(root, paths, project)
+    _demand_no_member(root, module, source)
+    if project.compiled.ctest or (project.compiled.commands and not module):
+        module, source = project.name, "."
+    named = [suite] if suite else project.test_folders
+    folder = project.compiled.ctest or _suite(root, paths, module, source, named, named=bool(suite))
+    inside = root / source / module
+    own_paths = [
+        path for path in paths if module and (path.is_relative_to(inside) or path == inside.with_suffix(".py"))
+    ]
+    test_paths = [path for path in paths if folder and path.is_relative_to(root / folder)]
+    own = read_sources(path for path in own_paths if path not in set(test_paths))
+    repository = Repository(
+        *(root, project, module, source, folder),
+        *(tuple(own), tuple(read_sources(test_paths)), tuple(files_of(root, CUDA_SUFFIXES))),
+        python=_python(project.python),
+    )
+    if not module:
+        raise UserError(f"{root}: there is no Python package here. Name the folder of one: --root FOLDER.")
+    if folder is None and not repository.kernels:
+        raise UserError(
+            f"{root}: there is no file of tests (test_*.py) and no Triton kernel, so there is nothing to test. "
+            "Name the folder of the tests: --suite FOLDER."
+        )
+    return repository
+
+
+def _python(text: str) -> str:
+    """Return the oldest Python that the harness and the package work with.
+
+    Raises:
+        UserError: the package does not work with the Python of the harness.
+    """
+    try:
+        wanted = SpecifierSet(text)
+    except InvalidSpecifier:
+        wanted = SpecifierSet()
+    running = ".".join(map(str, sys.version_info[:3]))
+    if running not in wanted:
+        raise UserError(f"the package asks for Python {text}, and this is {running}. Install the harness with another.")
+    return next((version for version in PYTHONS if f"{version}.99" in wanted), PYTHONS[-1])
+
+
+def _package(root: Path, paths: Sequence[Path], project: ProjectFile) -> tuple[str, str]:
+    """Return the module of the package, and the folder that has to be on the import path.
+
+    It is the one that the project's files name, else the one that has its name, else the folder with most files.
+    """
+    folders = {path.relative_to(root).parent for path in paths}
+    for package in map(PurePosixPath, project.packages):
+        if Path(package) in folders and package.name.isidentifier():
+            return package.name, package.parent.as_posix()
+    sources = sorted({*project.sources, "src"} - {"."}, key=len, reverse=True)
+    sizes: dict[tuple[str, str], int] = {}
+    for path in paths:
+        source, rest = _split(path.relative_to(root), sources)
+        if len(rest) > 1 and rest[0] not in _NO_PACKAGE and rest[0].isidentifier():
+            sizes[rest[0], source] = sizes.get((rest[0], source), 0) + 1
+        elif len(rest) == 1 and rest[0] not in ("setup.py", "conftest.py", "noxfile.py") and not is_test(path):
+            sizes.setdefault((path.stem, source), 0)
+    if not sizes:
+        return "", "."
+    return max(sizes, key=lambda key: (_same(key[0], project.name), key[1] in project.sources, sizes[key], key[0]))
+
+
+def _demand_no_member(root: Path, module: str, source: str) -> None:
+    """Check that the package of a workspace's root is its own.
+
+    Raises:
+        UserError: what looks like a package holds the members.
+    """
+    members = list(workspace.members_of(root).values())
+    if any(path.is_relative_to(root / source / module) for path in members):
+        named = " or ".join(f"--root {path.relative_to(root).as_posix()}" for path in members)
+        raise UserError(f"{root}: this is a workspace, and its packages are its members. Name one: {named}.")
+
+
+def _split(path: Path, sources: Iterable[str]) -> tuple[str, tuple[str, ...]]:
+    """Return the folder on the import path that a file lies in, and the rest of its path."""
+    source = next((name for name in sources if path.is_relative_to(name)), ".")
+    return source, path.relative_to(source).parts
+
+
+def _same(module: str, name: str) -> int:
+    """Return how well the name of a module agrees with the name of the project."""
+    canonical = canonicalize_name(module)
+    return 2 * (canonical == canonicalize_name(name)) or int(canonicalize_name(name).startswith(f"{canonical}-"))
+
+
+def _suite(
+    root: Path, paths: Sequence[Path], module: str, source: str, configured: Iterable[str], *, named: bool
+) -> str | None:
+    """Return the folder of the tests: the configured one, else the usual one that has tests, else the first with any.
+
+    Raises:
+        UserError: the folder that a person has named has no tests.
+    """
+    tests = [path for path in paths if is_test(path)]
+    usual = ("tests", "test", f"{source}/{module}/tests", f"{source}/{module}/test")
+    for name in (*configured, *(() if named else usual)):
+        folder = (root / name).resolve()
+        if folder.is_dir() and any(path.resolve().is_relative_to(folder) for path in tests):
+            return Path(name).as_posix()
+        if named:
+            raise UserError(f"--suite {name}: there is no file of tests (test_*.py) in this folder of {root}.")
+    return min((path.parent.relative_to(root).as_posix() for path in tests), default=None, key=len)
+
+
+_SKIPPED = {"build", "dist", "node_modules", "site-packages", "__pycache__", "third_party", "venv", "env"}
+_MOST = 20_000  # files: a repository with more is read in part
+_KERNEL_MARKS = {"jit", "autotune", "heuristics"}
+CUDA_SUFFIXES = (".cu", ".cuh", ".hip")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A Python file: what it imports at its top level and anywhere, and its functions that are Triton kernels."""
+
+    path: Path
+    always: frozenset[str]  # imported at the top level, so that the file does not work without it
+    imports: frozenset[str]
+    kernels: tuple[str, ...]
+    uses_pallas: bool
+
+
+def files_of(root: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
+    """Yield the files with these suffixes, in a fixed order; hidden folders and folders of builds are left out."""
+    count = 0
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(
+            name for name in folders if name not in _SKIPPED and not name.startswith(".") and "egg-info" not in name
+        )
+        for name in sorted(names):
+            if name.endswith(suffixes):
+                count += 1
+                if count > _MOST:
+                    return
+                yield Path(folder, name)
+
+
+def read_sources(paths: Iterable[Path]) -> list[Source]:
+    """Read the files; one that is not Python is left out."""
+    sources = []
+    for path in paths:
+        try:
+            tree = parsed(path.read_bytes())
+        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+        names = frozenset(name for node in ast.walk(tree) for name in _imported(node))
+        top = frozenset(name for node in tree.body for name in _imported(node))
+        kernels = tuple(_kernels(tree, imported="triton" in names))
+        sources.append(Source(path, top, names, kernels, any(map(_of_pallas, ast.walk(tree)))))
+    return sources
+
+
+def is_test(path: Path) -> bool:
+    """Return whether pytest takes a file for tests, by its name."""
+    return path.suffix == ".py" and (path.name.startswith("test_") or path.stem.endswith("_test"))
+
+
+def _imported(node: ast.AST) -> Iterator[str]:
+    """Yield the distributions' top modules that a statement imports; a relative import is of the package itself."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name.partition(".")[0] for alias in node.names)
+    elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        yield node.module.partition(".")[0]
+
+
+def _of_pallas(node: ast.AST) -> bool:
+    """Return whether a statement imports Pallas."""
+    names = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
+    names += [f"{node.module}.{name}" for name in names] if isinstance(node, ast.ImportFrom) else []
+    return any(f"{name}.".startswith("jax.experimental.pallas.") for name in names)
+
+
+def _kernels(tree: ast.Module, *, imported: bool) -> Iterator[str]:
+    """Yield the functions that are marked with ``triton.jit``, also under another name of ``jit``.
+
+    ``imported`` is whether the file imports Triton itself. A file can also have ``triton`` from a module of its
+    package, which imports it where it is installed. Then only marks that begin with ``triton.`` count.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            calls = [mark.func if isinstance(mark, ast.Call) else mark for mark in node.decorator_list]
+            marks = [ast.unparse(mark).split(".") for mark in calls]
+            if any(words[-1] in _KERNEL_MARKS and (imported or words[0] == "triton") for words in marks):
+                yield node.name

@@ -1,0 +1,104 @@
+"""Say in a terminal what was seen in a repository, what was written, and what comes next."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from kernel_matrix.adopt import requirements
+from kernel_matrix.adopt.proposal import WORKFLOW
+from kernel_matrix.adopt.repository import TOOLCHAINS, Repository
+from kernel_matrix.base import installation
+from kernel_matrix.base.git import is_checkout
+from kernel_matrix.base.wheels import wheels_of
+from kernel_matrix.config.load import MATRIX_FILE
+from kernel_matrix.config.locks import pins
+from kernel_matrix.report.words import counted
+from kernel_matrix.vendors.builds import CPU, distribution, public
+
+_SHOWN = 5
+
+
+def seen_lines(repository: Repository) -> Iterator[str]:
+    """Yield what the repository holds."""
+    yield f"package {repository.module} in {_folder(repository.source)}, for Python {repository.python} or later"
+    if repository.toolchains:
+        yield f"imports {', '.join(TOOLCHAINS[name] for name in repository.toolchains)}"
+    if repository.kernels:
+        yield f"{counted(len(repository.kernels), 'function')} in Triton: {_some(list(repository.kernels))}"
+    if repository.cuda:
+        names = [path.relative_to(repository.root).as_posix() for path in repository.cuda]
+        how = "" if repository.project.compiled.commands else ", which nothing here compiles"
+        yield f"{len(names)} sources in CUDA C++ or HIP{how}: {_some(names)}"
+    for command in repository.project.compiled.commands:
+        yield f"built by: {command}"
+    if repository.project.compiled.ctest:
+        yield "tests of CTest"
+    elif repository.suite is not None:
+        yield f"tests in {_folder(repository.suite)}: {len(repository.test_files)} files"
+    yield from repository.project.notes
+    if unknown := requirements.unknown_imports(repository):
+        yield f"imported at the top of a file, and in no list of requirements: {', '.join(unknown)}"
+    if not is_checkout(repository.root):
+        yield "this is no git checkout with a commit, so results carry no commit"
+
+
+def next_lines(
+    repository: Repository, lock: Path, root: Path = Path(), *, may_be_too_new: bool = False
+) -> Iterator[str]:
+    """Yield what a person can do next: the whole suite, and the kernels of a package that has some.
+
+    Each command runs as it stands in the present folder. ``root`` is the repository, as it was typed.
+    ``may_be_too_new``: the first cell is red, and the repository pins other versions than the lock has.
+    """
+    if repository.suite is not None:
+        options = "" if _is_here(root) else f" --matrix {_word(root / MATRIX_FILE)}"
+        if may_be_too_new:
+            yield f"the versions that the repository pins, if the newest are at fault: `kernel-matrix lock{options}`"
+        yield f"all tests, and the page: `kernel-matrix matrix{options}`"
+        if not installation.requirement():
+            file = _word(root / WORKFLOW)
+            yield f"write the address of kernel-matrix into {file}, in place of OWNER and COMMIT"
+    if repository.kernels:
+        environment, present = root / ".venv", "{}.{}".format(*sys.version_info)
+        if not (environment / "pyvenv.cfg").exists():
+            made = installation.uv_line("venv", "--python", present, environment.as_posix())
+            yield f"an environment for the package: {made}"
+        build = _backend(repository.root / lock)
+        needed = installation.into(environment.as_posix(), *build, "-r", (root / lock).as_posix())
+        yield f"what belongs into it: {needed}"
+        path = "" if _is_here(root / repository.source) else f"PYTHONPATH={_word(root / repository.source)} "
+        has_pytest = repository.suite is not None and not repository.project.compiled.ctest
+        program = f"-m pytest {_word(root / str(repository.suite))}" if has_pytest else "calls.py"
+        if not has_pytest:
+            yield "write calls.py, a program that calls the kernels"
+        yield (
+            "every Triton kernel that it launches, for every target, without a GPU: "
+            f"{path}`kernel-matrix launches -- {_word(environment / 'bin' / 'python')} {program}`"
+        )
+
+
+def _is_here(folder: Path) -> bool:
+    return folder.resolve() == Path.cwd()
+
+
+def _backend(lock: Path) -> list[str]:
+    """Return the option by which uv takes PyTorch's build for a CPU; none where a configured folder has the wheel."""
+    version = pins(lock).get(distribution())
+    here = {public(found) for _, found in wheels_of(distribution())}
+    return ["--torch-backend", CPU] if version is not None and version not in here else []
+
+
+def _folder(name: str) -> str:
+    return "this folder" if name == "." else f"{name}/"
+
+
+def _word(path: Path) -> str:
+    return shlex.quote(path.as_posix())
+
+
+def _some(names: list[str]) -> str:
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,1 @@
+"""The tools: programs that import the harness, and that it never imports."""
