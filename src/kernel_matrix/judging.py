@@ -151,9 +151,7 @@ def _judged(
     from kernel_matrix.results import judged
     from kernel_matrix.store import load
 
-    limits = project.matrix.resources
-    hold = plugins.part("limits of code")(limits, columns, project.root) if limits else None
-    verdicts.judge(connection, columns, jobs, presence, loaded.samples, hold)
+    verdicts.judge(connection, columns, jobs, presence, loaded.samples, project.matrix.resources, project.root)
     in_journal = judged.set_aside(connection, columns)
     plugins.part("words of reruns")(connection, project.build)  # what running red cases again has told
     foreign = load.foreign(connection)

@@ -13,7 +13,7 @@ from typing import Any
 
 from kernel_matrix import judging
 from kernel_matrix.audit import audit
-from kernel_matrix.config.model import Matrix
+from kernel_matrix.config.model import Matrix, Resource
 from kernel_matrix.config.plan import Case, Cell, Job, Plan, outputs_not_named
 from kernel_matrix.diagnosis import Rule
 from kernel_matrix.judge import verdicts
@@ -24,7 +24,6 @@ from kernel_matrix.report.difference import difference
 from kernel_matrix.report.document import Document
 from kernel_matrix.report.make_document import document
 from kernel_matrix.report.runs import read_site
-from kernel_matrix.resources.judging import holding
 from kernel_matrix.results.judged import Judged
 from kernel_matrix.results.planned import of_plan
 from kernel_matrix.results.present import Present
@@ -107,7 +106,7 @@ def judged(
     records: Iterable[Record],
     present: Present | None = None,
     broken: Iterable[str] = (),
-    resources: Sequence[Any] = (),
+    resources: Sequence[Resource] = (),
     root: Path = Path(),
 ) -> Iterator[Judged]:
     """Judge records as if from one file, in a database of their own."""
@@ -119,9 +118,8 @@ def judged(
         add_records(connection, "records of a test", records)
         samples.add(records)
         planned = of_plan(plan)
-        hold = holding(resources, planned, root) if resources else None
         jobs = Jobs(connection)
-        verdicts.judge(connection, planned, jobs, present, samples, hold)
+        verdicts.judge(connection, planned, jobs, present, samples, resources, root)
         loaded = Loaded((), tuple(broken), {}, (), samples)
         notes = outputs_not_named(plan)
         yield Judged(connection, planned, plan.package, plan.tier, loaded, jobs, notes, presence=present)

@@ -17,7 +17,6 @@ from kernel_matrix.audit.planned import planned as plan_by_loops
 from kernel_matrix.audit.raw import read
 from kernel_matrix.audit.states import Judge, evidence_of
 from kernel_matrix.judge.verdicts import judge
-from kernel_matrix.resources.judging import holding
 from kernel_matrix.results.planned import of_plan
 from kernel_matrix.results.states import STATES
 from kernel_matrix.store.database import database, rows
@@ -83,7 +82,7 @@ def judged(connection, seeds):
         samples = Samples(Bounds())
         samples.add([record for _, files, _ in group for file in files for record in file])
         columns = of_plan(whole)
-        judge(connection, columns, Jobs(connection), group[0][2], samples, holding(RESOURCES, columns, ROOT))
+        judge(connection, columns, Jobs(connection), group[0][2], samples, RESOURCES, ROOT)
         of_steps = dict(zip((case.id for case in whole.cases), verdicts_of(connection), strict=True))
         for one in group:
             same_as_audited(*one, of_steps)

@@ -9,16 +9,18 @@ from random import Random
 import pytest
 from conftest import job_of, write_results
 from judges import compare
+from pydantic import ValidationError
 
+from kernel_matrix.audit.occupancy import occupancy
 from kernel_matrix.audit.raw import _raw
 from kernel_matrix.audit.states import Judge, Now
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.occupancy import UNITS
 from kernel_matrix.ci.loosened import loosened
+from kernel_matrix.config.model import Resource
 from kernel_matrix.config.plan import Job, Plan, plan
 from kernel_matrix.config.reads import Checkout
 from kernel_matrix.config.rule_state import facts_of
-from kernel_matrix.resources.occupancy import UNITS, occupancy
-from kernel_matrix.resources.section import entries_of
 from kernel_matrix.store.database import database, rows
 from kernel_matrix.store.query import opened
 from kernel_matrix.store.record import Record
@@ -28,7 +30,7 @@ TRITON = {"toolchain": "triton-3.7", "target": "sm_90"}
 
 
 def entry(where=TRITON, **limits):
-    return {"where": {**where}, "source": SOURCE, **limits}
+    return Resource(where={**where}, source=SOURCE, **limits)
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +57,7 @@ def both(matrix, cases, records, entries, root):
                  message="", text="", seconds=0.0, attempts=(), facts=one.facts, job=one.job, run=str(number))
         )  # fmt: skip
     content = {**matrix.model_dump(), "accuracy": matrix.accuracy.limits(), "exclusions": [], "expectations": []}
-    content["resources"] = entries
+    content["resources"] = [one.model_dump() for one in entries]
     now = Now(datetime(2026, 5, 1, tzinfo=UTC), {}, Checkout(matrix, root))
     audit = Judge(content, {case.id: facts_of(case) for case in cases}, raws, now)
     return [(one, {state for state, _ in audit.allowed(one.case.id)}) for one in verdicts]
@@ -150,8 +152,8 @@ def test_the_judge_and_the_audit_hold_code_to_its_last_values(matrix, cell, tmp_
     ],
 )
 def test_an_entry_without_a_limit_that_can_be_held_is_refused(limits, words):
-    with pytest.raises(UserError, match=words):
-        entries_of([entry(**limits)])
+    with pytest.raises(ValidationError, match=words):
+        entry(**limits)
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ ORDER = (
     ("matrix",),
     ("doctor",),
     ("cli",),
-    ("resources", "containers"),
+    ("containers",),
     ("ci", "send"),
     ("adopt", "serve"),
     ("tools",),

@@ -16,7 +16,7 @@ from conftest import output_figures
 from kernel_matrix.audit.planned import Facts
 from kernel_matrix.audit.raw import Raw
 from kernel_matrix.audit.states import Judge, Now
-from kernel_matrix.config.model import Exclusion, Expectation
+from kernel_matrix.config.model import Exclusion, Expectation, Resource
 from kernel_matrix.config.owed import Owed
 from kernel_matrix.config.plan import Case, Cell, Job, Plan
 from kernel_matrix.results.present import Pins, Present
@@ -51,9 +51,9 @@ _EXPECTATIONS = [
 _EXCLUSION = Exclusion(reason="It is not wanted here.", until="2027-01-01", **_SHARED)
 _OF_TESTS = {"source": "chosen for the tests of the judge"}
 RESOURCES = [
-    {"where": {"platform": ["cuda", "metal"]}, "registers": 32, **_OF_TESTS},
-    {"where": {"target": "sm_90", "dtype": "bf16"}, "registers": 64, **_OF_TESTS},
-    {"where": {"direction": "forward", "toolchain": "two"}, "spills": 0, **_OF_TESTS},
+    Resource(where={"platform": ["cuda", "metal"]}, registers=32, **_OF_TESTS),
+    Resource(where={"target": "sm_90", "dtype": "bf16"}, registers=64, **_OF_TESTS),
+    Resource(where={"direction": "forward", "toolchain": "two"}, spills=0, **_OF_TESTS),
 ]
 # Figures with the right limits, and with values that no other machine has.
 _ODD = [
@@ -333,7 +333,7 @@ def content(plan: Plan) -> dict[str, Any]:
         "ops": {next(iter(cells)).op: {"sums": whole.sums, "outputs": dict.fromkeys(directions, whole.outputs)}},
         "platforms": {name: {**of, "toolchains": [*of["toolchains"].values()]} for name, of in platforms.items()},
         "toolchains": {name: {"requires": pins.requires} for name, pins in PRESENT.toolchains.items()},
-        "resources": RESOURCES,
+        "resources": [entry.model_dump() for entry in RESOURCES],
         "exclusions": _rules(plan, [_EXCLUSION], lambda case: [case.exclusion]),
         "expectations": _rules(plan, _EXPECTATIONS, lambda case: case.expectations),
     }

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from kernel_matrix import plugins
+from kernel_matrix.audit.occupancy import occupancy
 from kernel_matrix.audit.raw import Raw, same, same_all
 
 # From the worst to the best, and from the least to the most.
@@ -182,7 +182,7 @@ def _mean(weighed: Sequence[tuple[float, float]]) -> float | None:
 
 def _code(raw: Raw) -> dict[str, float]:
     """Return what a result says of its code, and the occupancy that follows from it."""
-    code, occupancy = raw.subjects.get("artifact", {}), plugins.part("audit of occupancy")
+    code = raw.subjects.get("artifact", {})
     value = occupancy(raw.case.split("/")[1], code) if code else None
     return code if value is None else {**code, "occupancy": value}
 

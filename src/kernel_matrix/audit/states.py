@@ -10,9 +10,9 @@ from datetime import UTC, datetime, timedelta
 from statistics import median
 from typing import Any, NamedTuple
 
-from kernel_matrix import plugins
 from kernel_matrix.audit.beside import far_off, has_impossible_samples, lacking
 from kernel_matrix.audit.canaries import faulty
+from kernel_matrix.audit.code_limits import state_by_code
 from kernel_matrix.audit.planned import Facts, holds
 from kernel_matrix.audit.raw import Raw, is_asserted
 from kernel_matrix.base import git
@@ -148,8 +148,7 @@ class Judge:
         now = [one for one in taken if self.fresh[id(one)]]
         of_past = [] if self.fresh[id(raw)] else taken
         root = self.now.checkout.root if self.now.checkout else None
-        state_of = plugins.part("audit of code")
-        return str(state_of(self.matrix["resources"], case, self.cases[case], now, of_past, root))
+        return state_by_code(self.matrix["resources"], case, self.cases[case], now, of_past, root)
 
     def _is_over(self, until: str, versions: Mapping[str, str]) -> bool:
         """Return whether an expectation has ended: after a day, or with a version."""

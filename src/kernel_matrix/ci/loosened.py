@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,13 +14,12 @@ from pydantic import ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from kernel_matrix import plugins
 from kernel_matrix.base import git
 from kernel_matrix.base.errors import first_fault
 from kernel_matrix.config import plan as planning
-from kernel_matrix.config.model import Expectation, Matrix, Rule, as_list
+from kernel_matrix.config.model import Expectation, Matrix, Rule, as_list, has_values
 from kernel_matrix.config.plan import Plan
-from kernel_matrix.config.rule_state import rules_with_cases
+from kernel_matrix.config.rule_state import facts_of, rules_with_cases
 from kernel_matrix.config.until import last_day
 from kernel_matrix.pipeline import Project, plan
 from kernel_matrix.report.markdown import cell
@@ -76,10 +76,29 @@ def _numbers(matrix: Matrix) -> dict[str, float]:
 
 
 def _of_code(before: Matrix, former: Plan, after: Matrix, full: Plan) -> Iterator[Loosening]:
-    """Yield the limits of what code needs that are higher than before, or gone."""
-    if before.resources != after.resources:
-        looser = plugins.part("looser limits")
-        yield from (Loosening(*row) for row in looser(before.resources, former, after.resources, full))
+    """Yield the limits of what code needs that are higher for some cases than before, or gone."""
+    if before.resources == after.resources:
+        return
+    left = {case.id for case in full.cases}
+    old, new = _limits_of_code(before, former), _limits_of_code(after, full)
+    changes: dict[tuple[str, str, str, str], list[str]] = {}
+    for (case, figure), (place, limit) in old.items():
+        later, now = new.get((case, figure), ("", math.inf))
+        if now > limit and case in left:
+            text = ("the limit is higher", f"{now:g}") if later else ("the limit is gone", "-")
+            changes.setdefault((f"{later or place}.{figure}", text[0], f"{limit:g}", text[1]), []).append(case)
+    yield from (Loosening(*row, tuple(cases)) for row, cases in changes.items())
+
+
+def _limits_of_code(matrix: Matrix, full: Plan) -> dict[tuple[str, str], tuple[str, float]]:
+    """Return the place and the limit of each figure of each case."""
+    found: dict[tuple[str, str], tuple[str, float]] = {}
+    for index, entry in enumerate(matrix.resources):
+        limits: dict[str, float] = {**entry.limits, **({"growth": entry.growth} if entry.growth else {})}
+        for case in full.cases:
+            if has_values(facts_of(case), entry.where):
+                found |= {(case.id, figure): (f"resources[{index}]", limit) for figure, limit in limits.items()}
+    return found
 
 
 def _own_budgets(before: Matrix, after: Matrix) -> Iterator[Loosening]:

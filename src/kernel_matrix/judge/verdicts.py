@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from importlib.resources import files
+from pathlib import Path
 
+from kernel_matrix.config.model import Resource
+from kernel_matrix.judge.code_limits import enter_code_limits
 from kernel_matrix.judge.plan_tables import enter_plan
 from kernel_matrix.judge.sampled import enter_wrong_samples
 from kernel_matrix.judge.tables import enter_misplaced, enter_rules, enter_sentences, enter_stale_jobs
@@ -23,14 +26,15 @@ def judge(
     jobs: Jobs,
     present: Present | None,
     samples: Samples,
-    hold_code: Callable[[Connection], None] | None = None,
+    limits: Sequence[Resource] = (),
+    root: Path = Path(),
 ) -> None:
     """Make the table ``verdicts`` of the present sources: one row for each case of the plan. Make ``taken`` of it.
 
     Its columns are ``planned`` (the number of the case), ``state``, ``evidence``, ``code`` and ``arguments`` of the
     reason, ``reason`` as a sentence, ``stale`` (why, or empty) and ``record`` (its number, or null).
     With ``present``, say which results are stale, and take no expectation whose last day has passed then. ``samples``
-    are compared with the figures of their outputs. ``hold_code`` fills the table ``resources``.
+    are compared with the figures of their outputs. ``limits`` hold for what code needs; their folders are in ``root``.
     """
     enter_plan(connection, planned)
 
@@ -42,8 +46,8 @@ def judge(
         enter_wrong_samples(connection, samples, jobs)
         _step(connection, "09_proof")
         enter_rules(connection, planned, jobs, present.now.date() if present else None)
-        if hold_code:
-            hold_code(connection)
+        if limits and enter_code_limits(connection, planned, limits, root):
+            _step(connection, "09_resources")
         _step(connection, "10_expected", "11_verdicts", *last)
         enter_sentences(connection)
         _step(connection, "13_records")

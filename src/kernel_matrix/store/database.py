@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from kernel_matrix import plugins
+from kernel_matrix.store.occupancy import occupancy
 from kernel_matrix.store.schema import FIGURES
 
 Connection = duckdb.DuckDBPyConnection
@@ -87,11 +87,6 @@ _TABLES = f"""
         {", ".join(f"{name} DOUBLE" for name in FIGURES)}, others MAP(VARCHAR, DOUBLE)
     );
 """
-
-
-def occupancy(target: str, figures: str) -> str:
-    """Return the SQL of the theoretical occupancy of a case."""
-    return str(plugins.part("occupancy")(target, figures))
 
 
 @contextlib.contextmanager

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kernel_matrix.config.model import ASSERTED
-from kernel_matrix.store.database import literals, occupancy
+from kernel_matrix.store.database import literals
 from kernel_matrix.store.names import TABLES
+from kernel_matrix.store.occupancy import occupancy
 
 # What the views are for, in the order in which they are made.
 VIEWS: Mapping[str, str] = {

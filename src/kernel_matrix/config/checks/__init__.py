@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from kernel_matrix import plugins
 from kernel_matrix.config.checks import files, names, planned, rules
 from kernel_matrix.config.document import Fault
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Plan
 
-_OF_FILES = (files.package, files.locks, files.containers, files.links)
+_OF_FILES = (files.package, files.locks, files.containers, files.links, files.last_results)
 _OF_NAMES = (
     names.directions,
     names.toolchains,
@@ -26,7 +25,7 @@ _OF_NAMES = (
     rules.places,
     rules.expectations,
 )
-_OF_THE_PLAN = (planned.cases, planned.chosen_cases, planned.sentinels)
+_OF_THE_PLAN = (planned.cases, planned.chosen_cases, planned.sentinels, planned.resources)
 
 
 def reference_faults(matrix: Matrix, root: Path) -> Iterator[Fault]:
@@ -42,6 +41,3 @@ def plan_faults(matrix: Matrix, root: Path, full: Plan) -> Iterator[Fault]:
     for check in _OF_THE_PLAN:
         yield from check(matrix, full)
     yield from rules.versions(matrix, root, full)
-    if matrix.resources:
-        faults = plugins.part("faults of limits")
-        yield from faults(matrix, root, full)

@@ -61,3 +61,11 @@ def links(matrix: Matrix, root: Path) -> Iterator[Fault]:
         file = rule.link.partition("#")[0]
         if not rule.link.startswith("https://") and not (root / file).is_file():
             yield (section, index, "link"), f"the file '{file}' does not exist. Correct it, or write https://."
+
+
+def last_results(matrix: Matrix, root: Path) -> Iterator[Fault]:
+    """Yield the folders of last results, of resource limits, that have no tables."""
+    for index, entry in enumerate(matrix.resources):
+        if entry.last and not any((root / entry.last).rglob("cases/*.parquet")):
+            text = f"the folder '{entry.last}' has no tables of results. Correct the path."
+            yield ("resources", index, "last"), text

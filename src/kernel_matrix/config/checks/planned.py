@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from kernel_matrix.config.document import Fault
-from kernel_matrix.config.model import Direction, Matrix, PlatformToolchain, Scalar, Tier
+from kernel_matrix.config.model import Direction, Matrix, PlatformToolchain, Scalar, Tier, has_values
 from kernel_matrix.config.plan import Plan, chooses, expand, ops_of
+from kernel_matrix.config.rule_state import facts_of
 
 _TIERS: tuple[Tier, Tier] = ("full", "quick")
 _CasesOfTiers = Sequence[Sequence[Mapping[str, Scalar]]]  # the axes of each case, by tier as in _TIERS
@@ -54,3 +55,10 @@ def sentinels(matrix: Matrix, full: Plan) -> Iterator[Fault]:
     for index, pattern in enumerate(matrix.ci.sentinels):
         if not fnmatch.filter(cells, pattern):
             yield ("ci", "sentinels", index), f"no cell is called '{pattern}'. Correct it; '*' stands for anything."
+
+
+def resources(matrix: Matrix, full: Plan) -> Iterator[Fault]:
+    """Yield the resource limits that hold for no case."""
+    for index, entry in enumerate(matrix.resources):
+        if not any(has_values(facts_of(case), entry.where) for case in full.cases):
+            yield ("resources", index, "where"), "no case has these values together. Correct them, or take it out."

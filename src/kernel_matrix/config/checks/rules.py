@@ -1,4 +1,4 @@
-"""Checks of the exclusions and expectations: their ``where``, their error, and whether their versions could hold."""
+"""Checks of exclusions, expectations and resource limits: their ``where``, errors, and versions that cannot hold."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ CELL_KEYS = ("platform", "target", "toolchain", "op", "direction")
 
 
 def places(matrix: Matrix) -> Iterator[Fault]:
-    """Yield the keys and values of a rule's ``where`` that nothing in matrix.yaml has."""
+    """Yield the keys and values of the ``where`` of rules and resource limits that nothing in matrix.yaml has."""
     for section, index, rule in matrix.rules:
-        yield from where(matrix, (section, index, "where"), rule.where)
+        yield from _where(matrix, (section, index, "where"), rule.where)
+    for index, entry in enumerate(matrix.resources):
+        yield from _where(matrix, ("resources", index, "where"), entry.where)
 
 
-def where(matrix: Matrix, place: Place, named: Mapping[str, ScalarOrList]) -> Iterator[Fault]:
+def _where(matrix: Matrix, place: Place, named: Mapping[str, ScalarOrList]) -> Iterator[Fault]:
     """Yield the keys and values of a ``where`` that nothing in matrix.yaml has."""
     axes = {axis for op in matrix.ops.values() for axis in op.axes}
     known: dict[str, Collection[Scalar]] = {

@@ -5,8 +5,6 @@ Each module of this folder describes some sections of the file. Others import al
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import Field
 
 from kernel_matrix.config.model.accuracy import Accuracy, default_cap
@@ -23,10 +21,12 @@ from kernel_matrix.config.model.fields import (
     as_list,
     has_values,
 )
+from kernel_matrix.config.model.fuzz import Bounds, Fuzz
 from kernel_matrix.config.model.limits import Container, Limits
 from kernel_matrix.config.model.operators import Op, Output
 from kernel_matrix.config.model.package import Package
 from kernel_matrix.config.model.platforms import Installer, Platform, PlatformToolchain, Toolchain
+from kernel_matrix.config.model.resources import Resource
 from kernel_matrix.config.model.rules import Exclusion, Expectation, Rule
 
 __all__ = [
@@ -34,10 +34,12 @@ __all__ = [
     "Accuracy",
     "Bench",
     "BenchOp",
+    "Bounds",
     "Direction",
     "Event",
     "Exclusion",
     "Expectation",
+    "Fuzz",
     "Installer",
     "Matrix",
     "Op",
@@ -45,6 +47,7 @@ __all__ = [
     "Package",
     "Platform",
     "PlatformToolchain",
+    "Resource",
     "Rule",
     "Scalar",
     "ScalarOrList",
@@ -71,13 +74,9 @@ class Matrix(Section):
         description="The operators. Without any, each test of the package's suite is a case.",
     )
     bench: Bench | None = Field(default=None, description="The benchmark; without it there is none.")
-    fuzz: dict[str, Any] | None = Field(
-        default=None, description="The bounds of `kernel-matrix fuzz` (docs/fuzzing.md)."
-    )
+    fuzz: Fuzz = Field(default_factory=Fuzz, description="The bounds of `kernel-matrix fuzz` (docs/fuzzing.md).")
     ci: Ci = Field(default_factory=Ci)
-    resources: list[dict[str, Any]] = Field(
-        default_factory=list, description="Limits of what code needs (docs/limits.md)."
-    )
+    resources: list[Resource] = Field(default_factory=list, description="Limits of what code needs (docs/limits.md).")
     expectations: list[Expectation] = Field(default_factory=list)
     exclusions: list[Exclusion] = Field(default_factory=list)
 

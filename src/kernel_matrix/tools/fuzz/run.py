@@ -23,7 +23,6 @@ from kernel_matrix.tools.fuzz.findings import Searched, check_of, totals, words
 from kernel_matrix.tools.fuzz.lanes import Lane, lanes_of
 from kernel_matrix.tools.fuzz.names import BEGIN, Tried
 from kernel_matrix.tools.fuzz.search import FAILED, Finding, Search
-from kernel_matrix.tools.fuzz.section import section_of
 from kernel_matrix.tools.fuzz.space import space_of
 from kernel_matrix.tools.fuzz.worker import Worker, WorkerError
 from kernel_matrix.vendors.machine import detect
@@ -62,7 +61,7 @@ def search(project: Project, wish: Wish, say: Say) -> bool:
     The results are a check for the report.
     """
     whole, project = project, _own(project)
-    known = [names.read(project.matrix, name) for name in section_of(project.matrix).known]
+    known = [names.read(project.matrix, name) for name in project.matrix.fuzz.known]
     order = random.Random(wish.seed)  # noqa: S311 (no secret: the seed decides)
     lanes = _lanes(project, wish, wish.ops, say)
     order.shuffle(lanes)

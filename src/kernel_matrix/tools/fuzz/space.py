@@ -8,12 +8,11 @@ from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
 
-from kernel_matrix.config.model import Matrix, Op, PlatformToolchain, Scalar, as_list
+from kernel_matrix.config.model import Bounds, Fuzz, Matrix, Op, PlatformToolchain, Scalar, as_list
 from kernel_matrix.config.plan import Cell, expand
 from kernel_matrix.tools.fuzz.inside.drawing import SMALL, around, edges, size_between, unusual_values
 from kernel_matrix.tools.fuzz.inside.values import KINDS, NOT_FINITE
 from kernel_matrix.tools.fuzz.names import SEED, Tried
-from kernel_matrix.tools.fuzz.section import Bounds, Fuzz, section_of
 
 _MOST = {"run": 1 << 18, "emulate": 1 << 14}  # elements of a case: an interpreter takes milliseconds for each token
 _TOGETHER = 8  # cases at most that share what is compiled
@@ -55,7 +54,7 @@ class Space:
 
 def space_of(matrix: Matrix, cell: Cell, entry: PlatformToolchain) -> Space:
     """Return the cases that may be tried in a cell."""
-    op, section = matrix.ops[cell.op], section_of(matrix)
+    op, section = matrix.ops[cell.op], matrix.fuzz
     declared = {axis: _values([op], axis) for axis in op.axes if axis != SEED}
     names = [axis for axis in declared if _is_size(matrix, axis) or axis in section.sizes]
     own = {axis: as_list(values) for axis, values in entry.cases.items() if axis in declared}

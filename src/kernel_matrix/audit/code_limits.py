@@ -25,9 +25,9 @@ def state_by_code(
     limits: dict[tuple[str, bool], float] = {}
     for entry in entries:
         for figure, names in _NAMES.items() if holds(entry["where"], facts) else ():
-            if figure in entry:
-                limits[figure, False] = _number(entry[figure])
-            if "growth" in entry and root:
+            if entry[figure] is not None:
+                limits[figure, False] = entry[figure]
+            if entry["growth"] and root:
                 _, before = _last(root / entry["last"]).get(case, ("", {}))
                 value = _value(before, names)
                 limits[figure, True] = float("nan") if value is None else entry["growth"] * value
@@ -45,11 +45,6 @@ def state_by_code(
 def _is_code(raw: Raw) -> bool:
     kind = raw.facts.get("artifact.kind", "")
     return raw.outcome == "pass" and bool(kind) and not kind.endswith("-source")
-
-
-def _number(limit: int | str) -> float:
-    number, _, unit = str(limit).partition(" ")
-    return float(number) * {"KiB": 1024, "MiB": 1024**2}.get(unit, 1)
 
 
 def _needed(raws: Iterable[Raw], figure: str) -> list[float]:

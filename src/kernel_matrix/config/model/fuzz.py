@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from pydantic import Field
 
-from pydantic import Field, ValidationError
-
-from kernel_matrix.base.errors import UserError
-from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.model.fields import Name, Section
 
 
@@ -40,18 +36,3 @@ class Fuzz(Section):
         default_factory=list, description="The operators ('op' or 'op.direction') that take NaN and infinity."
     )
     known: list[str] = Field(default_factory=list, description="Names of cases that each run tries first.")
-
-
-def section_of(matrix: Matrix) -> Fuzz:
-    """Return the section.
-
-    Raises:
-        UserError: it is wrong.
-    """
-    given: Mapping[str, object] = matrix.fuzz or {}
-    try:
-        return Fuzz.model_validate(given)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise UserError(f"matrix.yaml: fuzz.{place}: {first['msg']}.") from None

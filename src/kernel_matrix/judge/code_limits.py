@@ -1,17 +1,15 @@
-"""The limits of resources, and the last values of these -> the tables that a step of the judge asks."""
+"""The limits of what code needs, and the last values -> the tables that the step ``09_resources`` asks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from importlib.resources import files
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
-from kernel_matrix.config.model import as_list, has_values
+from kernel_matrix.config.model import Resource, as_list, has_values
+from kernel_matrix.config.model.resources import FIGURES
 from kernel_matrix.judge.plan_tables import NUMBER, TEXT, enter_rows
-from kernel_matrix.resources.section import FIGURES, Resource, entries_of
 from kernel_matrix.results.planned import Planned
 from kernel_matrix.store.database import Connection, one, rows, run
 from kernel_matrix.store.query import opened
@@ -35,27 +33,15 @@ _ASKED = """
 _WORDS = {"shared": "bytes of shared memory", "stack": "bytes of stack", "code": "bytes"}
 
 
-def holding(given: Sequence[Any], planned: Planned, root: Path) -> Callable[[Connection], None]:
-    """Return what fills the table ``resources`` of the judge; the folders of last values are below ``root``.
+def enter_code_limits(connection: Connection, planned: Planned, entries: Sequence[Resource], root: Path) -> bool:
+    """Enter the limits, and return whether any result has code; the folders of last values are below ``root``.
 
     Raises:
-        UserError: an entry is wrong, or a folder has no tables.
+        UserError: a folder has no tables.
     """
-    entries = entries_of(given)
-    step = files(__package__).joinpath("step.sql").read_text("utf-8")
-
-    def hold(connection: Connection) -> None:
-        run(connection, _WITH_CODE)
-        if not one(connection, "SELECT count(*) > 0 FROM with_code"):
-            return  # the judge has made an empty table
-        _enter(connection, planned, entries, root)
-        run(connection, step)
-
-    return hold
-
-
-def _enter(connection: Connection, planned: Planned, entries: Sequence[Resource], root: Path) -> None:
-    """Make ``resource_limits``, the ``resource_cells`` and ``resource_names`` they hold for, and ``last_figures``."""
+    run(connection, _WITH_CODE)
+    if not one(connection, "SELECT count(*) > 0 FROM with_code"):
+        return False  # an earlier step has made an empty table
     limits = [
         (
             number,
@@ -76,6 +62,17 @@ def _enter(connection: Connection, planned: Planned, entries: Sequence[Resource]
         "last": TEXT,
     }  # fmt: skip
     enter_rows(connection, "resource_limits", schema, limits)
+    _enter_cases(connection, planned, entries)
+    last = []
+    for (folder,) in rows(connection, _ASKED):
+        with opened([root / folder]) as database:
+            last += [(folder, *row) for row in database.connection.execute(_LAST).fetchall()]
+    enter_rows(connection, "last_figures", {"last": TEXT, "id": TEXT, "figures": _FIGURES}, last)
+    return True
+
+
+def _enter_cases(connection: Connection, planned: Planned, entries: Sequence[Resource]) -> None:
+    """Make the ``resource_cells`` and ``resource_names`` that the entries hold for."""
     cells, names = [], []
     facts = [cell.facts for cell in planned.cells]
     for number, entry in enumerate(entries):
@@ -85,8 +82,3 @@ def _enter(connection: Connection, planned: Planned, entries: Sequence[Resource]
         names += [(number, place) for place, named in enumerate(planned.names) if has_values(named.axes, where)]
     enter_rows(connection, "resource_cells", {"entry": NUMBER, "cell": NUMBER}, cells)
     enter_rows(connection, "resource_names", {"entry": NUMBER, "named": NUMBER}, names)
-    last = []
-    for (folder,) in rows(connection, _ASKED):
-        with opened([root / folder]) as database:
-            last += [(folder, *row) for row in database.connection.execute(_LAST).fetchall()]
-    enter_rows(connection, "last_figures", {"last": TEXT, "id": TEXT, "figures": _FIGURES}, last)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, ValidationError, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
-from kernel_matrix.base.errors import UserError, first_fault
 from kernel_matrix.config.model.fields import ScalarOrList, Section
 
 # The names that compilers and suites have for a figure; of several the first that a result has.
@@ -64,15 +63,3 @@ class Resource(Section):
     def limits(self) -> dict[str, int]:
         """The limits that it names, by figure."""
         return {name: value for name in FIGURES if (value := getattr(self, name)) is not None}
-
-
-def entries_of(given: Sequence[Any]) -> list[Resource]:
-    """Return the entries of the section.
-
-    Raises:
-        UserError: one is wrong.
-    """
-    try:
-        return [Resource.model_validate(entry) for entry in given]
-    except ValidationError as error:
-        raise UserError(f"matrix.yaml: resources: {first_fault(error)}") from None

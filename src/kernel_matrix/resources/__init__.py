@@ -1,1 +1,0 @@
-"""Hold what the code of kernels needs to limits, and compute how full it lets a GPU be."""
