@@ -20,6 +20,10 @@ from typing import Any
 import pipeline_policy
 from ruamel.yaml import YAML
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+
+from kernel_matrix.base import git
+
 TRIGGERS = {"pull_request", "push", "schedule", "workflow_dispatch", "workflow_call"}
 AFTER = "workflow_run"  # the only trigger of a workflow that works on what other runs have left
 SAME_REPOSITORY = "github.event.pull_request.head.repo.full_name == github.repository"
@@ -52,6 +56,7 @@ class Workflow:
     path: str
     text: str
     document: Mapping[str, Any]
+    main: str = "main"  # the branch that changes are merged into
 
     @property
     def triggers(self) -> Mapping[str, Any]:
@@ -90,7 +95,7 @@ def main(arguments: list[str]) -> int:
     if not files:
         print(f"{root / '.github'}: there are no workflow files. Name the repository's root.", file=sys.stderr)
         return 2
-    sentences = [*violations(files), *violations(documented(root)), *of_other_services(root)]
+    sentences = [*violations(files, git.main_branch(root)), *violations(documented(root)), *of_other_services(root)]
     print("\n".join(sentences) or "the workflow files keep every rule", file=sys.stderr if sentences else sys.stdout)
     return int(bool(sentences))
 
@@ -134,14 +139,14 @@ def _examples(root: Path) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
                 yield f"{path.relative_to(root)}: example {number}", textwrap.dedent(text), content
 
 
-def parse(files: Mapping[str, str]) -> dict[str, Workflow]:
-    """Return the workflows by the paths of their files, from the repository's root."""
-    return {path: Workflow(path, text, YAML(typ="safe", pure=True).load(text)) for path, text in files.items()}
+def parse(files: Mapping[str, str], main: str = "main") -> dict[str, Workflow]:
+    """Return the workflows by the paths of their files, from the repository's root; ``main`` is its main branch."""
+    return {path: Workflow(path, text, YAML(typ="safe", pure=True).load(text), main) for path, text in files.items()}
 
 
-def violations(files: Mapping[str, str]) -> list[str]:
+def violations(files: Mapping[str, str], main: str = "main") -> list[str]:
     """Return a sentence for each place that breaks a rule: ``FILE: JOB: what. What to do.``"""
-    workflows = parse(files)
+    workflows = parse(files, main)
     return [
         f"{workflow.path}: {sentence}"
         for workflow in workflows.values()
@@ -155,8 +160,8 @@ def _triggers(workflow: Workflow, _: Workflows) -> Iterator[str]:
         return
     for name in workflow.triggers.keys() - TRIGGERS - ({AFTER} if workflow.is_after else set()):
         yield f"on: '{name}' runs with this repository's rights on what others wrote. Use one of {sorted(TRIGGERS)}."
-    if "push" in workflow.triggers and workflow.triggers["push"] not in ({"branches": ["main"]}, {"tags": ["v*"]}):
-        yield "on: push: name the branch main, or the tags of versions, and nothing else."
+    if workflow.triggers.get("push", {"tags": ["v*"]}) not in ({"branches": [workflow.main]}, {"tags": ["v*"]}):
+        yield f"on: push: name the branch {workflow.main}, or the tags of versions, and nothing else."
     if set(workflow.triggers) != {"workflow_call"} and "concurrency" not in workflow.document:
         yield "concurrency is missing. Give the group that runs one at a time."
 

@@ -156,6 +156,24 @@ def test_a_broken_rule_ends_with_1_and_a_folder_without_workflows_with_2(tmp_pat
     assert ".github/workflows/new.yml: on: push: name the branch main" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("branch", ["main", "master", "trunk", "develop", "v2.x"])
+def test_the_main_branch_is_the_repository_s_own(tmp_path, capsys, branch):
+    git = ("git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b")
+    subprocess.run([*git, "init", "-q", "-b", branch], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "a"], check=True)
+    subprocess.run([*git, "update-ref", f"refs/remotes/origin/{branch}", "HEAD"], check=True)
+    subprocess.run([*git, "symbolic-ref", "refs/remotes/origin/HEAD", f"refs/remotes/origin/{branch}"], check=True)
+    folder = tmp_path / ".github" / "workflows"
+    folder.mkdir(parents=True)
+    text = "name: x\non: {{ push: {{ branches: ['{}'] }} }}\npermissions: {{}}\nconcurrency: {{ group: x }}\njobs: {{}}\n"
+    (folder / "new.yml").write_text(text.format(branch))
+    assert main([str(tmp_path)]) == 0
+    for other in {"main", "master", "**", "v*", f"{branch}, x"} - {branch}:
+        (folder / "new.yml").write_text(text.format(other))
+        assert main([str(tmp_path)]) == 1, other
+        assert f"name the branch {branch}" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_a_workflow_that_breaks_a_rule_is_caught(files, name):
     path, old, new, words = MUTATIONS[name]
