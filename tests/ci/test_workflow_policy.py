@@ -165,7 +165,9 @@ def test_the_main_branch_is_the_repository_s_own(tmp_path, capsys, branch):
     subprocess.run([*git, "symbolic-ref", "refs/remotes/origin/HEAD", f"refs/remotes/origin/{branch}"], check=True)
     folder = tmp_path / ".github" / "workflows"
     folder.mkdir(parents=True)
-    text = "name: x\non: {{ push: {{ branches: ['{}'] }} }}\npermissions: {{}}\nconcurrency: {{ group: x }}\njobs: {{}}\n"
+    text = (
+        "name: x\non: {{ push: {{ branches: ['{}'] }} }}\npermissions: {{}}\nconcurrency: {{ group: x }}\njobs: {{}}\n"
+    )
     (folder / "new.yml").write_text(text.format(branch))
     assert main([str(tmp_path)]) == 0
     for other in {"main", "master", "**", "v*", f"{branch}, x"} - {branch}:

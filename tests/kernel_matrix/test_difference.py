@@ -15,6 +15,8 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.plan import plan
 from kernel_matrix.report import annotations as annotate
 from kernel_matrix.report import markdown
+from kernel_matrix.report.difference import difference
+from kernel_matrix.report.document import CellOutline, Outline, RunOutline
 from kernel_matrix.report.runs import read_site
 from kernel_matrix.results.states import RED
 from kernel_matrix.store.record import Record
@@ -166,3 +168,34 @@ KERNELS = {
 def test_an_annotation_stands_on_the_kernel_s_line_where_that_is_known(name):
     detail, where = KERNELS[name]
     assert annotate.place(detail, "tests/mhc") == where
+
+
+# A cell before and now (state, evidence, emulated cases), and what is shown of it; nothing where it is as it was.
+EMULATED = {
+    "it held in an emulator, and holds": (
+        ("held", "held", 2),
+        ("held", "held", 0),
+        "held (held, emulated) -> held (held)",
+    ),
+    "it holds in an emulator now": (("held", "held", 0), ("held", "held", 1), "held (held) -> held (held, emulated)"),
+    "it passes on a device": (("pass", "emulated", 1), ("pass", "ran", 0), "pass (emulated) -> pass (ran)"),
+    "one of two was emulated": (("pass", "ran", 0), ("pass", "emulated", 1), "pass (ran) -> pass (emulated)"),
+    "a known failure": (("known", "emulated", 1), ("known", "ran", 0), "known (emulated) -> known (ran)"),
+    "an error": (("error", "planned", 1), ("error", "planned", 0), "error (planned, emulated) -> error (planned)"),
+    "it was emulated, and is": (("held", "held", 1), ("held", "held", 2), ""),
+}
+
+
+@pytest.mark.parametrize("how", EMULATED)
+def test_what_is_emulated_is_told_from_what_ran(how):
+    before, now, words = EMULATED[how]
+    outlines = [
+        Outline(
+            schema_version=1,
+            run=RunOutline(tier="quick", created="2026-01-01", commits=()),
+            cells=(CellOutline(id="a", state=state, evidence=evidence, emulated=number),),
+        )
+        for state, evidence, number in (before, now)
+    ]
+    found = difference(*outlines)
+    assert [f"{one.before} -> {one.after}" for one in found.other] == ([words] if words else [])

@@ -105,3 +105,5 @@ def test_the_summary_the_badge_and_the_terminal_say_it(shown):
 def test_progress_says_the_words_of_the_states(outcome, action, case, metrics, facts, word):
     record = replace(Record(case, outcome, action), metrics=metrics, facts=facts)
     assert in_progress(record) == word
+    after_another = word.replace(word.partition(" ")[0], "flaky") if outcome == "pass" else word
+    assert in_progress(replace(record, attempts=("fail",))) == after_another

@@ -113,12 +113,40 @@ def test_on_a_lane_without_a_gpu_what_needs_one_is_unavailable_wherever_it_is_ra
     assert "triton-sigmoid requires a CUDA GPU but none was detected" in reason
 
 
+EXITS = {
+    "at_import": ("import sys\nsys.exit('You must have a GPU to run these tests. Exiting.')\n", "unavailable"),
+    "by_name": ("raise SystemExit('No CUDA GPUs are available')\n", "unavailable"),
+    "in_a_list": ("import pytest\n@pytest.mark.parametrize('x', exit('no GPU'))\ndef test_a(x): 1\n", "unavailable"),
+    "generated": ("def pytest_generate_tests(metafunc): exit('needs a GPU')\ndef test_a(x): 1\n", "unavailable"),
+    "in_a_module": ("import exiting\n", "unavailable"),
+    "for_another_cause": ("exit('the configuration gpu.yaml was not found')\n", "error"),
+    "quietly": ("import sys\nsys.exit(0)\n", "error"),
+    "with_a_number": ("import sys\nsys.exit(3)\n", "error"),
+    "as_a_program": ("import unittest\nunittest.main()\n", "error"),
+}  # fmt: skip
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("text", "state"), [(RAISES, "unavailable"), ("raise RuntimeError('no')\n", "error")])
+def test_a_file_that_ends_the_process_is_the_only_one_that_does_not_run(tmp_path):
+    files = {f"tests/test_{name}.py": text for name, (text, _) in EXITS.items()}
+    files |= {"exiting/__init__.py": "import sys\nsys.exit('mykern requires an AMD GPU')\n"}
+    files |= {"tests/conftest.py": "import sys\nsys.path.insert(0, '.')\n", "tests/test_z.py": "def test_one(): pass\n"}
+    found = verdicts(Suite.made(tmp_path, files).run())
+    states = {name.removesuffix("/import").removeprefix("test_"): verdict.state for name, verdict in found.items()}
+    assert states.pop("z/test_one") == "held"
+    assert states == {name: state for name, (_, state) in EXITS.items()}
+    assert found["test_quietly/import"].reason.startswith("SystemExit: 0")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [(RAISES, "unavailable"), ("raise RuntimeError('no')\n", "error"), *[EXITS[n] for n in ("at_import", "quietly")]],
+)
 def test_a_conftest_that_needs_a_gpu_makes_its_whole_suite_unavailable(tmp_path, text, state):
     suite = Suite.made(tmp_path, {"tests/conftest.py": text, "tests/test_a.py": "def test_one(): pass\n"})
     found = verdicts(suite.run())
-    assert {verdict.state for verdict in found.values()} == {state}
+    assert {verdict.state for verdict in found.values()} == {state}, [v.reason for v in found.values()]
 
 
 def record(message: str, **fields: str) -> Record:

@@ -76,7 +76,7 @@ def test_an_option_that_pytest_does_not_know_is_named(tmp_path):
 
 @pytest.mark.slow
 def test_a_test_file_that_ends_pytest_when_it_is_read_is_an_error_of_the_job(tmp_path):
-    suite = Suite.made(tmp_path, {"tests/test_a.py": TESTS, "tests/test_b.py": "import sys\nsys.exit('no GPU')\n"})
+    suite = Suite.made(tmp_path, {"tests/test_a.py": TESTS, "tests/test_b.py": "import os\nos._exit(0)\n"})
     assert {*states(suite.run()).values()} == {"error"}
 
 

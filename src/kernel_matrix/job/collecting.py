@@ -9,6 +9,7 @@ import pytest
 
 from kernel_matrix.job.case import RunningCase
 from kernel_matrix.job.case_end import plain
+from kernel_matrix.job.exits import Reporting, report_of
 from kernel_matrix.job.journal import Journal
 from kernel_matrix.job.kernel_process import KernelProcess
 
@@ -35,6 +36,11 @@ class Collecting:
         kept = [item for item in items if case_of(item)]
         config.hook.pytest_deselected(items=[item for item in items if not case_of(item)])
         items[:] = sorted(kept, key=lambda item: order[case_of(item).id])  # type: ignore[union-attr]
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(self, collector: pytest.Collector) -> Reporting:
+        """Take the end of the process in a test file for an error of the file."""
+        return (yield from report_of(collector))
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Journal once that the suite does not import: it is an error of every case."""

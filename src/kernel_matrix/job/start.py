@@ -44,7 +44,10 @@ def main() -> int:
     gc.set_threshold(50_000, 20, 50)
     import pytest
 
-    status = int(pytest.main())
+    try:
+        status = int(pytest.main())
+    except SystemExit as error:  # by a conftest.py, before there is a plugin. The words are those of an exception in it
+        sys.exit(f"E   SystemExit: {error}")
     gc.freeze()  # else Python looks through all objects several times as it ends
     return status
 

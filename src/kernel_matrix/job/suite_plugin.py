@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from kernel_matrix.job import ctest, fixture
+from kernel_matrix.job.exits import Reporting, report_of
 from kernel_matrix.job.handed import taken
 from kernel_matrix.job.journal import Journal
 from kernel_matrix.job.suite_end import SuiteEnd, shortened
@@ -52,11 +53,9 @@ class Collecting:
         self.settled = False  # whether all hooks have said which tests are left
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_make_collect_report(
-        self, collector: pytest.Collector
-    ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    def pytest_make_collect_report(self, collector: pytest.Collector) -> Reporting:
         """Keep that a file or folder does not import, with pytest's text."""
-        report = yield
+        report = yield from report_of(collector)
         if report.skipped and isinstance(collector, pytest.Module):
             reason = report.longrepr[-1] if isinstance(report.longrepr, tuple) else report.longrepr
             self.skipped.setdefault(op_of(collector.path, self.suite), shortened(str(reason)))

@@ -18,7 +18,7 @@ WORKS: frozenset[State] = frozenset({"pass", "flaky", "fixed", "held", "compiled
 
 @dataclass(frozen=True)
 class Transition:
-    """A cell in an earlier report and now, each as ``state (evidence)``."""
+    """A cell in an earlier report and now, each as ``state (evidence)``; it says where a case was emulated."""
 
     cell: str
     before: str
@@ -142,7 +142,8 @@ def _transition(before: CellOutline | None, now: CellOutline) -> Transition:
 
 
 def _words(cell: CellOutline) -> str:
-    return f"{cell.state} ({cell.evidence}{', stale' if cell.stale else ''})"
+    known = cell.evidence, "emulated" if cell.emulated else "", "stale" if cell.stale else ""
+    return f"{cell.state} ({', '.join(filter(None, dict.fromkeys(known)))})"
 
 
 # Without a history, a ratio may grow by a quarter: another order of summation moves it by that much, and elements that

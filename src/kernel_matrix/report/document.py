@@ -123,6 +123,7 @@ class CellOutline:
     state: State
     evidence: Evidence
     stale: Annotated[str, Field(description="Why its first stale case is stale; empty if no case is.")] = ""
+    emulated: Annotated[int, Field(description="Its cases that an emulator or an interpreter ran.")] = 0
     reason: str = ""
     repeat: Annotated[str, Field(description="The command that repeats the cell.")] = ""
     noise: Annotated[
@@ -144,7 +145,6 @@ class Cell(CellOutline):
     cases: Annotated[dict[State, int], Field(description="The number of cases by state, worst first.")]
     planned: int
     stale_cases: int
-    emulated: Annotated[int, Field(description="Its cases that an emulator or an interpreter ran.")]
     stage: str
     diagnosis: Diagnosis | None
     error: Annotated[str, Field(description="The exact error of a cell that fails as expected.")]

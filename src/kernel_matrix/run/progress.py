@@ -21,12 +21,18 @@ _COLOURS = {"pass": "green", "held": "green", "fail": "red", "error": "red", "kn
 
 def in_progress(record: Record) -> str:
     """Return how a case has ended in the words of its state, as far as its record alone says it."""
-    if record.action == "compile" and record.outcome == "pass":
+    word = _passed(record) if record.outcome == "pass" else record.outcome
+    return f"{word} (emulated)" if record.action == "emulate" and record.outcome in ("pass", "fail", "error") else word
+
+
+def _passed(record: Record) -> str:
+    if record.attempts:
+        return "flaky"
+    if record.action == "compile":
         return "lowered" if record.facts.get("artifact.kind", "").endswith("-source") else "compiled"
     is_asserted = record.case.rpartition("/")[0].endswith(f".{ASSERTED}")
     compared = any(name.endswith(".max_abs") for name in record.metrics)
-    word = "held" if record.outcome == "pass" and is_asserted and not compared else record.outcome
-    return f"{word} (emulated)" if record.action == "emulate" and record.outcome in ("pass", "fail", "error") else word
+    return "held" if is_asserted and not compared else "pass"
 
 
 class Console:
