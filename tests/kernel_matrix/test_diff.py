@@ -141,7 +141,7 @@ def test_two_equal_runs_do_not_differ(planned, site, good, diff):
     status, text, _ = diff(before, now, "--json")
     found = json.loads(text)
     assert (status, found["broke"], found["less_exact"], found["gone"], found["slower"]) == (0, [], [], [], [])
-    assert "Nothing broke" in diff(before, now, "--markdown")[1]
+    assert "Nothing differs from" in diff(before, now, "--markdown")[1]
 
 
 @pytest.mark.slow

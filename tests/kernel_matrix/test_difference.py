@@ -18,6 +18,7 @@ from kernel_matrix.report import markdown
 from kernel_matrix.report.difference import difference
 from kernel_matrix.report.document import CellOutline, Outline, RunOutline
 from kernel_matrix.report.runs import read_site
+from kernel_matrix.report.words import in_lines
 from kernel_matrix.results.states import RED
 from kernel_matrix.store.record import Record
 
@@ -199,3 +200,8 @@ def test_what_is_emulated_is_told_from_what_ran(how):
     ]
     found = difference(*outlines)
     assert [f"{one.before} -> {one.after}" for one in found.other] == ([words] if words else [])
+    lost = "ran" in before and "ran" not in now
+    for text in ("\n".join(in_lines(found)), markdown.runs(found, "before", "now")):
+        assert ("nothing differs" in text.lower()) == (not words), text
+        assert all(state in text for state in words.split(" -> "))
+        assert ("changed" in text.lower()) == bool(words and not lost)

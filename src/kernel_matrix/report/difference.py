@@ -62,6 +62,12 @@ class Difference:
         return tuple(one for one in changed if one.state in WORKS and one.cell not in gone)
 
     @property
+    def changed(self) -> tuple[Transition, ...]:
+        """The cells that changed otherwise: what a device ran was emulated before, or another state is as grey."""
+        gone = {one.cell for one in self.gone}
+        return tuple(one for one in self.other if one.cell not in gone)
+
+    @property
     def is_worse(self) -> bool:
         """True if something broke or became less exact."""
         return bool(self.broke or self.less_exact)

@@ -79,6 +79,7 @@ def counts(difference: Difference) -> str:
         "less exact": difference.less_exact,
         "slower": difference.slower,
         "gone": difference.gone,
+        "changed otherwise": difference.changed,
     }
     return ", ".join(f"{len(changes)} {words}" for words, changes in sizes.items() if changes)
 
@@ -87,7 +88,8 @@ def in_lines(difference: Difference) -> Iterator[str]:
     """Yield the difference of two runs as lines for a terminal."""
     changed = counts(difference) or "nothing differs"
     yield f"against {difference.base}: {changed}; {difference.same} cells are as they were"
-    for title, changes in (("broke", difference.broke), ("gone", difference.gone), ("mended", difference.mended)):
+    groups = {"broke": difference.broke, "gone": difference.gone, "mended": difference.mended}
+    for title, changes in (groups | {"changed": difference.changed}).items():
         for one in changes[:_MOST_CELLS]:
             reason = one.reason.partition("\n")[0][:200]
             yield f"{title}: {one.cell}: {one.before} -> {one.after}{f': {reason}' if reason else ''}"
