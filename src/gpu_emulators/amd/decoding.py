@@ -29,6 +29,9 @@ _WITHOUT_TABLE = {
 }
 _LONGEST = 16  # bytes of an instruction
 _SUFFIX = re.compile(r"_(e32|e64|vop3)$")
+_FORMAT = re.compile(r"FMT_(NUM_)?")
+_SOURCES = ("s0", "s1", "s2")
+_SINGLE = "f32"  # the kind of all operands of the opcodes that only older targets have
 # What older targets of GFX9 have where the table, which is of gfx942 and gfx950, has other operations.
 _BEFORE_GFX90A = ("gfx906", "gfx908")
 _BEFORE_GFX942 = (*_BEFORE_GFX90A, "gfx90a")
@@ -66,8 +69,9 @@ _CACHE_OPCODES_BEFORE_GFX942 = (0b111000 << 8 | 0x3E, 0b111000 << 8 | 0x3F)  # b
 class Instruction:
     """One instruction: its place in the kernel, its encoding and opcode, and its fields as they are encoded.
 
-    ``wide`` are the numbers of the sources that have 64 bits. ``literal`` is the constant behind the instruction,
-    ``result`` the number of registers of its result, and ``sources`` how many sources it has.
+    ``wide`` are the numbers of the sources that have 64 bits, and ``kinds`` are the kinds of number that AMD's tables
+    say of the sources, such as ``f64`` or ``pk2_f16``. ``literal`` is the constant behind the instruction, ``result``
+    the number of registers of its result, and ``sources`` how many sources it has.
     """
 
     address: int
@@ -80,6 +84,7 @@ class Instruction:
     literal: int | None
     result: int = 1
     sources: int = 0
+    kinds: tuple[str, ...] = ("", "", "")
 
     @property
     def base(self) -> str:
@@ -132,18 +137,27 @@ def _decoded(data: bytes, family: str, target: str, address: int) -> Instruction
         raise UnknownInstructionError(f"{target}: {error} at {address:#x}") from None
     encoding, raw = type(found).__name__, found._raw
     fields = {name: raw >> low & mask for name, low, mask in _positions(found.__class__)}
+    name, is_older = _name(found, encoding, word, target)
+    bits = dict.fromkeys(("s0", "s1", "s2", "d"), 32) if is_older else found.canonical_op_bits
     return Instruction(
         address,
         found.size(),
         encoding,
-        _name(found, encoding, word, target),
+        name,
         raw,
         fields,
-        frozenset(place for place in range(3) if found.canonical_op_bits[f"s{place}"] == 64),
+        frozenset(place for place in range(3) if bits[f"s{place}"] == 64),
         found._literal,
-        max(1, found.canonical_op_bits["d"] // 32),
+        max(1, bits["d"] // 32),
         found.num_srcs(),
+        (_SINGLE,) * 3 if is_older else _kinds(found),
     )
+
+
+def _kinds(found: Any) -> tuple[str, ...]:
+    """Return the kind of number that each source is; empty where the table has none."""
+    operands = found.canonical_operands
+    return tuple(_FORMAT.sub("", operands[place][0].name).lower() if place in operands else "" for place in _SOURCES)
 
 
 def _in_table(word: int, target: str) -> int:
@@ -161,18 +175,21 @@ def _matrix_opcodes(target: str) -> Mapping[int, str]:
     return _MATRIX_OPCODES_OF_GFX90A if target == "gfx90a" else _MATRIX_OPCODES_BEFORE_GFX942
 
 
-def _name(found: Any, encoding: str, word: int, target: str) -> str:
-    """Return the name of an instruction whose first word is ``word``."""
+def _name(found: Any, encoding: str, word: int, target: str) -> tuple[str, bool]:
+    """Return the name of an instruction whose first word is ``word``, and whether the table has another one there."""
     if encoding.startswith("VOPD"):
-        return f"{found.opx.name.lower()} {found.opy.name.lower()}"
+        return f"{found.opx.name.lower()} {found.opy.name.lower()}", False
     name = _SUFFIX.sub("", found.op.name.lower())
     if target in _BEFORE_GFX942:
         if word & 0xFFFF0000 == _MAD:
-            return "v_mad_f32"
+            return "v_mad_f32", False
         if word & _MATRIX_MASK == _MATRIX:
-            return _matrix_opcodes(target).get(word >> 16 & 127, name)
-        name = _NAMES_BEFORE_GFX942.get(name, name)
-    return _NAMES_BEFORE_GFX90A.get(name, name) if target in _BEFORE_GFX90A else name
+            return _matrix_opcodes(target).get(word >> 16 & 127, name), False
+        if name in _NAMES_BEFORE_GFX942:
+            return _NAMES_BEFORE_GFX942[name], True
+    if target in _BEFORE_GFX90A and name in _NAMES_BEFORE_GFX90A:
+        return _NAMES_BEFORE_GFX90A[name], True
+    return name, False
 
 
 @functools.cache

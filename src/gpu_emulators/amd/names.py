@@ -69,15 +69,6 @@ def is_half(name: str, place: int) -> bool:
     return name.endswith("16")
 
 
-def constants_of(name: str) -> str:
-    """Return the kind of number that a constant of an opcode is: ``f64``, ``f16``, or ``f32``."""
-    if name.startswith("v_cmp"):
-        return "f16" if name.endswith("f16") else "f32"
-    if name.endswith("f64"):
-        return "f64"
-    return "f16" if name.endswith("f16") and "mix" not in name and "cvt_f16" not in name else "f32"
-
-
 # Operations that MODE does not change: they round as they say, or not at all.
 _EXACT = re.compile(
     r"_(exp|log|rcp|rcp_iflag|rsq|sqrt|sin|cos|rndne|class)_|cvt_(pk_)?[iu]\d|cvt_\w*(bf16|pkrtz|sr|fp8|bf8|off)|mfma|wmma|dot"

@@ -11,12 +11,12 @@ from gpu_emulators.common.errors import UnknownInstructionError
 _VECTORS, _CONSTANTS, _POSITIVE, _NEGATIVE, _LITERAL = 256, 128, 192, 208, 255
 _NULL, _M0 = 124, 125  # of RDNA; M0 is 124 on CDNA
 _SPECIAL = (251, 252, 253)  # VCCZ, EXECZ, SCC
-_FLOATS = {240: 0.5, 241: -0.5, 242: 1.0, 243: -1.0, 244: 2.0, 245: -2.0, 246: 4.0, 247: -4.0, 248: 0.15915494309189532}
-_FORMATS = {"f16": "e", "f32": "f", "f64": "d"}
+FLOATS = {240: 0.5, 241: -0.5, 242: 1.0, 243: -1.0, 244: 2.0, 245: -2.0, 246: 4.0, 247: -4.0, 248: 0.15915494309189532}
+_PAIRS = ("pk2_f32", "pk2_b32")  # of registers: a constant stands for both
 
 
-def operand(instruction: Instruction, number: int, *, is_cdna: bool, wide: bool, kind: str = "f32") -> Operand:
-    """Return the operand of a number; ``kind`` is what a floating point constant is.
+def operand(instruction: Instruction, number: int, place: int = 0, *, is_cdna: bool, kind: str = "") -> Operand:
+    """Return the operand of a number, which is the source of a place; ``kind`` is another than the table's.
 
     Raises:
         UnknownInstructionError: the number is of no operand that the emulator knows.
@@ -25,24 +25,45 @@ def operand(instruction: Instruction, number: int, *, is_cdna: bool, wide: bool,
         return Operand(VECTOR, number - _VECTORS)
     if number < _CONSTANTS:
         return Operand(CONSTANT) if not is_cdna and number == _NULL else Operand(SCALAR, number)
-    if number <= _POSITIVE:
-        return Operand(CONSTANT, 0, number - _CONSTANTS)
-    if number <= _NEGATIVE:
-        return Operand(CONSTANT, 0, (_POSITIVE - number) & (2**64 - 1 if wide else 2**32 - 1))
-    if number in _FLOATS:
-        return Operand(CONSTANT, 0, int.from_bytes(struct.pack(f"<{_FORMATS[kind]}", _FLOATS[number]), "little"))
     if number in _SPECIAL:
         return Operand(SPECIAL, number)
-    if number == _LITERAL and instruction.literal is not None:
-        return Operand(CONSTANT, 0, _literal(instruction.literal, wide=wide, kind=kind))
-    raise UnknownInstructionError(f"{instruction.name} has an operand {number}")
+    value = _constant(instruction, number, kind or instruction.kinds[place], wide=place in instruction.wide)
+    if value is None:
+        raise UnknownInstructionError(f"{instruction.name} has an operand {number}")
+    return Operand(CONSTANT, 0, value)
 
 
-def _literal(value: int, *, wide: bool, kind: str) -> int:
-    """Return a constant of 32 bits as an operand: the high half of a double, else with its sign where it is wide."""
+def _constant(instruction: Instruction, number: int, kind: str, *, wide: bool) -> int | None:
+    """Return the bits of a constant as a source of a kind; None where the number is of no constant."""
+    is_pair = kind in _PAIRS
+    if number <= _NEGATIVE:
+        value = number - _CONSTANTS if number <= _POSITIVE else _POSITIVE - number
+        value &= 2**64 - 1 if wide and not is_pair else 2**32 - 1
+    elif number in FLOATS:
+        value = _float(FLOATS[number], kind, wide=wide and not is_pair)
+    elif number == _LITERAL and instruction.literal is not None:
+        value = _literal(instruction.literal, kind)
+    else:
+        return None
+    return value | value << 32 if is_pair else value
+
+
+def _float(value: float, kind: str, *, wide: bool) -> int:
+    """Return the bits of a number: a double in 64 bits, whatever the opcode makes of them, and fp16 for such operands.
+
+    An integer of 16 bits is the low half of the number in fp32.
+    """
+    if kind.endswith("bf16"):
+        return int.from_bytes(struct.pack("<f", value), "little") >> 16
+    form = "d" if wide else "e" if kind.endswith("f16") else "f"
+    return int.from_bytes(struct.pack(f"<{form}", value), "little")
+
+
+def _literal(value: int, kind: str) -> int:
+    """Return a constant of 32 bits as an operand: the high half of a double, with its sign if it is a long integer."""
     if kind == "f64":
         return value << 32
-    return value | 0xFFFFFFFF00000000 if wide and value >> 31 else value
+    return value | 0xFFFFFFFF00000000 if kind == "i64" and value >> 31 else value
 
 
 def signed(value: int, width: int) -> int:

@@ -114,8 +114,7 @@ def _scalar(one: Instruction, name: str, family: str) -> Record:
         return record
     for place, field in enumerate(("ssrc0", "ssrc1")):
         if field in one.fields:
-            number, wide = one.fields[field], place in one.wide
-            record.sources[place] = operand(one, number, is_cdna=family == "cdna", wide=wide)
+            record.sources[place] = operand(one, one.fields[field], place, is_cdna=family == "cdna")
     if name in ("s_fmaak_f32", "s_fmamk_f32"):
         record.immediate = one.literal or 0
     return record

@@ -89,7 +89,7 @@ def _buffer(one: Instruction, record: Record, family: str) -> None:
     data = one.get("vdata") + _accumulator(one, family)
     record.sources[0] = Operand(VECTOR, one.get("vaddr")) if has_address else Operand(CONSTANT)
     record.sources[1] = Operand(SCALAR, resource)
-    record.sources[2] = operand(one, one.get("soffset"), is_cdna=family == "cdna", wide=False)
+    record.sources[2] = operand(one, one.get("soffset"), is_cdna=family == "cdna", kind="b32")
     record.sources[3] = Operand(VECTOR, data)
     record.destination = data
     record.half, record.half_high = one.get("offen"), one.get("idxen")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from gpu_emulators.amd.decoding import Instruction, family_of
-from gpu_emulators.amd.names import common, constants_of, is_half, precision_of
-from gpu_emulators.amd.operands import operand
+from gpu_emulators.amd.names import common, is_half, precision_of
+from gpu_emulators.amd.operands import FLOATS, operand
 from gpu_emulators.amd.records import SCALAR, SIGNED, VECTOR, WHOLE, Operand, Record
 from gpu_emulators.common.errors import UnknownInstructionError
 
@@ -42,7 +42,7 @@ def vector_instruction(one: Instruction, name: str, target: str) -> Record:
         raise UnknownInstructionError(f"{one.name} dpp8")
     if "mfma" in name:
         return _mfma(one, name, record, _older(target))
-    _set_sources(one, name, family, record)
+    _set_sources(one, family, record)
     _set_variant(one, record)
     _set_destination(one, name, record)
     if one.base in ("VOP3", "VOP3SD"):
@@ -98,7 +98,7 @@ def _refuse(one: Instruction, name: str, record: Record) -> None:
         raise UnknownInstructionError(f"{one.name} with clamp or omod")
 
 
-def _set_sources(one: Instruction, name: str, family: str, record: Record) -> None:
+def _set_sources(one: Instruction, family: str, record: Record) -> None:
     is_sdwa = "SDWA" in one.encoding
     for place, field in enumerate(_NAMES.get(one.base, ("src0", "src1", "src2"))):
         if field not in one.fields and not (place == 0 and "vsrc0" in one.fields):
@@ -110,8 +110,7 @@ def _set_sources(one: Instruction, name: str, family: str, record: Record) -> No
             number = one.get("vsrc0") + (0 if one.get("s0") else 256)
         if place == 1 and is_sdwa and one.get("s1"):
             number -= 256
-        wide = place in one.wide
-        record.sources[place] = operand(one, number, is_cdna=family == "cdna", wide=wide, kind=constants_of(name))
+        record.sources[place] = operand(one, number, place, is_cdna=family == "cdna")
 
 
 def _set_variant(one: Instruction, record: Record) -> None:
@@ -164,6 +163,8 @@ def _set_packed(one: Instruction, name: str, family: str, record: Record) -> Non
             record.sources[0] = Operand(VECTOR, (one.get("src0") & 255) + _ACCUMULATORS)
         else:
             record.destination += _ACCUMULATORS
+    if "_mix" in name and any(record.half_high >> place & 1 and one.get(f"src{place}") in FLOATS for place in range(3)):
+        raise UnknownInstructionError(f"{one.name} with a constant that is read as fp16")
     if "wmma" in name:
         match = _WMMA.fullmatch(name)
         if match is None or (record.negate and not match[2]) or record.negate_high or record.clamp:
@@ -199,7 +200,7 @@ def _mfma(one: Instruction, name: str, record: Record, older: int) -> Record:
     for place in range(2):
         first = _ACCUMULATORS if accumulators >> place & 1 else 0
         record.sources[place] = Operand(VECTOR, (one.get(f"src{place}") & 255) + first)
-    third = operand(one, one.get("src2"), is_cdna=True, wide=False)
+    third = operand(one, one.get("src2"), 2, is_cdna=True)
     record.sources[2] = Operand(VECTOR, third.number + sum_in) if third.kind == VECTOR else third
     record.destination += sum_in
     numbers = (_MATRIX_TYPES[kind] + (2 * older if kind in _DIGITS else 0) for kind in types)
@@ -224,7 +225,7 @@ def dual_half(one: Instruction, half: str) -> Record:
     name = common(one.name.split()[half == "y"])
     vdst = one.get("vdstx") if half == "x" else one.get("vdsty") << 1 | (~one.get("vdstx") & 1)
     record = Record(name, destination=vdst, precision=precision_of(name))
-    record.sources[0] = operand(one, one.get(f"src{half}0"), is_cdna=False, wide=False)
+    record.sources[0] = operand(one, one.get(f"src{half}0"), is_cdna=False, kind=name.rpartition("_")[2])
     record.sources[1] = Operand(VECTOR, one.get(f"vsrc{half}1"))
     if name == "v_cndmask_b32":
         record.sources[2] = Operand(SCALAR, _VCC)

@@ -11,8 +11,7 @@ static void two_floats(Wave& w, const Record& i, Operation operation) {
   w.mask = w.exec;
   for (int place = 0; place < Count; place++) {
     read[place][0] = source<kNone>(w, i, place, room[2 * place].value);
-    const bool one = i.source[place].kind == kConstant;
-    read[place][1] = one ? read[place][0] : source<kNone>(w, i, place, room[2 * place + 1].value, 1);
+    read[place][1] = source<kNone>(w, i, place, room[2 * place + 1].value, 1);
   }
   u64 defined[2] = {~0ull, ~0ull};
   for (int high = 0; high < 2; high++) {

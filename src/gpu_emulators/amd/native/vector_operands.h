@@ -77,7 +77,7 @@ static inline Read plain(Wave& w, const Record& i, int place, u32* room, u32 par
   if (operand.kind == kConstant) {
     value = static_cast<u32>(part ? operand.value >> 32 : operand.value);
   } else if (operand.kind == kSpecial) {
-    value = special(w, operand.number);
+    value = part ? 0 : special(w, operand.number);
   } else {
     await_scalar(w, i, operand.number + part);
     value = get_scalar(w, operand.number + part);

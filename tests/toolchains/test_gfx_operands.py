@@ -1,0 +1,28 @@
+"""Every opcode of the emulator of AMD's GPUs takes constants and scalar registers for what its pseudocode says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from covering import with_the_night
+from in_environment import python_of, run
+from interpreters import kept_interpreter
+
+pytestmark = pytest.mark.environments
+
+PROGRAM = Path(__file__).with_name("gfx_operands.py")
+LEAST = {"cdna": 734, "rdna3": 767, "rdna4": 781}
+
+
+@pytest.mark.parametrize("family", LEAST)
+def test_each_opcode_takes_each_operand_in_each_place_as_a_register_with_the_same_bits(request, family):
+    night = with_the_night(request)
+    lines = run(
+        python_of("rocm", "triton-3.7"), PROGRAM, family, *([] if night else ["by-day"]), **kept_interpreter()
+    ).splitlines()
+    results = {form: result for _, form, result in map(json.loads, lines)}
+    # A product of fp16 and fp32 does not say what a constant is that it reads as fp16.
+    assert {form: result for form, result in results.items() if result != "same" and "_mix" not in form} == {}
+    assert len(results) >= (LEAST[family] if night else 250)
