@@ -50,8 +50,8 @@ SCRIPTS = [
     *(".ci/run", "ci/base-images", "ci/environment", "ci/kernel-matrix", "ci/nox"),
     "containers/toolchains/make-environments",
     *("ci/runner/job-completed.sh", "ci/runner/job-started.sh", "ci/runner/labels", "ci/runner/register"),
-    *(f"tests/kernel_matrix/machine/{name}" for name in ("boot", "bin/gh", "bin/nvidia-smi", "bin/python-of-harness")),
-    *("tests/kernel_matrix/machine/runner/run.sh", "tests/ci/gitlab/rsync"),
+    *(f"tests/ci/machine/{name}" for name in ("boot", "bin/gh", "bin/nvidia-smi", "bin/python-of-harness")),
+    *("tests/ci/machine/runner/run.sh", "tests/ci/gitlab/rsync"),
 ]
 
 # The commands of the harness that a person starts as a session, too: `ci/nox -s NAME -- OPTIONS`.
@@ -166,7 +166,7 @@ def pytest_options(words: list[str]) -> list[str]:
         options += ["-m", "nightly"]
     elif not named:
         options += ["-m", "not nightly"]
-    return [*options, *rest, *([] if named else ["tests/kernel_matrix", "tests/toolchains", "tests/ci"])]
+    return [*options, *rest, *([] if named else ["tests"])]
 
 
 def _is_test(word: str) -> bool:

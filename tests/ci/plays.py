@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from conftest import ROOT
+from common import ROOT
 from ruamel.yaml import YAML
 
 from kernel_matrix.vendors.machine import detect
@@ -58,7 +58,7 @@ def repository(
     It is the doubles' package, or with the kind "suite" one that has only tests of its own.
     """
     text = "".join(("platforms:\n", *platforms, CI))
-    doubles = ROOT / "tests" / "kernel_matrix" / "doubles"
+    doubles = ROOT / "tests" / "support" / "doubles"
     if kind == "suite":
         (folder / "tests").mkdir(parents=True)
         shutil.copy(doubles / "lock.txt", folder)

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT
+from common import ROOT
 from plays import HERE, HOSTED, PROGRAMS, ROOM, TARGET, commit, git, let_die, made_environment, repository, variables_of
 from ruamel.yaml import YAML
 from workflow_policy import parse, read

@@ -68,7 +68,7 @@ class Runner:
 def runner(tmp_path: Path, toolchain_options: str = "", **inputs: str) -> Runner:
     """Return a runner in a copy of the doubles' package, with the harness of this checkout in place of an installed one."""
     made = Runner(tmp_path, {"options": toolchain_options, **inputs})
-    shutil.copytree(ROOT / "tests" / "kernel_matrix" / "doubles", made.work)
+    shutil.copytree(ROOT / "tests" / "support" / "doubles", made.work)
     matrix = made.work / "matrix.yaml"
     matrix.write_text(matrix.read_text().replace("targets: [any]", "targets: [x86-64]"))
     made.program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m kernel_matrix "$@"\n')

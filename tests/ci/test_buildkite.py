@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT
+from common import ROOT
 from plays import (
     HERE,
     HOSTED,

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import write_results
+from common import write_results
 
 from kernel_matrix.store import junit
 from kernel_matrix.store.record import Record

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import distributions
 import pytest
-from conftest import ROOT
+from common import ROOT
 
 from kernel_matrix import __version__
 

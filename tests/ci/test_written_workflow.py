@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from common import ROOT
 from plays import HERE, commit, git, repository
 from test_act import ACT, Played, play
 

@@ -1,6 +1,6 @@
 """The backend ``pallas``: functions of JAX with gradients, where kernels run, and what is refused.
 
-``tests/kernel_matrix/test_package.py`` runs these in the environment of the toolchain, where nothing skips.
+``tests/whole/test_package.py`` runs these in the environment of the toolchain, where nothing skips.
 """
 
 from __future__ import annotations

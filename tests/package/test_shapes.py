@@ -1,6 +1,6 @@
 """The suite sees a fault that only some shapes or constants have. The shapes come from matrix.yaml's cases.
 
-``tests/kernel_matrix/test_suite_cases.py`` holds matrix.yaml to them.
+``tests/config/test_suite_cases.py`` holds matrix.yaml to them.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import environments_of
+from common import environments_of
 from in_environment import python_of, run
 
 from kernel_matrix.config.load import load

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import environments_of
+from common import environments_of
 from covering import covering
 from in_environment import python_of
 

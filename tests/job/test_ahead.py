@@ -1,0 +1,130 @@
+"""A suite compiles ahead of time with a few lines: the service `kernel_matrix.job.ahead`, for Triton and TileLang."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import textwrap
+from pathlib import Path
+
+import pytest
+from common import ROOT
+
+from kernel_matrix.config.load import load
+from kernel_matrix.config.plan import Job
+from kernel_matrix.job.ahead import Artifact, sent
+from kernel_matrix.job.ahead.targets import LimitError, target_named
+from kernel_matrix.run.environments import venv
+from kernel_matrix.run.executors import Request
+from kernel_matrix.run.harness import copy_for_jobs
+from kernel_matrix.tools.launches.targets import known
+
+TRITON = """
+    import json, triton, triton.language as tl
+    from kernel_matrix.job import ahead
+    from kernel_matrix.job.ahead.targets import LimitError
+
+    @triton.jit
+    def scale(x, y, n, factor, SIZE: tl.constexpr):
+        at = tl.program_id(0) * SIZE + tl.arange(0, SIZE)
+        tl.store(y + at, tl.load(x + at, at < n) * factor, at < n)
+
+    types = {"x": "*fp32", "y": "*fp32", "n": "i32", "factor": "fp32"}
+    made = {}
+    for target in ("sm_90", "gfx942"):
+        for _ in range(2):  # the second time Triton's cache has it, and the figures are the same
+            given = {"constants": {"SIZE": 256}, "options": {"num_warps": 4}, "aligned": ["n"]}
+            one = ahead.of_triton(scale, target, types, **given)
+            made.setdefault(target, []).append([one.kind, one.code[:4] == b"\\x7fELF", dict(one.resources)])
+    for name, call in {
+        "absent": lambda: ahead.of_triton(scale, "sm_90", {"x": "*fp32"}),
+        "unknown": lambda: ahead.of_triton(scale, "sm_90", {**types, "z": "i32"}, constants={"SIZE": 256}),
+        "target": lambda: ahead.of_triton(scale, "sm90", types, constants={"SIZE": 256}),
+        "threads": lambda: ahead.of_triton(scale, "gfx942", types, constants={"SIZE": 2048}, options={"num_warps": 32}),
+    }.items():
+        try:
+            made[name] = repr(call())
+        except (ValueError, LimitError) as error:
+            made[name] = f"{type(error).__name__}: {error}"
+    print(json.dumps(made))
+"""
+
+TILELANG = """
+    import json, tilelang, tilelang.language as T
+    from kernel_matrix.job import ahead
+
+    @T.prim_func
+    def add(x: T.Tensor((1024,), "float32"), y: T.Tensor((1024,), "float32")):
+        with T.Kernel(8, threads=128) as block:
+            for i in T.Parallel(128):
+                y[block * 128 + i] = x[block * 128 + i] + 1.0
+
+    one = ahead.of_tilelang(add, TARGET)
+    print(json.dumps([one.kind, len(one.code), dict(one.resources)]))
+"""
+
+
+def in_environment(toolchain: str, program: str, tmp_path: Path) -> object:
+    """Run a program in the environment of a toolchain with what jobs have of the harness; return what it prints."""
+    (ROOT / "build" / "envs").mkdir(parents=True, exist_ok=True)
+    job = Job("cpu-llvm", toolchain, ())
+    python = venv.prepare(Request(ROOT, ROOT / "build", load(ROOT / "matrix.yaml"), job, None, print)).python
+    path = tmp_path / "program.py"
+    path.write_text(textwrap.dedent(program))
+    environment = {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "PYTHONPATH": str(copy_for_jobs(tmp_path)),
+        "HOME": str(tmp_path),
+    }
+    done = subprocess.run([python, path], capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.environments
+@pytest.mark.slow
+def test_a_kernel_of_triton_is_compiled_for_both_vendors(tmp_path):
+    made = in_environment("triton-3.7", TRITON, tmp_path)
+    for target, kind in (("sm_90", "cubin"), ("gfx942", "hsaco")):
+        first, second = made[target]
+        assert first == second
+        assert first[:2] == [kind, True]
+        assert first[2]["registers"] > 0
+        assert first[2]["threads"] == 4 * (32 if kind == "cubin" else 64)
+    assert made["absent"] == "ValueError: scale: give y, n, factor, SIZE a type or a constant"
+    assert made["unknown"].startswith("ValueError: scale has no argument 'z'")
+    assert made["target"].startswith("ValueError: 'sm90' is no target")
+    assert made["threads"] == "LimitError: a block has 2048 threads, and gfx942 has 1024"
+
+
+@pytest.mark.environments
+@pytest.mark.slow
+def test_a_program_of_tilelang_becomes_source_for_amd(tmp_path):
+    kind, size, figures = in_environment("tilelang-0.1.15", TILELANG.replace("TARGET", "'gfx942'"), tmp_path)
+    assert (kind in ("hip-source", "hsaco"), size > 100, figures["threads"]) == (True, True, 128)
+
+
+def test_the_limits_are_those_that_launches_are_held_to():
+    for name, target in known().items():
+        described = target_named(name)
+        assert (described.backend, described.warp) == (target.vendor.backend, target.facts["warp"])
+        described.hold({"threads": target.facts["threads"], "shared": target.facts["shared"]})
+        for figures in ({"threads": target.facts["threads"] + 1}, {"shared": target.facts["shared"] + 1}):
+            with pytest.raises(LimitError, match=f"and {name} has"):
+                described.hold(figures)
+
+
+def test_the_limits_are_those_that_the_package_s_own_compilation_keeps_to():
+    """The package does not import the harness, so it has a table of its own. It is read, because Triton is not here."""
+    tree = ast.parse((ROOT / "src/mhc/backends/triton/ahead.py").read_text(encoding="utf-8"))
+    values = {node.targets[0].id: node.value for node in tree.body if isinstance(node, ast.Assign)}
+    table = eval(ast.unparse(values["_SHARED_LIMITS"]), {"_KIB": 1024})
+    assert len(table) > 20
+    assert {name: target_named(name).shared for name in table} == table
+
+
+def test_several_artifacts_are_sent_by_their_names():
+    told, codes = sent({"a": Artifact("cubin", b"12", {"registers": 3}), "b": Artifact("cubin", b"3")})
+    assert told["a"] == {"kind": "cubin", "resources": {"registers": 3}}
+    assert (codes["a"].tobytes(), codes["b"].tobytes()) == (b"12", b"3")

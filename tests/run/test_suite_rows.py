@@ -1,0 +1,262 @@
+"""The rows of a suite: planned where nothing is known of its tests, run apart, and brought together by their tables."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from common import harness, records_in
+from suites import MATRIX, Suite
+
+from kernel_matrix.vendors.machine import detect
+
+TARGET = detect().devices[0].targets[-1]
+TESTS = {
+    "tests/test_a.py": "import os\n\ndef test_one(): pass\n\ndef test_two(): assert os.environ['N'] == '1'\n",
+    "tests/test_b.py": "import os\nimport pytest\n\n@pytest.mark.parametrize('n', range(int(os.environ['N'])))\n"
+    "def test_n(n): pass\n",
+}
+TWO = (
+    MATRIX.replace("  plain: { lock: lock.txt }\n", "  one: { lock: lock.txt }\n  two: { lock: lock.txt }\n")
+    .replace("[plain]", "[{toolchain: one, environment: {N: '1'}}, {toolchain: two, environment: {N: '2'}}]")
+    .replace("[any]", f"[{TARGET}]")
+)
+ONE, OTHER = "here.one", "here.two"
+
+
+def planned(folder: Path, files=None, matrix: str = TWO) -> tuple[Path, Path]:
+    """Return a matrix.yaml, and the file of its rows, which were planned in a fresh clone."""
+    suite = Suite.made(folder / "package", TESTS if files is None else files, matrix)
+    file, rows = suite.root / "matrix.yaml", folder / "plan.json"
+    made = harness(
+        "ci", "plan", "--matrix", str(file), "--build", str(folder / "b"), "--tier", "full", "--write", str(rows)
+    )
+    assert made.returncode == 0, made.stderr
+    return file, rows
+
+
+def run_row(file: Path, rows: Path, row: str, build: Path):
+    """Run a row as its machine does."""
+    words = ("--matrix", str(file), "--build", str(build), "--plan", str(rows), "--row", row)
+    return harness("run", "--platform", "here", "--executor", "current", *words)
+
+
+def sent(build: Path, row: str, into: Path) -> None:
+    """Copy what a CI service takes from a machine: tables and journals, and nothing else."""
+    for path in [*build.glob("results/*/*.parquet"), *build.glob("results/*/*.jsonl")]:
+        target = into / f"results-{row}" / path.parent.name / path.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, target)
+
+
+def report(file: Path, rows: Path, build: Path, results: Path) -> tuple[int, dict[str, str], str]:
+    """Make the report of rows; return its status, the states of the cases by id, and what it printed."""
+    shown = harness("report", "--matrix", str(file), "--build", str(build), "--plan", str(rows), str(results))
+    document = json.loads((build / "site" / "compat.json").read_text())
+    states = {cell["id"]: cell["state"] for cell in document["cells"]}
+    return shown.returncode, states, f"{shown.stdout}{shown.stderr}"
+
+
+@pytest.mark.slow
+def test_rows_of_a_suite_come_together_by_their_tables_alone(tmp_path):
+    file, rows = planned(tmp_path)
+    asked = {case for row in json.loads(rows.read_text())["rows"] for job in row["jobs"] for case in job["cases"]}
+    assert asked == {f"here/{TARGET}/{name}/suite.tests/collected" for name in ("one", "two")}
+    ends = {row: run_row(file, rows, row, tmp_path / row).returncode for row in (ONE, OTHER)}
+    assert ends == {ONE: 0, OTHER: 1}
+    for row in (ONE, OTHER):
+        sent(tmp_path / row, row, tmp_path / "all")
+    status, states, said = report(file, rows, tmp_path / "report", tmp_path / "all")
+    assert (status, "kernel-matrix:" in said) == (1, False), said
+    assert states == {
+        f"here/{TARGET}/one/test_a.tests": "held",
+        f"here/{TARGET}/one/test_b.tests": "unavailable",  # the environment has one of the two tests
+        f"here/{TARGET}/two/test_a.tests": "fail",
+        f"here/{TARGET}/two/test_b.tests": "held",
+    }
+    document = json.loads((tmp_path / "report" / "site" / "compat.json").read_text())
+    assert document["run"]["cases_by_state"] == {"fail": 1, "held": 6, "unavailable": 1}
+
+
+@pytest.mark.slow
+def test_a_row_that_left_nothing_has_the_tests_of_the_others_missing(tmp_path):
+    file, rows = planned(tmp_path)
+    assert run_row(file, rows, ONE, tmp_path / ONE).returncode == 0
+    sent(tmp_path / ONE, ONE, tmp_path / "all")
+    status, states, said = report(file, rows, tmp_path / "report", tmp_path / "all")
+    assert (status, "refused" in said) == (1, False), said
+    assert states == {
+        f"here/{TARGET}/one/test_a.tests": "held",
+        f"here/{TARGET}/one/test_b.tests": "held",
+        f"here/{TARGET}/two/test_a.tests": "missing",
+        f"here/{TARGET}/two/test_b.tests": "missing",
+    }
+
+
+@pytest.mark.slow
+def test_rows_that_all_left_nothing_are_missing(tmp_path):
+    file, rows = planned(tmp_path)
+    (tmp_path / "all").mkdir()
+    status, states, _ = report(file, rows, tmp_path / "report", tmp_path / "all")
+    assert (status, {*states.values()}) == (1, {"missing"})
+
+
+@pytest.mark.slow
+def test_a_row_whose_tests_could_not_be_listed_says_why_in_the_report(tmp_path):
+    conftest = "import os, signal\nif os.environ['N'] == '2':\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+    file, rows = planned(tmp_path, {**TESTS, "tests/conftest.py": conftest})
+    for row in (ONE, OTHER):
+        run_row(file, rows, row, tmp_path / row)
+        sent(tmp_path / row, row, tmp_path / "all")
+    status, states, said = report(file, rows, tmp_path / "report", tmp_path / "all")
+    assert (status, "refused" in said) == (1, False), said
+    assert states[f"here/{TARGET}/two/suite.tests"] == "error"
+    assert f"here/{TARGET}/one/suite.tests" not in states
+    assert {states[f"here/{TARGET}/two/test_{name}.tests"] for name in "ab"} == {"missing"}
+    summary = (tmp_path / "report" / "site" / "summary.md").read_text()
+    assert "SIGKILL" in summary
+    # Without the plan of the rows the page is the same.
+    again = harness("report", "--matrix", str(file), "--build", str(tmp_path / "again"), str(tmp_path / "all"))
+    assert again.returncode == 1
+    assert again.stderr == ""
+
+
+@pytest.mark.slow
+def test_a_file_that_speaks_of_another_row_s_tests_is_refused(tmp_path):
+    file, rows = planned(tmp_path)
+    run_row(file, rows, ONE, tmp_path / ONE)
+    sent(tmp_path / ONE, OTHER, tmp_path / "all")
+    status, states, said = report(file, rows, tmp_path / "report", tmp_path / "all")
+    assert (status, {*states.values()}) == (2, {"missing"})
+    assert "it came from another row" in said
+
+
+@pytest.mark.slow
+def test_a_row_makes_and_collects_only_its_own_lane(tmp_path):
+    file, rows = planned(tmp_path)
+    shown = run_row(file, rows, ONE, tmp_path / ONE)
+    said = f"{shown.stdout}{shown.stderr}"
+    assert "collecting its tests" in said
+    assert "here.two" not in said
+    assert sorted(path.name for path in (tmp_path / ONE / "jobs").iterdir() if path.is_dir()) == [ONE]
+
+
+@pytest.mark.slow
+def test_a_case_by_its_id_collects_only_its_lane(tmp_path):
+    file, _ = planned(tmp_path)
+    words = ("--matrix", str(file), "--build", str(tmp_path / "b"), "--executor", "current")
+    shown = harness("run", *words, "--case", f"here/{TARGET}/two/test_b.tests/test_n[1]")
+    assert shown.returncode == 0, shown.stderr
+    assert "here.one" not in f"{shown.stdout}{shown.stderr}"
+    assert "1 held" in shown.stdout
+
+
+@pytest.mark.slow
+def test_rows_of_one_checkout_run_at_the_same_time(tmp_path):
+    slow = {"tests/test_a.py": "import time\n\ndef test_one(): time.sleep(5)\n"}
+    file, rows = planned(tmp_path, slow)
+    words = ("--matrix", str(file), "--build", str(tmp_path / "b"), "--plan", str(rows), "--executor", "current")
+    runs = [
+        subprocess.Popen(
+            [sys.executable, "-m", "kernel_matrix", "run", *words, "--row", row],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        for row in (ONE, OTHER)
+    ]  # fmt: skip
+    said = [run.communicate(timeout=120)[0] for run in runs]
+    assert [run.returncode for run in runs] == [0, 0], said
+    status, states, said = report(file, rows, tmp_path / "report", tmp_path / "b" / "results")
+    assert (status, {*states.values()}) == (0, {"held"}), said
+
+
+@pytest.mark.slow
+def test_a_report_of_another_machine_s_folder_knows_its_tests(tmp_path):
+    file, _ = planned(tmp_path)
+    harness("run", "--matrix", str(file), "--build", str(tmp_path / "b"), "--executor", "current")
+    sent(tmp_path / "b", "x", tmp_path / "brought")
+    build = tmp_path / "report"
+    harness("report", "--matrix", str(file), "--build", str(build), str(tmp_path / "brought"))
+    document = json.loads((build / "site" / "compat.json").read_text())
+    assert document["run"]["cases_by_state"] == {"fail": 1, "held": 6, "unavailable": 1}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_run_that_is_ended_writes_what_has_ended_and_that_the_rest_has_not(tmp_path, number):
+    note = tmp_path / "begun"
+    text = f"""
+        import pathlib, time
+
+        def test_one():
+            pass
+
+        def test_two():
+            note = pathlib.Path({str(note)!r})
+            if not note.exists():
+                note.touch()
+                time.sleep(600)
+
+        def test_three():
+            pass
+        """
+    file, rows = planned(tmp_path, {"tests/test_a.py": text})
+    words = ["--matrix", str(file), "--build", str(tmp_path / "b"), "--executor", "current", "--jobs", "1"]
+    command = [sys.executable, "-m", "kernel_matrix", "run", *words]
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while not note.exists():
+        assert run.poll() is None, run.communicate()
+        time.sleep(0.1)
+    run.send_signal(number)
+    _, errors = run.communicate(timeout=120)
+    assert (run.returncode, "interrupted; --resume goes on" in errors) == (130, True), errors
+    results = shutil.copytree(tmp_path / "b" / "results", tmp_path / "brought")
+    ends = {one.case.partition("/")[2]: (one.outcome, one.stage) for one in records_in(results)}
+    [first] = {name.split("/")[1] for name, end in ends.items() if end[0] == "pass"}
+    machine = ("error", "machine")
+    of_lane = {f"{TARGET}/{name}/test_a.tests/test_{n}" for name in ("one", "two") for n in ("one", "two", "three")}
+    assert ends == dict.fromkeys(of_lane, machine) | {f"{TARGET}/{first}/test_a.tests/test_one": ("pass", "")}
+    status, states, said = report(file, rows, tmp_path / "report", results)
+    assert (status, {*states.values()}) == (1, {"error"}), said
+
+    again = subprocess.run([*command, "--resume"], capture_output=True, text=True, timeout=120, check=False)
+    assert again.returncode == 0, again.stderr
+    assert "6 held" in again.stdout
+    journal = (tmp_path / "b" / "jobs" / f"here.{first}" / "journal.jsonl").read_text()
+    assert journal.count('"start"') == 4, "the test that had ended did not run again"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="apt-get install openssh-client")
+@pytest.mark.parametrize("ran_at_home", [False, True])
+def test_the_tests_of_a_suite_that_a_person_has_sent_are_all_told(tmp_path, ran_at_home):
+    file, _ = planned(tmp_path / "there", {"tests/test_a.py": "def test_one(): pass\n\ndef test_two(): pass\n"})
+    key = tmp_path / "alice"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    words = ("--matrix", str(file), "--platform", "here", "--toolchain", "one", "--executor", "current")
+    bare = "import sys; sys.modules |= {'pyarrow': None, 'duckdb': None}; from kernel_matrix import cli; cli.main()"
+    sends = ("send", "--as", "alice", "--key", str(key), "--to", str(tmp_path / "sent.txt"))
+    made = [sys.executable, "-c", bare, *sends, *words]
+    done = subprocess.run(
+        made, capture_output=True, text=True, check=False, env={**os.environ, "KERNEL_MATRIX_COMMIT": "0123456789ab"}
+    )
+    assert "2 pass, signed with" in done.stdout, done.stdout + done.stderr
+
+    home, _ = planned(tmp_path / "home", {"tests/test_a.py": "def test_one(): pass\n\ndef test_two(): pass\n"})
+    where = ("--matrix", str(home))
+    if ran_at_home:
+        of_two = harness("run", *where, "--executor", "current", "--toolchain", "two")
+        assert of_two.returncode == 0, of_two.stderr
+    results = home.parent / "build" / "results"
+    taken = harness("take", "--from", str(tmp_path / "sent.txt"), "--by", "alice", "--keys", f"{key}.pub", *where)
+    assert taken.returncode == 0, taken.stderr
+    shown = harness("report", *where, str(results))
+    assert shown.stderr == ""
+    document = json.loads((home.parent / "build" / "site" / "compat.json").read_text())
+    assert document["run"]["cases_by_state"] == {"told": 2, "held" if ran_at_home else "missing": 2}

@@ -1,0 +1,60 @@
+"""The script that makes results of any size writes such as the harness takes, and measures their report."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from common import ROOT
+
+from kernel_matrix import judging, pipeline
+
+
+def scale(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "benchmarks" / "scale"), *words]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+# Jobs with results of every operator that ran, some that were only compiled, and some errors.
+LIKE = ("cpu-llvm.reference", "cuda.triton-3.7", "rocm.tilelang-0.1.8")
+
+
+def few_real_results(folder: Path) -> Path:
+    """Return a folder with three jobs of the kept results: reading all of them takes longer than the rest of a test."""
+    kept = ROOT / "docs" / "results" / "cpu-2-cores"
+    files = [path for job in LIKE for path in kept.glob(f"*/{job}-*.parquet")]
+    assert len(files) == 4 * len(LIKE)
+    for path in files:
+        (folder / path.parent.name).mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, folder / path.parent.name)
+    return folder
+
+
+@pytest.mark.nightly
+def test_made_up_results_are_reported_from_both_forms(tmp_path):
+    like = few_real_results(tmp_path / "like")
+    options = ("--cases", "960", "--jobs", "4", "--parquet", "--like", str(like))
+    made = scale(*options, "--into", str(tmp_path))
+    assert made.returncode == 0, made.stderr
+    assert made.stdout.endswith("results of 960 planned cases\n")
+    measured = scale("--into", str(tmp_path), "--measure", "junit", "tables")
+    assert measured.returncode == 0, measured.stderr
+    assert [line[: line.index(" in ")] for line in measured.stdout.splitlines()] == [
+        "junit: 960 cases", "tables: 960 cases"
+    ]  # fmt: skip
+    project = pipeline.load(tmp_path / "matrix.yaml")
+    with judging.judged(project, pipeline.plan(project, "quick"), [tmp_path / "results"]) as judged:
+        assert judged.counts["pass"] > 480 > sum(judged.stale.values()), "a job says what it read, and few are stale"
+
+
+@pytest.mark.slow
+def test_too_few_cases_for_the_jobs_are_refused(tmp_path):
+    few = ROOT / "docs" / "results" / "nvidia-h200"
+    refused = scale("--cases", "100", "--jobs", "10", "--like", str(few), "--into", str(tmp_path / "none"))
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "10 jobs have at least 2400 cases" in refused.stderr

@@ -1,0 +1,222 @@
+"""The fuzzer: it finds a fault of a rare shape or value, shrinks it, and runs it again by its name."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+from common import ROOT, harness
+
+from kernel_matrix import pipeline
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.config.concern import concerned
+from kernel_matrix.config.reads import content_of, read_by_job
+from kernel_matrix.report import checks
+from kernel_matrix.tools.fuzz.run import Wish, repeat, search
+from kernel_matrix.tools.fuzz.search import Search, Verdict
+
+# A kernel that is wrong in the last row of a shape that ends behind a tile of 16, and one that flushes denormals.
+FAULTS = """
+
+def ragged(x, out):
+    out[:] = 2 * x
+    if len(x) > 16 and len(x) % 16 == 1:
+        out[-1] = 0
+
+
+def flushes(x, out):
+    out[:] = np.where(np.abs(x) < 2.0**-126, 0, 2 * x)
+
+
+BACKENDS |= {"ragged": ragged, "flushes": flushes}
+"""
+
+
+@pytest.fixture
+def faulty(here):
+    """Return the doubles with the two kernels, whose only sizes in matrix.yaml are right."""
+    module = here.root / "src" / "doubles" / "__init__.py"
+    module.write_text(module.read_text() + FAULTS)
+    test = here.root / "suite" / "test_doubles.py"
+    test.write_text(test.read_text().replace("faulty=tokens == 2", "faulty=True"))
+    here.edit(
+        "toolchains:\n", "".join(["toolchains:\n", *(f"  {n}: {{ backend: {n}, lock: lock.txt }}\n" for n in KINDS)])
+    )
+    here.edit("toolchains: [good,", "toolchains: [ragged, flushes, good,")
+    here.edit("bench:\n", "fuzz:\n  sizes: { tokens: { most: 100 } }\nbench:\n")
+    return pipeline.load(here.root / "matrix.yaml")
+
+
+KINDS = ("ragged", "flushes")
+
+
+def wish(toolchain: str, *cases: str) -> Wish:
+    return Wish((), (), (toolchain,), cases, 60.0, 1, "current")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("toolchain", "smallest"),
+    [
+        ("ragged", "fuzz:double.forward:tokens=17:plain:0"),
+        pytest.param("flushes", "fuzz:double.forward:tokens=1:x=denormal@all:0", marks=pytest.mark.slow),
+    ],
+)
+def test_a_rare_fault_is_found_shrunk_and_repeated_by_its_name(faulty, toolchain, smallest):
+    said: list[str] = []
+    assert search(faulty, wish(toolchain), said.append)
+    text = "\n".join(said)
+    assert f"FAILS {smallest}\n" in text, text
+    assert "the smallest, found as" in text
+    assert "repeats in a new process: " in text
+    [entry] = re.findall(r"(?m)^ +(- .*)$", text)
+    [check] = checks.read(faulty.build / checks.FOLDER)
+    [cell] = check.cells
+    assert (check.name, cell.cell.split("/")[2], cell.found) == ("fuzz", toolchain, 1)
+    assert cell.tried > 10
+    assert "seed 1; 1 minutes for 1 of 1 cells" in check.note
+    assert [finding.case for finding in check.findings] == [f"{cell.cell}/{smallest}"]
+    assert entry == ("- { direction: forward, tokens: 17 }" if toolchain == "ragged" else f"- '{smallest}'")
+    of_page = harness("fuzz", "--matrix", str(faulty.file), "--executor", "current", "--case", check.findings[0].case)
+    assert (of_page.returncode, of_page.stdout.split()[1]) == (1, "failed")
+    said.clear()
+    overflows = "fuzz:double.forward:tokens=1:x=infinite@all:0"
+    assert not repeat(faulty, wish("good", smallest, overflows), said.append)
+    assert [line.split()[1] for line in said if " fuzz:" in line] == ["passed", "not"]
+    assert f"not judged {overflows}" in "\n".join(said)
+
+
+def test_an_interrupted_search_keeps_what_it_has_tried(faulty, monkeypatch):
+    def interrupted(self, known, seconds):
+        self.verdicts |= {"one": Verdict("passed"), "other": Verdict("passed")}
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Search, "run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        search(faulty, wish("ragged"), print)
+    [check] = checks.read(faulty.build / checks.FOLDER)
+    assert [(cell.tried, cell.found) for cell in check.cells] == [(2, 0)]
+
+
+def test_repro_prints_the_command_for_a_name(faulty):
+    for name in (
+        "fuzz:double.forward:tokens=17:plain:0",
+        "cpu-any/any/ragged/double.forward/fuzz:double.forward:tokens=17:plain:0",
+    ):
+        done = harness("repro", name, "--matrix", str(faulty.file))
+        assert (done.returncode, done.stderr) == (0, "")
+        assert shlex.split(done.stdout)[-5:] == ["fuzz", "--case", name, "--matrix", str(faulty.file)]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("fuzz:double.forward:tokens=1:plain", "is called fuzz:OP.DIRECTION:AXES:VALUES:SEED"),
+        ("fuzz:duble.forward:tokens=1:plain:0", "Did you mean 'double.forward'?"),
+        ("fuzz:double.forward:token=1:plain:0", "Did you mean 'tokens'?"),
+        ("fuzz:double.forward::plain:0", "the axis 'tokens' has no value"),
+        ("fuzz:double.forward:tokens=1:x=denormal:0", "is no rule TENSOR=KIND@PLACE"),
+        ("fuzz:double.forward:tokens=1:plain:first", "invalid literal"),
+    ],
+)
+def test_a_name_that_is_none_is_refused_with_the_reason(faulty, name, said):
+    with pytest.raises(UserError, match=re.escape(said)):
+        repeat(faulty, wish("good", name), print)
+
+
+def test_what_cannot_be_searched_is_said_in_one_sentence_with_status_2(faulty):
+    file = ["--matrix", str(faulty.file), "--executor", "current"]
+    for words, said in (
+        (["--case", "double.sideways"], "no such operator"),
+        (["--toolchain", "goood"], "Did you mean 'good'?"),
+        (["--target", "sm_90"], "no such target"),
+        (["--minutes", "0"], "the search needs some time"),
+    ):
+        done = harness("fuzz", *file, *words)
+        assert (done.returncode, done.stdout) == (2, ""), done.stderr
+        assert done.stderr.count("\n") == 1
+        assert said in done.stderr
+    text = faulty.file.read_text()
+    faulty.file.write_text(text.replace("sizes: { tokens: { most: 100 } }", "sizes: { tokens: { most: -1 } }"))
+    done = harness("fuzz", *file)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "fuzz.sizes.tokens.most" in done.stderr
+
+
+@pytest.mark.slow
+def test_neither_the_section_nor_the_fuzzer_makes_a_result_stale(matrix):
+    assert (
+        concerned(
+            matrix, ["src/kernel_matrix/tools/fuzz/run.py", "src/kernel_matrix/tools/fuzz/inside/plugin.py"]
+        ).everything
+        == ""
+    )
+    content = content_of(matrix)
+    assert content["fuzz"]
+    assert read_by_job({**content, "fuzz": {}}, "cuda", "cpp") == read_by_job(content, "cuda", "cpp")
+
+
+# A test of a package without an adapter. The kernel is wrong for rows of 17, and for a negative zero.
+OF_A_SUITE = """
+import numpy as np
+from kernel_matrix.tools.fuzz.fixture import fuzzed
+
+
+@fuzzed(rows=40, columns=(2, 40), examples=200)
+def test_ragged(matrix, rows, columns, tmp_path):
+    x = matrix.draw("x", (rows, columns))
+    y = 2 * x.astype(np.float32)
+    y[-1] += rows % 16 == 1 and rows > 16
+    matrix.compare(y, 2 * x.astype(np.float32).astype(np.float64), eager=2 * x.astype(np.float32), name="y")
+
+
+@fuzzed(columns=40)
+def test_signs(matrix, columns):
+    x = matrix.draw("x", (3, columns))
+    assert not np.signbit(x[x == 0]).any()
+
+
+@fuzzed(columns=(2, 40))
+def test_views(matrix, columns):
+    assert matrix.draw("x", (3, columns)).flags.c_contiguous
+
+
+@fuzzed(columns=40)
+def test_right(matrix, columns):
+    x = matrix.draw("x", (3, columns)).astype(np.float32)
+    matrix.compare(2 * x, 2 * x.astype(np.float64), eager=2 * x, name="y")
+"""
+
+
+@pytest.mark.slow
+def test_one_line_above_a_test_with_the_fixture_searches_in_it(tmp_path):
+    file = tmp_path / "test_package.py"
+    file.write_text(OF_A_SUITE)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "kernel_matrix.job.fixture",
+        str(file),
+    ]
+
+    def run(*words: str, **variables: str) -> str:
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **variables}
+        return subprocess.run([*command, *words], capture_output=True, text=True, check=False, env=environment).stdout
+
+    text = run()
+    assert "3 failed, 1 passed" in text, text
+    found = dict(re.findall(r"Again: KERNEL_MATRIX_FUZZ='(fuzz:(\w+)=[^']*)'", text))
+    assert found == {"fuzz:rows=17,columns=2:plain:0": "rows", "fuzz:columns=1:x=negative_zero@all:0": "columns",
+                     "fuzz:columns=2,views:plain:0": "columns"}  # fmt: skip
+    again = run("-k", "ragged", KERNEL_MATRIX_FUZZ="fuzz:rows=17,columns=2:plain:0")
+    assert "y: max_abs" in again, again
+    assert "1 passed" in run("-k", "ragged", KERNEL_MATRIX_FUZZ="fuzz:rows=18,columns=2:plain:0")
