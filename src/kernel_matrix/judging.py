@@ -9,15 +9,17 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from kernel_matrix import plugins
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config import rule_state as config_rules
 from kernel_matrix.config import suite
 from kernel_matrix.config.model import Tier
 from kernel_matrix.config.plan import Plan, outputs_not_named, with_cases
 from kernel_matrix.config.rule_state import RuleState, locked_versions
+from kernel_matrix.machines import row_times
+from kernel_matrix.machines.absences import with_absences
+from kernel_matrix.machines.job_status import JobStatus
 from kernel_matrix.machines.row_plan import RowPlan, asked_of
 from kernel_matrix.pipeline import Project, plan
 from kernel_matrix.results import history, repeat
@@ -45,7 +47,7 @@ def judged(
     folders: Sequence[Path],
     *,
     row_plan: RowPlan | None = None,
-    statuses: Mapping[str, Any] | None = None,
+    statuses: Mapping[str, JobStatus] | None = None,
     earlier: History | None = None,
     now: datetime | None = None,
     asks_present: bool = True,
@@ -77,7 +79,7 @@ def judged(
         jobs = records.Jobs(connection)
         present = present_of(project.matrix, project.root, now) if asks_present else None
         found = _judged(project, planned, columns, connection, loaded, jobs, present)
-        of_rows = plugins.part("notes")(row_plan, statuses or {}) if row_plan else ()
+        of_rows = row_times.notes(row_plan, statuses or {}) if row_plan else ()
         yield replace(found, notes=(*of_rows, *found.notes))
 
 
@@ -125,14 +127,13 @@ def _enter_absences(
     connection: Connection,
     project: Project,
     row_plan: RowPlan,
-    statuses: Mapping[str, Any],
+    statuses: Mapping[str, JobStatus],
     earlier: History,
     refused: Mapping[str, str],
 ) -> None:
-    """Enter why planned results of the rows are missing, in the words of the distribution that made the rows."""
+    """Enter why planned results of the rows are missing, by the status of their jobs."""
     from kernel_matrix.store.records import enter_absences
 
-    with_absences = plugins.part("absences")
     minutes = project.matrix.ci.queue_minutes
     enter_absences(connection, lambda found: with_absences(row_plan, found, statuses, earlier, refused, minutes))
 
@@ -148,12 +149,13 @@ def _judged(
 ) -> Judged:
     """Judge the results that were loaded."""
     from kernel_matrix.judge import verdicts  # DuckDB and pyarrow take long to import
-    from kernel_matrix.results import judged
+    from kernel_matrix.report import reruns
+    from kernel_matrix.results import judged, told_notes
     from kernel_matrix.store import load
 
     verdicts.judge(connection, columns, jobs, presence, loaded.samples, project.matrix.resources, project.root)
     in_journal = judged.set_aside(connection, columns)
-    plugins.part("words of reruns")(connection, project.build)  # what running red cases again has told
+    reruns.enter(connection, project.build)  # what running red cases again has told
     foreign = load.foreign(connection)
     states = judged.states_of_expected(connection, columns)
     ended = ended_rules(project, planned, states, presence.now.date()) if presence else ()
@@ -166,7 +168,7 @@ def _judged(
         jobs,
         notes=(
             *outputs_not_named(planned),
-            *plugins.part("told notes")(connection),
+            *told_notes.notes(connection),
         ),
         not_taken=tuple(load.not_taken(foreign, {case.id for case in planned.cases})) if foreign else (),
         ended=ended,

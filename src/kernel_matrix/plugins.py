@@ -6,11 +6,6 @@ import importlib
 from typing import Any
 
 _PARTS = {
-    "absences": "ci.absences:with_absences",
-    "words of reruns": "ci.again_words:enter",
-    "notes": "ci.machine_times:notes",
-    "statuses": "ci.job_status:read",
-    "times": "ci.machine_times:write",
     "container_executor": "containers.container:executor",
     "engine_address": "containers.engine:address",
     "engine_finding": "containers.doctor.engine_check:docker_engine",
@@ -22,8 +17,6 @@ _PARTS = {
     "runner of commits": "tools.probes.commits:runner",
     "work tree": "tools.probes.commits:work_tree",
     "--sanitize": "tools.sanitize.program:sanitized",
-    "check told": "send.kept:fault",
-    "told notes": "send.notes:notes",
 }
 
 

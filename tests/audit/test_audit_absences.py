@@ -13,8 +13,8 @@ from common import Doubles, write_results
 
 from kernel_matrix import audit as audits
 from kernel_matrix import judging, pipeline
-from kernel_matrix.ci.job_status import JobStatus
 from kernel_matrix.config.plan import plan
+from kernel_matrix.machines.job_status import JobStatus
 from kernel_matrix.machines.row_plan import RowPlan
 from kernel_matrix.machines.rows import Row
 from kernel_matrix.matrix.dashboard import write_dashboard

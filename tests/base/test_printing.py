@@ -12,7 +12,7 @@ from rich.table import Table
 from kernel_matrix.base import printing
 from kernel_matrix.base.console import ColouredConsole
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.send import signed_file
+from kernel_matrix.store import signed_file
 
 COMMANDS = (
     "\x1b[2J",

@@ -10,9 +10,9 @@ import pytest
 from common import COPY, Doubles, harness, share, write_results
 from records import GOOD
 
-from kernel_matrix.ci.again_words import Tries
 from kernel_matrix.ci.passed import rates
 from kernel_matrix.report.checks import read
+from kernel_matrix.report.reruns import Tries
 from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import detect
 

@@ -9,17 +9,17 @@ import pytest
 from common import Doubles
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.ci import cost, machine_times, preference
+from kernel_matrix.ci import cost, preference
 from kernel_matrix.ci.event_plan import Known, make_row_plan
-from kernel_matrix.ci.job_status import JobStatus
-from kernel_matrix.ci.machine_times import RowTime
 from kernel_matrix.ci.preference import Busy
 from kernel_matrix.ci.target import asked_for
 from kernel_matrix.cli import main
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Plan, plan
-from kernel_matrix.machines import row_plan_file
+from kernel_matrix.machines import row_plan_file, row_times
+from kernel_matrix.machines.job_status import JobStatus
 from kernel_matrix.machines.row_plan import RowPlan, is_sentinel
+from kernel_matrix.machines.row_times import RowTime
 from kernel_matrix.machines.rows import estimate
 
 
@@ -211,24 +211,24 @@ def test_the_times_of_a_row_are_its_wait_and_what_it_takes_beside_its_cases(matr
     times = {"created": "2026-01-02T03:00:00Z", "started": "2026-01-02T03:01:30Z", "ended": "2026-01-02T03:21:30Z"}
     status = JobStatus(row=row.id, status="completed", machine="box-1", **times)
     seconds = {case.id: 2.0 for job in row.jobs for case in job.cases}
-    [time] = machine_times.of_run(made, {row.id: status}, seconds)
+    [time] = row_times.of_run(made, {row.id: status}, seconds)
     assert (time.queued, time.ran, time.cases) == (90, 1200, 2 * len(seconds))
-    assert machine_times.setup([time]) == {"rocm": 1200 - 2 * len(seconds)}
-    [without] = machine_times.of_run(made, {row.id: status}, {})
+    assert row_times.setup([time]) == {"rocm": 1200 - 2 * len(seconds)}
+    [without] = row_times.of_run(made, {row.id: status}, {})
     assert without.cases is None, "nobody knows what its cases took"
-    assert machine_times.setup([without]) == {}
+    assert row_times.setup([without]) == {}
     waits = status.model_copy(update={"machine": "", "status": "queued", "started": times["created"], "ended": ""})
-    [none] = machine_times.of_run(made, {row.id: waits})
+    [none] = row_times.of_run(made, {row.id: waits})
     assert (none.queued, none.ran) == (None, None), "GitHub says a start of a job that waits, too"
-    assert machine_times.notes(made, {row.id: status}) == (
+    assert row_times.notes(made, {row.id: status}) == (
         f"Waiting for a machine: [{', '.join(row.labels)}] 1.5 minutes (the median of 1 rows; at most 1.5).",
     )
 
 
 @pytest.mark.parametrize("text", ["", "{}", '[{"row": 1}]', '[{"row": "a", "platform": "b", "labels": [], "ran": -1}]'])
 def test_times_of_another_form_are_no_times(tmp_path, text):
-    (tmp_path / machine_times.FILE).write_text(text)
-    assert machine_times.read(tmp_path) == ()
+    (tmp_path / row_times.FILE).write_text(text)
+    assert row_times.read(tmp_path) == ()
 
 
 def test_what_waits_and_runs_is_asked_with_the_history_only_where_there_is_a_choice(doubles: Doubles, monkeypatch):

@@ -12,12 +12,12 @@ from judges import compare, make_document
 from together import first_are_quick
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.ci import job_status
-from kernel_matrix.ci.absences import absences, with_broken_promises
-from kernel_matrix.ci.job_status import JobStatus
 from kernel_matrix.ci.services import github
 from kernel_matrix.cli import main
 from kernel_matrix.config.plan import Plan, plan
+from kernel_matrix.machines import job_status
+from kernel_matrix.machines.absences import absences, with_broken_promises
+from kernel_matrix.machines.job_status import JobStatus
 from kernel_matrix.machines.row_plan import RowPlan
 from kernel_matrix.machines.rows import Row
 from kernel_matrix.report.badges import GREEN, GREY, of_document, of_history

@@ -22,11 +22,11 @@ from kernel_matrix import judging, pipeline
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.matrix.dashboard import write_dashboard
 from kernel_matrix.pipeline import Project
-from kernel_matrix.send import account, kept, sending, signed_file, signing
-from kernel_matrix.send.signed_file import Signed
-from kernel_matrix.store import journal
+from kernel_matrix.send import account, sending
+from kernel_matrix.store import journal, signed_file, signing, told_results
 from kernel_matrix.store.load import collect
 from kernel_matrix.store.record import TOLD_BY, Record, identity
+from kernel_matrix.store.signed_file import Signed
 from kernel_matrix.store.validation import Bounds
 from kernel_matrix.vendors.machine import detect
 
@@ -287,7 +287,7 @@ def test_signed_results_that_name_nobody_are_refused(project, sent, tmp_path):
     file.write_bytes(Signed(signing.sign(content, sent.folder / "alice"), content, inventory, {name: first}).bytes)
     done = taken(project, sent, file=file)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "it does not say told.by as the inventory does that is signed" in done.stderr
+    assert "it does not say told_results.by as the inventory does that is signed" in done.stderr
     assert not list((project.results / "told").iterdir()), "nothing of it is left"
 
 
@@ -303,7 +303,7 @@ def test_folders_of_the_machine_are_not_sent(project, sent):
 def by_eve(folder: Path, sent: Sent) -> None:
     """Sign the inventory with another key."""
     content = (folder / "inventory.json").read_bytes()
-    (folder / kept.SIGNATURE).write_text(signing.sign(content, sent.folder / "eve"))
+    (folder / told_results.SIGNATURE).write_text(signing.sign(content, sent.folder / "eve"))
 
 
 def without_alice(folder: Path, sent: Sent) -> None:

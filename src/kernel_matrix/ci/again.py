@@ -11,12 +11,12 @@ from pathlib import Path
 
 from kernel_matrix import judging, pipeline, plugins
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.ci.again_words import NAME, Tries, machine_of
 from kernel_matrix.ci.passed import Passed
 from kernel_matrix.config.model.limits import Limits
 from kernel_matrix.pipeline import Project
 from kernel_matrix.report import checks
 from kernel_matrix.report.checks import Check, Finding
+from kernel_matrix.report.reruns import NAME, Tries, machine_of
 from kernel_matrix.results.states import Verdict
 from kernel_matrix.run.supervise import JOB_LIMIT
 from kernel_matrix.vendors.machine import Machine

@@ -8,13 +8,14 @@ from pathlib import Path
 
 from kernel_matrix.base import git
 from kernel_matrix.base.errors import unknown
-from kernel_matrix.ci import machine_times, preference
+from kernel_matrix.ci import preference
 from kernel_matrix.ci.budget import Budget, within
 from kernel_matrix.ci.placing import place, rows
 from kernel_matrix.ci.target import asked_for, only
 from kernel_matrix.config.locks import names_of
 from kernel_matrix.config.model import Event, Matrix, Tier
 from kernel_matrix.config.plan import Job, Plan
+from kernel_matrix.machines import row_times
 from kernel_matrix.machines.row_plan import RowPlan, choose
 from kernel_matrix.machines.rows import Row, Seconds, estimate
 from kernel_matrix.pipeline import Project, plan, without_tests
@@ -48,13 +49,13 @@ def plan_rows(
     asked = asked_for(matrix, labels)
     planned = plan(project, tier or events.get(event or "", Event()).tier)
     paths = git.changed_files(project.root, changed_since) if changed_since else None
-    times, past = machine_times.read(earlier), history.read(earlier)
+    times, past = row_times.read(earlier), history.read(earlier)
     kinds, sentences = preference.choose(matrix, preference.read(earlier), times)
-    known = Known(past.seconds, _red(earlier), machine_times.setup(times), kinds)
+    known = Known(past.seconds, _red(earlier), row_times.setup(times), kinds)
     made = make_row_plan(
         matrix, planned, known, event=event or "", paths=paths, hosted_only=hosted_only, only_target=asked
     )
-    waited = machine_times.queue_words(times)
+    waited = row_times.queue_words(times)
     sentences += [f"in the last report rows waited: {waited}"] if waited else []
     return EventPlan(made, known, estimate(matrix, planned.cases, known.seconds), tuple(sentences))
 

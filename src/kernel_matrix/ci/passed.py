@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernel_matrix.ci.again_words import FLAKY, machine_of
 from kernel_matrix.report import checks
 from kernel_matrix.report.checks import Check, Finding
+from kernel_matrix.report.reruns import FLAKY, machine_of
 
 _PASSED = """
 SELECT DISTINCT s."case", s.commit, s.device, j.driver FROM states AS s JOIN jobs AS j ON s.run = j.run

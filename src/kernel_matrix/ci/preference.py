@@ -11,8 +11,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from kernel_matrix.ci.machine_times import RowTime
 from kernel_matrix.config.model import Matrix
+from kernel_matrix.machines.row_times import RowTime
 
 FILE = "queue.json"
 

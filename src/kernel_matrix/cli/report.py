@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from kernel_matrix import judging, pipeline, plugins
+from kernel_matrix import judging, pipeline
 from kernel_matrix.base.collection import many_objects_that_stay
 from kernel_matrix.cli.options import add_matrix_options, load_project, print_dashboard, selection_of
-from kernel_matrix.machines import row_plan_file
+from kernel_matrix.machines import job_status, row_plan_file, row_times
 from kernel_matrix.matrix.dashboard import write_dashboard
 from kernel_matrix.report.annotations import of_report
 from kernel_matrix.results import history
@@ -47,7 +47,7 @@ def main(options: argparse.Namespace) -> int:
         planned = pipeline.plan_of(project, options.cases) if options.cases else pipeline.plan_for(project, selection)
         folders, earlier = options.results or [project.results], history.read(options.history)
         row_plan = row_plan_file.from_json(options.plan, planned) if options.plan else None
-        statuses = plugins.part("statuses")(options.statuses) if row_plan and options.statuses else {}
+        statuses = job_status.read(options.statuses) if row_plan and options.statuses else {}
         results = judging.judged(
             project,
             planned,
@@ -68,7 +68,7 @@ def main(options: argparse.Namespace) -> int:
             )
             notes = of_report(project.file, project.matrix, judged) if options.annotate else []
     if row_plan and statuses:
-        plugins.part("times")(project.site, row_plan, statuses)
+        row_times.write(project.site, row_plan, statuses)
     print_dashboard(dashboard)
     if notes:
         print("\n".join(notes))

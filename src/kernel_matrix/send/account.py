@@ -8,8 +8,8 @@ from http.client import HTTPException
 from pathlib import Path
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.send.signed_file import ACCOUNT
-from kernel_matrix.send.signing import signers_in
+from kernel_matrix.store.signed_file import ACCOUNT
+from kernel_matrix.store.signing import signers_in
 
 _SECONDS = 30
 _MOST_BYTES = 2**20

@@ -20,8 +20,8 @@ from kernel_matrix.cli.options import (
 )
 from kernel_matrix.run.progress import Console
 from kernel_matrix.send import sending
-from kernel_matrix.send.signed_file import ACCOUNT
-from kernel_matrix.send.signing import fingerprint_of, key_to_use
+from kernel_matrix.store.signed_file import ACCOUNT
+from kernel_matrix.store.signing import fingerprint_of, key_to_use
 from kernel_matrix.vendors.machine import detect
 
 

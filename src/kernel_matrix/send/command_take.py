@@ -12,9 +12,9 @@ from pathlib import Path
 from kernel_matrix.base.commands import here
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.cli.options import add_matrix_options, load_project
-from kernel_matrix.send import kept, signed_file
 from kernel_matrix.send.account import signers_of
-from kernel_matrix.send.signing import signed_by_one_of
+from kernel_matrix.store import signed_file, told_results
+from kernel_matrix.store.signing import signed_by_one_of
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +40,7 @@ def main(options: argparse.Namespace) -> int:
     if not key or key != inventory.key:
         why = why or f"{key} has, and the file says {inventory.key}"
         raise UserError(f"{options.file}: no key of {account} has signed it, or it was changed since ({why}).")
-    folder = kept.write(signed, options.into or project.results)
+    folder = told_results.write(signed, options.into or project.results)
     ended = ", ".join(f"{number} {outcome}" for outcome, number in sorted(inventory.outcomes.items()))
     print(f"{folder}: {ended}, of commit {inventory.commit or '(none)'}, signed by {inventory.by} with {key}")
     print(here(f"`kernel-matrix report {options.into or ''}".rstrip() + "` shows it as this person's word."))

@@ -17,10 +17,10 @@ from kernel_matrix.base.git import commit
 from kernel_matrix.pipeline import Project, Selected
 from kernel_matrix.run.decide import decide
 from kernel_matrix.run.settings import Progress, Settings
-from kernel_matrix.send.signed_file import Inventory, Signed, inventory_bytes, listed
-from kernel_matrix.send.signing import fingerprint_of, sign
 from kernel_matrix.store import journal, names
 from kernel_matrix.store.record import TOLD_AT, TOLD_BY, TOLD_KEY, Record, identity
+from kernel_matrix.store.signed_file import Inventory, Signed, inventory_bytes, listed
+from kernel_matrix.store.signing import fingerprint_of, sign
 from kernel_matrix.store.validation import Bounds
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.registry import vendor_named

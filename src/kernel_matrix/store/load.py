@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from kernel_matrix import plugins
-from kernel_matrix.store import checks, junit, names, records, validation
+from kernel_matrix.store import checks, junit, names, records, told_results, validation
 from kernel_matrix.store.database import THREADS, Connection, database, enter, rows
 from kernel_matrix.store.junit import BrokenResultError
 from kernel_matrix.store.names import NOT_WHOLE, JobFiles, printable
@@ -238,7 +237,7 @@ class _Loading:
         self.told = dict(rows(self.connection, question))
         for path, number in self.known.items():
             is_told = number in self.told or (path.parent.parent / TOLD_INVENTORY).exists()
-            if is_told and (fault := plugins.part("check told")(path, self.told.get(number, {}))):
+            if is_told and (fault := told_results.fault(path, self.told.get(number, {}))):
                 self.refused[path] = fault
 
     def compare_with(self, asked: Mapping[str, Asked]) -> None:

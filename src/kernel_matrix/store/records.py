@@ -176,7 +176,7 @@ def _outputs(connection: Connection) -> dict[int, dict[str, float]]:
 def enter_absences(connection: Connection, checked: Callable[[Sequence[Record]], list[Record]]) -> None:
     """Replace the present records by those that ``checked`` makes of them, and add the records that it adds.
 
-    ``checked`` is :func:`kernel_matrix.ci.absences.with_absences`: it takes the records without their figures,
+    ``checked`` is :func:`kernel_matrix.machines.absences.with_absences`: it takes the records without their figures,
     keeps their order, and puts others in the place of some.
     """
     jobs = Jobs(connection)

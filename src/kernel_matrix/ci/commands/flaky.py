@@ -6,10 +6,10 @@ import argparse
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kernel_matrix.ci.again_words import FLAKY
 from kernel_matrix.ci.passed import checks_of, rates
 from kernel_matrix.cli.options import add_matrix_options, load_project
 from kernel_matrix.report import checks
+from kernel_matrix.report.reruns import FLAKY
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -7,10 +7,9 @@ from pathlib import Path
 
 from kernel_matrix import pipeline
 from kernel_matrix.base.files import write_atomically
-from kernel_matrix.ci import job_status
 from kernel_matrix.ci.services import github
 from kernel_matrix.cli.options import add_matrix_options, load_project, selection_of
-from kernel_matrix.machines import row_plan_file
+from kernel_matrix.machines import job_status, row_plan_file
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.ci.job_status import JobStatus, Status
 from kernel_matrix.ci.preference import Busy
 from kernel_matrix.ci.services import images, minutes, started
 from kernel_matrix.config.model import Matrix
+from kernel_matrix.machines.job_status import JobStatus, Status
 from kernel_matrix.machines.row_plan import RowPlan
 from kernel_matrix.machines.rows import Row
 

@@ -13,10 +13,10 @@ from hashlib import sha256
 from pathlib import Path
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.send.signed_file import Inventory, Signed, parsed
-from kernel_matrix.send.signing import signed_by
 from kernel_matrix.store import journal, names
 from kernel_matrix.store.record import TOLD_AT, TOLD_BY, TOLD_INVENTORY, TOLD_KEY
+from kernel_matrix.store.signed_file import Inventory, Signed, parsed
+from kernel_matrix.store.signing import signed_by
 from kernel_matrix.store.validation import Bounds, RefusedError
 
 SIGNATURE = f"{TOLD_INVENTORY}.sig"
@@ -65,7 +65,7 @@ def _differs(facts: Mapping[str, str], inventory: Inventory) -> str:
 def fault(path: Path, facts: Mapping[str, str]) -> str:
     """Return why a journal is not, or no longer, what the person has signed whom its facts name; empty if it is.
 
-    The core asks this for each result that names a person, and for each that lies next to an inventory.
+    It is asked of each result that names a person, and of each that lies next to an inventory.
     """
     folder = path.parent.parent
     files = [folder / TOLD_INVENTORY, folder / SIGNATURE, *sorted((folder / names.JOURNALS).glob("*"))]

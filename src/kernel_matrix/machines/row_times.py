@@ -14,7 +14,7 @@ from statistics import median
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from kernel_matrix.base.files import write_atomically
-from kernel_matrix.ci.job_status import JobStatus
+from kernel_matrix.machines.job_status import JobStatus
 from kernel_matrix.machines.row_plan import RowPlan
 from kernel_matrix.results import history
 
