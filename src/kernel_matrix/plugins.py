@@ -6,11 +6,6 @@ import importlib
 from typing import Any
 
 _PARTS = {
-    "container_executor": "containers.container:executor",
-    "engine_address": "containers.engine:address",
-    "engine_finding": "containers.doctor.engine_check:docker_engine",
-    "environment_finding": "containers.doctor.image_checks:environment",
-    "doctor_inside": "containers.doctor.inside:run_inside",
     "repeat of a name": "tools.fuzz.command:repeated",
     "toolchain_view": "tools.probes.toolchain_view:toolchain_view",
     "probing": "tools.probes.probe_toolchains:probing",

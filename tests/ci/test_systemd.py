@@ -26,7 +26,7 @@ from common import ROOT
 from docker.errors import NotFound
 
 from kernel_matrix.base.owner import OWNER
-from kernel_matrix.containers.engine import SOCKET
+from kernel_matrix.run.container.engine import SOCKET
 
 MACHINE = ROOT / "tests" / "ci" / "machine"
 UNIT = "kernel-matrix-runner.service"

@@ -274,7 +274,9 @@ def test_the_matrix_command_loads_and_plans_once(here: Doubles, monkeypatch, cap
 def test_without_the_library_of_docker_a_run_takes_environments_and_the_rest_names_the_extra(
     monkeypatch, matrix, capsys
 ):
-    for name in [name for name in sys.modules if name.startswith(("docker", "kernel_matrix.containers"))]:
+    users = ("run.container", "run.in_container", "cli.shell", "ci.packing", "ci.commands.image")
+    names = ("docker", *(f"kernel_matrix.{user}" for user in users))
+    for name in [name for name in sys.modules if name.startswith(names)]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "docker", None)
     reason = "this needs the library docker, which the extra 'containers' brings: "

@@ -75,7 +75,7 @@ def edit(path: Path, text: str = "\nNEW = 1\n") -> None:
         ("judge/verdicts.py", ""),
         ("vendors/nvidia.py", ""),
         ("job/suite_plugin.py", ""),
-        ("containers/sandbox.py", ""),
+        ("run/container/sandbox.py", ""),
         ("job/comparison.py", "its job read another part of the harness"),
         ("job/a_module_that_is_new.py", "its job read another part of the harness"),
         ("run/job_command.py", "its job read another part of the harness"),
@@ -94,7 +94,7 @@ def test_an_edit_of_the_harness_makes_results_stale_where_a_job_reads_it(doubles
 @pytest.mark.slow
 def test_what_an_image_is_made_from_is_read_in_containers_alone(doubles, harness):
     doubles.edit("device: cpu", "device: cpu\n    container: containers/here/Dockerfile")
-    for path in (harness / "containers/sandbox.py", doubles.root / "containers/here/Dockerfile",
+    for path in (harness / "run/container/sandbox.py", doubles.root / "containers/here/Dockerfile",
                  doubles.root / "containers/toolchains/Dockerfile"):  # fmt: skip
         inside, outside = job_of(doubles, executor="container"), job_of(doubles)
         edit(path)

@@ -16,10 +16,10 @@ from common import ROOT, Doubles, records_in
 from records import middle, states
 
 from kernel_matrix.base.owner import OWNER, is_dead, owner
-from kernel_matrix.containers import images
-from kernel_matrix.containers.build import Image
-from kernel_matrix.containers.engine import connect, sweep
-from kernel_matrix.containers.recipe import source_of
+from kernel_matrix.run.container import images
+from kernel_matrix.run.container.build import Image
+from kernel_matrix.run.container.engine import connect, sweep
+from kernel_matrix.run.container.recipe import source_of
 from kernel_matrix.store import names
 
 # Print what a job can see and do; this runs inside the job.
@@ -292,7 +292,7 @@ def test_an_engine_killed_in_the_middle_is_the_machine_s_error_and_its_container
     image = image_of(contained)
     [loaded] = own_engine.client.images.load(b"".join(engine.images.get(image.reference).save()))
     program = (
-        "import sys; from kernel_matrix import cli; from kernel_matrix.containers import images;"
+        "import sys; from kernel_matrix import cli; from kernel_matrix.run.container import images;"
         f"images.build = lambda *_, **__: images.Image({image.reference!r}, {loaded.id!r});"  # without base images
         "sys.exit(cli.main(sys.argv[1:]))"
     )

@@ -12,7 +12,7 @@ import pytest
 from common import ROOT, Doubles
 
 import kernel_matrix
-from kernel_matrix.containers import network
+from kernel_matrix.run.container import network
 
 FILE = ROOT / "containers" / "harness" / "Dockerfile"
 

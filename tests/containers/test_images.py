@@ -29,12 +29,12 @@ from kernel_matrix.cli import main
 from kernel_matrix.config.load import load
 from kernel_matrix.config.locks import lock_file
 from kernel_matrix.config.model import Installer, Matrix
-from kernel_matrix.containers import bundle, images, network, places
-from kernel_matrix.containers.build import Image, lines_of, name_of
-from kernel_matrix.containers.engine import SOCKET
-from kernel_matrix.containers.recipe import PREFIX, SHARED, Recipe, Source, source_of
 from kernel_matrix.diagnosis import NOT_KNOWN, diagnose, with_cause
 from kernel_matrix.doctor import findings as doctor
+from kernel_matrix.run.container import bundle, images, network, places
+from kernel_matrix.run.container.build import Image, lines_of, name_of
+from kernel_matrix.run.container.engine import SOCKET
+from kernel_matrix.run.container.recipe import PREFIX, SHARED, Recipe, Source, source_of
 from kernel_matrix.run.executors import InstallError, MachineError
 
 ROOT = Path(__file__).parents[2]

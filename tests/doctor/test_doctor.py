@@ -17,12 +17,12 @@ import pytest
 from common import ROOT, Doubles
 from serving import serving
 
-from kernel_matrix.containers.doctor import engine_check, image_checks
-from kernel_matrix.containers.engine import Engine
-from kernel_matrix.doctor import environment, machine_checks
+from kernel_matrix.doctor import engine_check, environment, image_checks, machine_checks
 from kernel_matrix.doctor import findings as doctor
 from kernel_matrix.doctor.findings import examine
 from kernel_matrix.doctor.reachable import prospects
+from kernel_matrix.run.container import places
+from kernel_matrix.run.container.engine import Engine
 from kernel_matrix.run.environments.local import LocalInterpreter
 from kernel_matrix.run.executors import UnavailableError
 from kernel_matrix.vendors import cpu, nvidia, system
@@ -406,7 +406,7 @@ def image(matrix, tmp_path, monkeypatch, what_is_here):
         lock.parent.mkdir(parents=True, exist_ok=True)
         lock.write_text(f"# a lock\n{here}    # via nothing\nnobody==1 ; sys_platform == 'win32'\n")
     monkeypatch.setenv(doctor.PLATFORM, "cuda")
-    monkeypatch.setattr("kernel_matrix.containers.places.python_of", lambda lock: sys.executable)
+    monkeypatch.setattr(places, "python_of", lambda lock: sys.executable)
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
     monkeypatch.setenv("UV_DEFAULT_INDEX", "http://127.0.0.1:9/simple")
 
@@ -456,9 +456,9 @@ def test_an_image_of_older_locks_or_without_an_environment_is_to_be_built_anew(i
     assert (cuda.reaches, cuda.lacking) == ("planned", "environment tvm-0.27 first")
     assert cuda.command == "build the image anew, outside: `kernel-matrix run --platform cuda`"
 
-    monkeypatch.setattr("kernel_matrix.containers.places.python_of", lambda lock: f"/nowhere/{lock.stem}/bin/python")
+    monkeypatch.setattr(places, "python_of", lambda lock: f"/nowhere/{lock.stem}/bin/python")
     assert image()["environment triton-3.7"].text == "/nowhere/triton-3.7/bin/python is not in this image"
-    monkeypatch.setattr("kernel_matrix.containers.places.python_of", lambda lock: "/bin/false")
+    monkeypatch.setattr(places, "python_of", lambda lock: "/bin/false")
     assert "/bin/false does not run" in image()["environment triton-3.7"].text
 
 

@@ -35,7 +35,6 @@ ORDER = (
     ("matrix",),
     ("doctor",),
     ("cli",),
-    ("containers",),
     ("ci", "send"),
     ("adopt", "serve"),
     ("tools",),

@@ -21,10 +21,11 @@ from together import first_are_quick
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.locking import locked
 from kernel_matrix.config.plan import plan
-from kernel_matrix.containers import container, engine
-from kernel_matrix.containers.commands.running import attach
 from kernel_matrix.run import job_run
+from kernel_matrix.run.container import engine
+from kernel_matrix.run.container import executor as container
 from kernel_matrix.run.executors import UnavailableError
+from kernel_matrix.run.in_container import attach
 from kernel_matrix.run.settings import choose_executor
 from kernel_matrix.store.record import Record
 from kernel_matrix.store.write import write
@@ -95,7 +96,7 @@ def test_an_engine_that_cannot_be_used_is_said_in_a_sentence(tmp_path, monkeypat
     if os.getuid() == 0:
         (tmp_path / "s").chmod(0o600)
         tmp_path.chmod(0o755)
-        program = "import os; from kernel_matrix.containers import engine; os.setuid(65534); engine.connect()"
+        program = "import os; from kernel_matrix.run.container import engine; os.setuid(65534); engine.connect()"
         done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
         assert "UnavailableError: this user may not reach the Docker engine at" in done.stderr
 
@@ -153,7 +154,7 @@ def test_a_broken_gpu_is_the_machine_s_error_and_no_kernel_s(executor, request, 
     if executor == "container":
         request.getfixturevalue("contained")
         monkeypatch.setattr(container.ContainerInterpreter, "demand_device", lambda _: None)
-        monkeypatch.setattr("kernel_matrix.containers.sandbox.Sandbox.device_options", lambda _: {})
+        monkeypatch.setattr("kernel_matrix.run.container.sandbox.Sandbox.device_options", lambda _: {})
     (doubles.root / "preflight.py").write_text("import sys\nprint('looking')\nsys.exit('its memory is full')\n")
     doubles.edit("suite: suite", "suite: suite, preflight: preflight.py")
     doubles.edit("{ case: 15,", "{ case: 60,")

@@ -36,8 +36,8 @@ from kernel_matrix.config.model import Matrix, Tier
 from kernel_matrix.config.owed import Owed
 from kernel_matrix.config.plan import Case, Plan, plan
 from kernel_matrix.config.suite import Listed
-from kernel_matrix.containers.engine import connect
 from kernel_matrix.job.budget import Pair, limits
+from kernel_matrix.run.container.engine import connect
 from kernel_matrix.run.environments import variables
 from kernel_matrix.run.executors import UnavailableError
 from kernel_matrix.run.job_command import BESIDE_OTHERS

@@ -22,11 +22,11 @@ from kernel_matrix.cli import main
 from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import Job, plan
 from kernel_matrix.config.schema import schema
-from kernel_matrix.containers.container import Containers
-from kernel_matrix.containers.sandbox import Sandbox
 from kernel_matrix.diagnosis import diagnose, rules_of
 from kernel_matrix.doctor.findings import examine
 from kernel_matrix.doctor.reachable import Prospect, prospects
+from kernel_matrix.run.container.executor import Containers
+from kernel_matrix.run.container.sandbox import Sandbox
 from kernel_matrix.run.decide import decide, preview
 from kernel_matrix.run.environments.local import LocalInterpreter
 from kernel_matrix.run.executors import Request, UnavailableError

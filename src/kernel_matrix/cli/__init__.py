@@ -30,7 +30,7 @@ PURPOSES = {
         "init": "adopt.commands.init",
         "matrix": "cli.matrix",
         "run": "cli.run",
-        "shell": "containers.commands.shell",
+        "shell": "cli.shell",
         "send": "send.command_send",
     },
     "Look": {
@@ -50,11 +50,11 @@ PURPOSES = {
     "Keep the rules": {"check": "cli.check", "lock": "adopt.commands.lock"},
     "CI": {
         "ci again": "ci.commands.again",
-        "ci bundle": "containers.commands.bundle",
+        "ci bundle": "ci.commands.bundle",
         "ci comment": "adopt.commands.comment",
         "ci flaky": "ci.commands.flaky",
         "ci history": "ci.commands.history",
-        "ci image": "containers.commands.image",
+        "ci image": "ci.commands.image",
         "ci jobs": "ci.commands.jobs",
         "ci labels": "ci.commands.labels",
         "ci notify": "adopt.commands.notify",

@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Iterable
 
-from kernel_matrix import plugins
 from kernel_matrix.base.commands import here
 from kernel_matrix.base.console import ColouredConsole
 from kernel_matrix.cli.options import add_matrix_options, load_project
@@ -29,8 +28,9 @@ def main(options: argparse.Namespace) -> int:
     """Print the findings and prospects. Return 1 if something is broken, so that a script can ask."""
     project = load_project(options)
     if options.inside:
-        run_inside = plugins.part("doctor_inside")
-        return int(run_inside(project, options.matrix.name, options.inside, lambda text: print(text, file=sys.stderr)))
+        from kernel_matrix.doctor.inside import run_inside  # the library of the engine is an extra
+
+        return run_inside(project, options.matrix.name, options.inside, lambda text: print(text, file=sys.stderr))
     machine = detect()
     findings = examine(project.matrix, project.root, project.build, machine)
     reachable = prospects(project.matrix, findings, machine, os.environ.get(PLATFORM, ""))

@@ -34,7 +34,7 @@ _HARNESS = re.compile(r"(?:src/)?kernel_matrix/(.+)")
 # Of ``run``: a job's command, variables and cases; how its environment is made; how its process is started in it; and
 # how other jobs wait while it measures. A name that ends in '/' is a folder.
 _OF_RUN = ("run/job_command.py", "run/suite_command.py", "run/quiet.py", "run/environments/")
-_OF_IMAGES = re.compile(r"(?:src/)?kernel_matrix/containers/\w+\.py")  # its folders are of what a person types
+_OF_IMAGES = re.compile(r"(?:src/)?kernel_matrix/run/container/\w+\.py")
 _ONLY_OF_BUILDS = "run/environments/built.py"
 _ONLY_OF_SUITES = ("job/suite_plugin.py", "job/ctest.py")  # for suites that know nothing of the harness
 _VENDOR = re.compile(r"vendors/(\w+)\.py")

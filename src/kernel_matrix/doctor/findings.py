@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from kernel_matrix import plugins
 from kernel_matrix.config.locks import lock_file
 from kernel_matrix.config.model import Matrix, Platform
-from kernel_matrix.doctor import machine_checks
+from kernel_matrix.doctor import image_checks, machine_checks
 from kernel_matrix.doctor.build_checks import build_findings
 from kernel_matrix.doctor.reachable import programs_needed, purpose_of
 from kernel_matrix.vendors.builds import CPU
@@ -60,11 +59,10 @@ def _in_image(matrix: Matrix, root: Path, name: str, platform: Platform, machine
     """Look at what an image is for: its environments are in it already, and nothing is fetched there."""
     yield machine_checks.python()
     yield Finding("image", "good", f"that of {name}; all that its jobs need is in it")
-    environment = plugins.part("environment_finding")
     kinds = (CPU, vendor_named(platform.device).build)
     named = dict.fromkeys(matrix.lock_of(name, toolchain) for toolchain in platform.by_toolchain)
     for lock in named:  # an image has the environments of one kind of builds
-        yield environment([lock_file(root, lock, kind) for kind in dict.fromkeys(kinds)], name)
+        yield image_checks.environment([lock_file(root, lock, kind) for kind in dict.fromkeys(kinds)], name)
     yield from _devices(machine)
     image_vendor = vendor_named(platform.device)
     # What launches kernels compiles launchers for the CPU, which matrix.yaml does not name for each toolchain.

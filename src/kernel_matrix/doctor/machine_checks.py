@@ -10,7 +10,6 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from kernel_matrix import plugins
 from kernel_matrix.base.installation import lacking
 from kernel_matrix.diagnosis import diagnose
 from kernel_matrix.run.environments.venv import uv
@@ -55,11 +54,11 @@ def installer() -> Finding:
 def docker_engine() -> Finding:
     """Ask the Docker engine that jobs would run in."""
     try:
-        finding: Finding = plugins.part("engine_finding")()
+        from kernel_matrix.doctor import engine_check  # its library is an extra
     except ModuleNotFoundError as error:
         text = "its library is not installed; the executor venv does without"
         return Finding("Docker", "absent", text, lacking(error))
-    return finding
+    return engine_check.docker_engine()
 
 
 def room(build: Path, environments: int) -> Finding:

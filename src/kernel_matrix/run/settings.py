@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -12,18 +11,16 @@ from typing import Protocol
 
 from packaging.specifiers import SpecifierSet
 
-from kernel_matrix import plugins
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.installation import lacking
 from kernel_matrix.config.model import Platform
 from kernel_matrix.job.test_names import Key
+from kernel_matrix.run.environments import current, venv
 from kernel_matrix.run.executors import Interpreter, Prepare, Request, UnavailableError
 from kernel_matrix.store.record import Record
 
 CONTAINER = "container"
-# The module of each other executor.
-_MODULES = {"venv": "kernel_matrix.run.environments.venv", "current": "kernel_matrix.run.environments.current"}
-EXECUTORS = (CONTAINER, *_MODULES)
+EXECUTORS = (CONTAINER, "venv", "current")
 MADE_FROM_LOCKS = (CONTAINER, "venv")  # the environment of ``current`` was there before
 AUTO = "auto"  # a container where an engine answers, else an environment
 
@@ -60,11 +57,12 @@ class Settings:
 def load_executor(name: str) -> AbstractContextManager[Prepare]:
     """Return the executor of that name, one of ``EXECUTORS``, for one run."""
     if name == CONTAINER:
-        make = plugins.part("container_executor")
-    else:
-        make = importlib.import_module(_MODULES[name]).executor
-    executor: AbstractContextManager[Prepare] = make()
-    return _with_this_python(executor) if name == "venv" else executor
+        from kernel_matrix.run.container.executor import Containers  # its library is an extra
+
+        return Containers()
+    if name == "venv":
+        return _with_this_python(venv.executor())
+    return current.executor()
 
 
 @contextmanager
@@ -94,7 +92,9 @@ def choose_executor(asked: str, platform: Platform) -> tuple[str, str]:
     if asked == AUTO and platform.container is None:
         return "venv", "matrix.yaml names no container for it"
     try:
-        return CONTAINER, f"a Docker engine answers at {plugins.part('engine_address')()}"
+        from kernel_matrix.run.container.engine import address  # its library is an extra
+
+        return CONTAINER, f"a Docker engine answers at {address()}"
     except (UnavailableError, ModuleNotFoundError) as error:
         reason = lacking(error) if isinstance(error, ModuleNotFoundError) else str(error)
         if asked == AUTO:

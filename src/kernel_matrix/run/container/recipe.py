@@ -16,7 +16,7 @@ from kernel_matrix.base.git import commit
 from kernel_matrix.config.concern import SHARED_IMAGE as SHARED
 from kernel_matrix.config.locks import lock_file
 from kernel_matrix.config.model import Installer, Matrix
-from kernel_matrix.containers import network
+from kernel_matrix.run.container import network
 from kernel_matrix.run.environments.builds import chosen_build, is_among
 from kernel_matrix.vendors.builds import CPU
 from kernel_matrix.vendors.registry import vendor_named

@@ -11,10 +11,10 @@ import docker
 from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.base.git import commit
 from kernel_matrix.config.model import Matrix
-from kernel_matrix.containers import bundle, images
-from kernel_matrix.containers.engine import connect
-from kernel_matrix.containers.recipe import Source, source_of
 from kernel_matrix.diagnosis import with_cause
+from kernel_matrix.run.container import bundle, images
+from kernel_matrix.run.container.engine import connect
+from kernel_matrix.run.container.recipe import Source, source_of
 from kernel_matrix.run.executors import InstallError, UnavailableError
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from kernel_matrix.containers import images, places
-from kernel_matrix.containers.build import Image
-from kernel_matrix.containers.built_image import built
-from kernel_matrix.containers.engine import Engine, connect, sweep
-from kernel_matrix.containers.interpreter import ContainerInterpreter
-from kernel_matrix.containers.recipe import Source, source_of
-from kernel_matrix.containers.sandbox import Sandbox
+from kernel_matrix.run.container import images, places
+from kernel_matrix.run.container.build import Image
+from kernel_matrix.run.container.built_image import built
+from kernel_matrix.run.container.engine import Engine, connect, sweep
+from kernel_matrix.run.container.interpreter import ContainerInterpreter
+from kernel_matrix.run.container.recipe import Source, source_of
+from kernel_matrix.run.container.sandbox import Sandbox
 from kernel_matrix.run.executors import InstallError, Request, UnavailableError
 
 _RESULTS = 64 << 20  # bytes that a job's folder must have room for
@@ -75,9 +75,6 @@ class Containers:
         if isinstance(image, InstallError):
             raise image
         return image
-
-
-executor = Containers  # gives every platform its image, made or found once per run
 
 
 def _demand_device(request: Request) -> None:

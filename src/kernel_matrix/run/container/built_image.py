@@ -12,11 +12,11 @@ from typing import Any
 from docker.types import LogConfig, Mount
 
 from kernel_matrix.base.owner import OWNER, owner
-from kernel_matrix.containers import network
-from kernel_matrix.containers.build import context, find
-from kernel_matrix.containers.engine import Engine, answering, patience
-from kernel_matrix.containers.interpreter import ContainerChild, ContainerInterpreter
-from kernel_matrix.containers.sandbox import SOURCE, Sandbox
+from kernel_matrix.run.container import network
+from kernel_matrix.run.container.build import context, find
+from kernel_matrix.run.container.engine import Engine, answering, patience
+from kernel_matrix.run.container.interpreter import ContainerChild, ContainerInterpreter
+from kernel_matrix.run.container.sandbox import SOURCE, Sandbox
 from kernel_matrix.run.environments.built import Build
 
 _PLACE, _NETWORK = "/mnt/place", "/mnt/network"

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from kernel_matrix.cli.options import add_matrix_options, load_project
-from kernel_matrix.containers.commands.running import container_for, request_for, run_in
+from kernel_matrix.run.in_container import container_for, request_for, run_in
 from kernel_matrix.vendors.machine import detect
 
 

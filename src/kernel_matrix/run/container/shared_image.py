@@ -15,9 +15,9 @@ import docker
 import docker.errors
 from docker.types import Mount
 
-from kernel_matrix.containers.build import Printed, context, follow, lines_of, name_of
-from kernel_matrix.containers.engine import patience, remove
-from kernel_matrix.containers.recipe import Recipe
+from kernel_matrix.run.container.build import Printed, context, follow, lines_of, name_of
+from kernel_matrix.run.container.engine import patience, remove
+from kernel_matrix.run.container.recipe import Recipe
 from kernel_matrix.run.executors import InstallError
 
 STAGE = "python"  # of the Dockerfile: what the environments are made in

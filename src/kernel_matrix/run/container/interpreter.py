@@ -11,8 +11,8 @@ from typing import Any
 
 import docker.errors
 
-from kernel_matrix.containers.engine import ERRORS, Engine, answering, explained, remove
-from kernel_matrix.containers.sandbox import Sandbox
+from kernel_matrix.run.container.engine import ERRORS, Engine, answering, explained, remove
+from kernel_matrix.run.container.sandbox import Sandbox
 from kernel_matrix.run.executors import Child, MachineError, UnavailableError
 
 _INTO_LOG = 'exec "$@" >>"$0" 2>&1'

@@ -12,8 +12,8 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from kernel_matrix.base.versions import satisfies
-from kernel_matrix.containers import places
 from kernel_matrix.doctor.environment import examine
+from kernel_matrix.run.container import places
 from kernel_matrix.run.environments.local import LocalInterpreter
 from kernel_matrix.run.executors import InstallError, MachineError
 from kernel_matrix.vendors.finding import Finding

@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 from kernel_matrix.base.git import commit
+from kernel_matrix.ci.packing import pack
 from kernel_matrix.cli.options import add_matrix_options, load_project
-from kernel_matrix.containers.commands.packing import pack
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

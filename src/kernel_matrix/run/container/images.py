@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import docker
 
-from kernel_matrix.containers import bundle
-from kernel_matrix.containers.build import Image, find, make
-from kernel_matrix.containers.engine import answering
-from kernel_matrix.containers.recipe import Source
-from kernel_matrix.containers.shared_image import make_shared
+from kernel_matrix.run.container import bundle
+from kernel_matrix.run.container.build import Image, find, make
+from kernel_matrix.run.container.engine import answering
+from kernel_matrix.run.container.recipe import Source
+from kernel_matrix.run.container.shared_image import make_shared
 
 
 def build(

@@ -17,9 +17,9 @@ import docker
 import docker.errors
 
 from kernel_matrix.base.locking import locked
-from kernel_matrix.containers import network
-from kernel_matrix.containers.engine import SILENT_SECONDS, explained
-from kernel_matrix.containers.recipe import Recipe
+from kernel_matrix.run.container import network
+from kernel_matrix.run.container.engine import SILENT_SECONDS, explained
+from kernel_matrix.run.container.recipe import Recipe
 from kernel_matrix.run.executors import InstallError
 
 _LAYER = re.compile(r" ---> ([0-9a-f]{12,})")

@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from kernel_matrix.containers.engine import SOCKET, connect
+from kernel_matrix.run.container.engine import SOCKET, connect
 from kernel_matrix.run.executors import UnavailableError
 from kernel_matrix.vendors.finding import Finding
 

@@ -20,7 +20,7 @@ import docker
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.files import write_atomically, written_whole
-from kernel_matrix.containers.engine import SILENT_SECONDS, patience
+from kernel_matrix.run.container.engine import SILENT_SECONDS, patience
 from kernel_matrix.run.executors import InstallError
 
 FOLDER = "bundle"  # in the unpacked source, next to matrix.yaml

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from kernel_matrix.ci.packing import pack_image
 from kernel_matrix.cli.options import add_matrix_options, load_project
-from kernel_matrix.containers.commands.packing import pack_image
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -9,17 +9,16 @@ from pathlib import Path
 
 import kernel_matrix
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.containers import places
-from kernel_matrix.containers.commands.running import container_for, request_for, run_in
 from kernel_matrix.diagnosis import with_cause
 from kernel_matrix.pipeline import Project
+from kernel_matrix.run.container import places
 from kernel_matrix.run.environments.venv import uv
 from kernel_matrix.run.executors import InstallError
+from kernel_matrix.run.in_container import container_for, request_for, run_in
 from kernel_matrix.vendors.machine import detect
 
 _HARNESS = Path(kernel_matrix.__file__).parent
 _PROJECT = _HARNESS.parents[1]
-_OWN = Path(__file__).parents[1]
 
 
 def run_inside(project: Project, configuration: str, platform: str, say: Callable[[str], None]) -> int:
@@ -34,8 +33,7 @@ def run_inside(project: Project, configuration: str, platform: str, say: Callabl
     request = request_for(project.matrix, project.root, project.build, detect(), platform, None, say)
     packages = request.folder / "harness"
     with container_for(request) as interpreter:
-        for folder in (_HARNESS, _OWN):
-            shutil.copytree(folder, packages / folder.name, dirs_exist_ok=True)
+        shutil.copytree(_HARNESS, packages / _HARNESS.name, dirs_exist_ok=True)
         try:
             _install_packages(packages)
         except InstallError as error:

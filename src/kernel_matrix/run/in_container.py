@@ -15,11 +15,11 @@ from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.base.locking import BusyError, locked
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Job
-from kernel_matrix.containers.container import Containers
-from kernel_matrix.containers.engine import answering, remove
-from kernel_matrix.containers.interpreter import ContainerInterpreter
 from kernel_matrix.diagnosis import with_cause
 from kernel_matrix.run import job_command
+from kernel_matrix.run.container.engine import answering, remove
+from kernel_matrix.run.container.executor import Containers
+from kernel_matrix.run.container.interpreter import ContainerInterpreter
 from kernel_matrix.run.decide import device_for
 from kernel_matrix.run.executors import InstallError, MachineError, Request, UnavailableError
 from kernel_matrix.vendors.machine import Machine

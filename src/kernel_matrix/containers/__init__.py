@@ -1,1 +1,0 @@
-"""The executor ``container``: jobs in containers of a Docker engine, and the images that they are made from."""

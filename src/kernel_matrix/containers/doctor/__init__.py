@@ -1,1 +1,0 @@
-"""The checks by ``doctor`` of a Docker engine, and of an image from inside."""
