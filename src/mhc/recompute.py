@@ -19,15 +19,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch.autograd.graph import saved_tensors_hooks
 
-if TYPE_CHECKING:
-    from mhc.module import HyperConnection
-
 _current: ContextVar[Block | None] = ContextVar("mhc_recomputation", default=None)
+
+
+class Connection(Protocol):
+    """A HyperConnection as a block uses it: its layer, its parameters, and the operators before and after it."""
+
+    layer: Any
+
+    def named_parameters(self, *, recurse: bool) -> Iterator[tuple[str, torch.nn.Parameter]]: ...
+    def read(self, x: torch.Tensor) -> Any: ...
+    def read_with_x(self, x: torch.Tensor) -> tuple[torch.Tensor, Any]: ...
+    def write(self, x: Any, y: Any, h_post: torch.Tensor, h_res: torch.Tensor) -> torch.Tensor: ...
 
 
 @contextmanager
@@ -61,9 +69,7 @@ class Block:
         # tensor may get the memory of one that is freed.
         self._known: dict[int, tuple[torch.Tensor, int, Step, str]] = {}
 
-    def run(
-        self, module: HyperConnection, x: torch.Tensor, arguments: tuple[Any, ...], options: Mapping[str, Any]
-    ) -> Any:
+    def run(self, module: Connection, x: torch.Tensor, arguments: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
         """Run a HyperConnection as a step of the block."""
         step = self._step = Step(module, x, self._previous(x))
         self._known = {}
@@ -128,7 +134,7 @@ class Note(NamedTuple):
 class Step:
     """One HyperConnection of a block: what it needs to compute its tensors again, and, in the backward, the tensors."""
 
-    def __init__(self, module: HyperConnection, x: torch.Tensor, previous: Step | None) -> None:
+    def __init__(self, module: Connection, x: torch.Tensor, previous: Step | None) -> None:
         self._module, self._previous = module, previous
         self._requires_grad = x.requires_grad
         self._x = None if previous else x.detach()

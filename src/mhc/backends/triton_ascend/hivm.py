@@ -23,7 +23,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from mhc.backends import Artifact, stage
-from mhc.backends.triton_ascend.kernel import Source
+from mhc.backends.triton_ascend.source import Source
 from mhc.toolchain.cache import Entry, cached
 
 _COMPILER = Path(ascendnpuir.__file__).with_name("bin") / "bishengir-compile"

@@ -4,29 +4,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 from mhc.backends import Artifact, NoDeviceError, NotSupportedError, combined, stage, too_many_streams
 from mhc.backends import with_fp32_products as in_fp32
+from mhc.backends.triton_ascend.source import Source
 
 POINTERS = {torch.bfloat16: "*bf16", torch.float16: "*fp16", torch.float32: "*fp32"}
 # Of matrix.yaml's targets the name that the compiler has.
 TARGETS = {"ascend910b2": "Ascend910B2"}
 _MOST_COLUMNS = 256  # with 32 rows of phi, and two buffers each, they take a third of a core's 192 KiB
-
-
-class Source(NamedTuple):
-    """A device function, the types of its arguments in order, and constants; those that it does not have are left out.
-
-    ``programs`` names what each axis of its grid counts: tokens, or parts of so many of them or of the columns.
-    """
-
-    function: Any
-    types: tuple[str, ...]
-    constants: dict[str, Any]
-    programs: tuple[str, ...] = ("tokens",)
 
 
 class Kernel:

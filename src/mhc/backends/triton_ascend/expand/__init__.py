@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from mhc.backends.triton_ascend.expand.backward import expand_backward_kernel
 from mhc.backends.triton_ascend.expand.forward import expand_kernel
-from mhc.backends.triton_ascend.kernel import POINTERS, Kernel, Source, columns
+from mhc.backends.triton_ascend.kernel import POINTERS, Kernel, columns
+from mhc.backends.triton_ascend.source import Source
 from mhc.ops.expand import ExpandSpec
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from mhc.backends.triton_ascend.kernel import POINTERS, Kernel, Source, columns, padded
+from mhc.backends.triton_ascend.kernel import POINTERS, Kernel, columns, padded
 from mhc.backends.triton_ascend.mhc_post.backward import mhc_post_backward_kernel
 from mhc.backends.triton_ascend.mhc_post.forward import mhc_post_kernel
+from mhc.backends.triton_ascend.source import Source
 from mhc.ops.mhc_post import MhcPostSpec
 
 

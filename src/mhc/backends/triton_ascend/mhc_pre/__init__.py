@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from mhc.backends.triton_ascend.kernel import POINTERS, Kernel, Source, columns, padded
+from mhc.backends.triton_ascend.kernel import POINTERS, Kernel, columns, padded
 from mhc.backends.triton_ascend.mhc_pre.backward import read_backward_kernel, read_columns_kernel, read_small_kernel
 from mhc.backends.triton_ascend.mhc_pre.forward import read_kernel
+from mhc.backends.triton_ascend.source import Source
 
 BLOCK_TOKENS = 32  # the tokens of one part of a sum over all of them
 

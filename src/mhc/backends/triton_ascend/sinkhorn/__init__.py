@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from mhc.backends.triton_ascend.kernel import Kernel, Source, padded
+from mhc.backends.triton_ascend.kernel import Kernel, padded
 from mhc.backends.triton_ascend.sinkhorn.backward import sinkhorn_backward_kernel
 from mhc.backends.triton_ascend.sinkhorn.forward import sinkhorn_kernel
+from mhc.backends.triton_ascend.source import Source
 from mhc.ops.sinkhorn import SinkhornSpec
 
 BLOCK_TOKENS = 8
