@@ -20,7 +20,7 @@ from records import states
 
 from kernel_matrix.job.processes import cpu_seconds
 from kernel_matrix.run.own_time import OwnTime, lost_of, wait_for_end
-from kernel_matrix.tools.launches.inside.recorder import pool
+from kernel_matrix.tools.launches.inside.recorder import compiling
 from kernel_matrix.tools.probes import fork_probes
 
 BUSY = "import time\nwhile time.process_time() < 60: pass"  # it ends by itself, also where the test was killed
@@ -156,7 +156,7 @@ def test_what_never_ends_is_ended_on_a_busy_machine_too(started):
 def test_a_probe_and_a_compilation_of_a_launch_are_given_about_their_cpu_time_too(started):
     """Both are forked where the harness is not: they see what their first threads waited."""
     child = Running(started(ONE_CORE + BUSY))
-    compilation = pool.Running(None, child.pid, None)
+    compilation = compiling.Running(None, child.pid, None)
     began = time.monotonic()
     while (cpu := cpu_seconds(child.pid)) < 1.5:
         time.sleep(0.05)

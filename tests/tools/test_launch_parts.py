@@ -8,6 +8,7 @@ import json
 import re
 import shlex
 import struct
+import subprocess
 import sys
 import zlib
 from dataclasses import replace
@@ -15,7 +16,6 @@ from pathlib import Path
 
 import pytest
 from common import records_in
-from kernel_matrix.tools.launches.inside.recorder.ahead import elf
 
 from gpu_emulators.amd import decoding
 from gpu_emulators.nvidia import launch
@@ -25,9 +25,9 @@ from kernel_matrix.base.locking import locked
 from kernel_matrix.config.load import load
 from kernel_matrix.diagnosis import diagnose
 from kernel_matrix.diagnosis.rule import read_rules
-from kernel_matrix.job.ahead import nvcc
+from kernel_matrix.job.ahead import elf, nvcc
 from kernel_matrix.tools.launches import matrix_file, naming, targets, words
-from kernel_matrix.tools.launches.inside.recorder import logs, program
+from kernel_matrix.tools.launches.inside.recorder import logs, user_program
 from kernel_matrix.tools.launches.invocation import Invocation, invocation
 from kernel_matrix.tools.launches.recording import Compiled, Launch, Options, Recording, record
 from kernel_matrix.tools.launches.records import write_records
@@ -254,24 +254,43 @@ def test_the_size_of_code_is_that_of_its_sections():
 @pytest.mark.parametrize(
     ("text", "status"),
     [
-        ("pass", program.Status(0)),
-        ("import sys; sys.exit(3)", program.Status(3, "it ended with status 3")),
-        ("raise KeyError('x')", program.Status(1, "KeyError: 'x' (<string>:1)")),
-        ("raise SystemExit('no')", program.Status(1, "no")),
+        ("pass", user_program.Status(0)),
+        ("import sys; sys.exit(3)", user_program.Status(3, "it ended with status 3")),
+        ("raise KeyError('x')", user_program.Status(1, "KeyError: 'x' (<string>:1)")),
+        ("raise SystemExit('no')", user_program.Status(1, "no")),
     ],
 )
 def test_a_program_ends_as_python_would_end_it(text, status, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["before"])
     monkeypatch.setattr(sys, "path", [*sys.path])
-    assert program.run(["-c", text]) == status
+    assert user_program.run(["-c", text]) == status
 
 
-def test_the_recorder_imports_nothing_of_the_harness():
-    """It runs in the environment of the user's program, which does not have the harness."""
-    folder = Path(program.__file__).parents[1]
-    texts = [path.read_text() for path in folder.rglob("*.py")]
-    assert len(texts) > 10
-    assert not [text for text in texts if re.search(r"(import|from) kernel_matrix|kernel_matrix\.", text)]
+INSIDE = Path(user_program.__file__).parents[1]
+LOADED = "import sys; print(*sys.path, sep='\\n'); print(*sys.modules)"
+
+
+def test_the_recorder_imports_of_the_harness_only_what_compiles_ahead():
+    """It runs in the environment of the user's program, which does not have the harness's libraries."""
+    texts = [path.read_text() for path in INSIDE.rglob("*.py")]
+    assert len(texts) > 30
+    named = {name for text in texts for name in re.findall(r"(?:import|from) (kernel_matrix[\w.]*)", text)}
+    ahead = "kernel_matrix.job.ahead"
+    own = "kernel_matrix.tools.launches.inside.recorder"
+    assert {name for name in named if not name.startswith(ahead)} == {"kernel_matrix.job", own}
+
+
+@pytest.mark.parametrize("options", [("-S",), ("-S", "-P"), ("-S", "-I")])
+def test_a_python_without_any_library_records_and_its_program_sees_nothing_of_the_harness(options, tmp_path, capfd):
+    given, made = Options(cache=tmp_path / "cache", jobs=1), Invocation(sys.executable, options, ("-c", LOADED))
+    done = record(made, known()["sm_90"], [known()["sm_90"]], given, tmp_path / "recorded")
+    assert (done.fault, done.launches) == ("", ())
+    *paths, modules = capfd.readouterr().out.splitlines()
+    subprocess.run([sys.executable, *options, "-c", LOADED], check=True)
+    *plain, own = capfd.readouterr().out.splitlines()
+    assert paths == plain
+    loaded = {name.partition(".")[0] for name in {*modules.split()} - {*own.split()}}
+    assert loaded <= {*sys.stdlib_module_names, "kernel_matrix"}
 
 
 RULES = read_rules(Path(targets.__file__).with_name("rules.yaml"))

@@ -11,11 +11,13 @@ from types import SimpleNamespace
 
 import pytest
 from common import harness, records_in
-from kernel_matrix.tools.launches.inside.recorder.ahead import nvcc
-from kernel_matrix.tools.launches.inside.recorder.ahead.figures import figures_of_clang
 
+from kernel_matrix.job.ahead import nvcc
+from kernel_matrix.job.ahead.figures import figures_of_clang
 from kernel_matrix.tools.launches import sources
-from kernel_matrix.tools.launches.inside.recorder import lines, pool
+from kernel_matrix.tools.launches.inside.recorder import compiling
+from kernel_matrix.tools.launches.inside.recorder.nvcc import recorded
+from kernel_matrix.tools.launches.inside.recorder.stand_ins import compiler
 from kernel_matrix.tools.launches.recording import Compiled, Launch, Recording
 from kernel_matrix.tools.launches.targets import known
 
@@ -31,7 +33,7 @@ template __global__ void scale<float, 128>(float*, float, int);
 template __global__ void scale<double, 256>(double*, float, int);
 """
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="there is no nvcc here")
-STAND_IN = Path(lines.__file__).with_name("stand_in_compiler.py")
+STAND_IN = Path(compiler.__file__)
 
 
 def run(*command: object, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -47,7 +49,7 @@ def launch(identity: str, kernel: str = "scale.cu") -> Launch:
 def test_what_depends_on_a_target_is_taken_out_of_a_command_and_the_letter_a_is_kept():
     words = ["-MD", "-MF", "a.o.d", "-I", "inc", "-gencode", "arch=compute_90a,code=sm_90a", "-arch=sm_70", "-O3"]
     words += ["-gencode=arch=compute_80,code=[sm_80,compute_80]", "--threads", "4", "-dc", "-c", "a.cu", "-o", "a.o"]
-    kept, specific = lines._without_architecture(words)
+    kept, specific = recorded._without_architecture(words)
     assert kept == ["-I", "inc", "-O3", "-rdc=true", "a.cu"]
     assert specific == {"90"}
 
@@ -82,8 +84,8 @@ def test_each_source_of_a_command_and_of_cmake_is_a_line_and_a_repetition_is_not
         {"directory": str(tmp_path), "command": "c++ -c main.cpp -o main.o", "file": "main.cpp"},
     ]
     database.write_text(json.dumps(commands))
-    found = lines.recorded(log, [database], None)
-    assert [(line.file, line.arguments, line.times) for line in found.values()] == [
+    found = recorded.recorded(log, [database], None)
+    assert [(one.command.file, one.command.arguments, one.times) for one in found] == [
         ("a.cu", ("-O3",), 3),
         ("a.cu", ("-O2",), 1),
         ("b.cu", ("-O3",), 2),
@@ -149,7 +151,7 @@ def test_what_clang_says_of_a_kernel_for_amd():
 def test_without_a_hipcc_the_message_says_how_to_get_one(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("KERNEL_MATRIX_HIPCC", raising=False)
-    with pytest.raises(pool.UnavailableError, match="`apt-get install hipcc`"):
+    with pytest.raises(compiling.UnavailableError, match="`apt-get install hipcc`"):
         nvcc.compiler_of("hip")
 
 
@@ -196,9 +198,9 @@ def test_a_list_of_commands_that_is_none_is_refused(tmp_path):
 
 
 def test_a_compiler_that_finds_its_code_in_a_cache_has_the_figures_of_the_first_time(tmp_path):
-    process = pool.Running(None, 0, SimpleNamespace(name=str(tmp_path)))
+    process = compiling.Running(None, 0, SimpleNamespace(name=str(tmp_path)))
     (tmp_path / "result").write_text(json.dumps({"figures": {"bytes": 5}, "kept": str(tmp_path / "figures.json")}))
     for log in ("ptxas info    : Used 30 registers, used 0 barriers", "", ""):
         (tmp_path / "log").write_text(log)
-        result = pool._judged(process, None, 0, over=False)
+        result = compiling._judged(process, None, 0, over=False)
         assert result == {"stage": "", "figures": {"bytes": 5, "registers": 30}}

@@ -2,23 +2,15 @@
 
 ``of_triton`` and ``of_tilelang`` return an :class:`Artifact`. A function of the suite's kernel_side.py returns
 :func:`sent` of it, and its test calls ``case.compile("kernel_side:function")``.
-The recorder of launches uses the same modules, in environments that have neither NumPy nor the harness.
+The recorder of launches uses the same modules, in environments that may have no NumPy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
-
-@dataclass(frozen=True)
-class Artifact:
-    """The code that a compiler made: its kind (``cubin``, ``hsaco``, ``hip-source``), its bytes, what it needs."""
-
-    kind: str
-    code: bytes
-    resources: Mapping[str, float] = field(default_factory=dict)
+from .artifact import Artifact
 
 
 def sent(artifacts: Artifact | Mapping[str, Artifact]) -> tuple[dict[str, Any], dict[str, Any]]:

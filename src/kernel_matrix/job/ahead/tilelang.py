@@ -11,7 +11,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from . import Artifact, nvcc
+from . import nvcc
+from .artifact import Artifact
 from .elf import code_bytes
 from .figures import figures_of_clang, figures_of_log
 from .nvcc import UnavailableError

@@ -7,7 +7,7 @@ import io
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from . import Artifact
+from .artifact import Artifact
 from .elf import code_bytes
 from .figures import figures_of_amd, figures_of_log
 from .targets import Target, target_named

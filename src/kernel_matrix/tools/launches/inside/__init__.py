@@ -1,1 +1,1 @@
-"""The part that runs in the environment of the user's program. It imports nothing of the harness; see :mod:`.start`."""
+"""The part that runs in the environment of the user's program. Of the harness it imports ``job.ahead`` alone."""

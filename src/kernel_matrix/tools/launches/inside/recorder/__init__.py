@@ -1,6 +1,5 @@
-"""The recorder: it stands in for a GPU while a program runs, and compiles what the program has launched."""
+"""The recorder: it stands in for a GPU while a program runs, and compiles what the program has launched.
 
-from pathlib import Path
-
-# `ahead` is the part that jobs have too. The environment of a program has no harness, so it is found by its folder.
-__path__.append(str(Path(__file__).parents[4] / "job"))
+``session`` begins and ends it. ``triton``, ``tilelang`` and ``nvcc`` record what is given to a toolchain, each with a
+``source`` that compiles it for a target. ``stand_ins`` answer in place of a GPU, and ``emulated`` computes launches.
+"""

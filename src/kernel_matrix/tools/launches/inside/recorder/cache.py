@@ -7,18 +7,19 @@ import json
 from pathlib import Path
 from typing import Any
 
-from . import ahead
-from .pool import Source
+from kernel_matrix.job import ahead
+
+from .unit import Source
 
 _KEPT_STAGES = ("", "lower", "compile")  # how long a compiler takes or when it crashes depends on the machine
-_AHEAD = Path(ahead.__file__).parent
-_MODULES = ("compiling", "programs_compiling", "lines_compiling", "pool", "logs")
+_HERE, _AHEAD = Path(__file__).parent, Path(ahead.__file__).parent
+_CODE = (_HERE / "compiling.py", _HERE / "logs.py", *sorted(_HERE.glob("*/source.py")), *sorted(_AHEAD.glob("*.py")))
 
 
 def _code() -> str:
     """Return the digest of what makes results here."""
     content = hashlib.sha256()
-    for path in [*(Path(__file__).with_name(f"{name}.py") for name in _MODULES), *sorted(_AHEAD.glob("*.py"))]:
+    for path in _CODE:
         content.update(path.read_bytes())
     return content.hexdigest()
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from .pool import Unit
+from .unit import Unit
 
 Item = TypeVar("Item")
 

@@ -14,10 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .ahead import nvcc
-from .pool import Unit
-from .program import Status
+from kernel_matrix.job.ahead import nvcc
+
+from . import sample
+from .cache import Cache
+from .compiling import Task, compile_all
+from .nvcc import recorded as cuda_sources
 from .settings import Settings, Target, read
+from .stand_ins import questions, torch_extensions, vendor_commands
+from .tilelang import recorder as tilelang_recorder
+from .unit import Unit
+from .user_program import Status
 
 _PROGRESS_SECONDS = 10.0
 _COMPILERS = {"cuda": "nvcc", "hip": "hipcc"}
@@ -25,7 +32,10 @@ _COMPILERS = {"cuda": "nvcc", "hip": "hipcc"}
 
 @dataclass
 class Recording:
-    """A program that is recorded. ``recorders`` have what was launched; ``leave`` takes the stand-ins away."""
+    """A program that is recorded. ``recorders`` have what was launched; ``leave`` takes the stand-ins away.
+
+    ``retarget`` makes the stand-in for Triton's driver another device, and ``emulator`` has the launches that it runs.
+    """
 
     settings: Settings
     recorders: list[Any]
@@ -36,33 +46,29 @@ class Recording:
 
     def end(self, status: Status) -> None:
         """Write everything down, and compile the launches that are chosen."""
-        from . import extensions, lines, sample
-
         for leave in self.leave:
             leave()
         settings, output = self.settings, self.settings.output
-        of_nvcc = lines.recorded(output / extensions.LOG, settings.commands, extensions.generated_headers(output))
-        launches = [launch for one in self.recorders for launch in one.launches.values()]
+        headers = torch_extensions.generated_headers(output)
+        sources = cuda_sources.recorded(output / torch_extensions.LOG, settings.commands, headers)
+        launches: list[Unit] = [launch for one in self.recorders for launch in one.launches.values()]
         if self.emulator is None:
             taken = sample.chosen(launches, settings.configurations, settings.specialisations)
         else:
             taken = [launch for launch in launches if launch.identity in self.emulator.identities]
-        launches, taken = [*launches, *of_nvcc.values()], [*taken, *of_nvcc.values()]
-        total = sum(one.total for one in self.recorders) + sum(line.times for line in of_nvcc.values())
-        compilers = _compilers(settings.told.backend) if of_nvcc else {}
-        self._write(status, launches, taken, total, compilers)
-        with (settings.output / "compiled.jsonl").open("w", encoding="utf-8") as file:
-            for entry in self._compiled(taken):
+        total = sum(one.total for one in self.recorders) + sum(source.times for source in sources)
+        compilers = _compilers(settings.told.backend) if sources else {}
+        self._write(status, [*launches, *sources], [*taken, *sources], total, compilers)
+        with (output / "compiled.jsonl").open("w", encoding="utf-8") as file:
+            for entry in self._compiled([*taken, *sources]):
                 file.write(json.dumps(entry) + "\n")
                 file.flush()
 
     def _write(
-        self, status: Status, launches: list[Unit], taken: list[Unit], total: int, compilers: dict[str, list[str]]
+        self, status: Status, units: list[Unit], taken: list[Unit], total: int, compilers: dict[str, list[str]]
     ) -> None:
-        from . import commands, questions
-
-        commands.note_what_was_asked(self.settings.output)
-        identities = {launch.identity for launch in taken}
+        vendor_commands.note_what_was_asked(self.settings.output)
+        identities = {unit.identity for unit in taken}
         content = {
             "status": status.code,
             "error": status.error,
@@ -73,7 +79,7 @@ class Recording:
             "python": platform.python_version(),
             "versions": _versions(),
             "compilers": compilers,
-            "launches": [_entry(launch, launch.identity in identities) for launch in launches],
+            "launches": [unit.entry(taken=unit.identity in identities) for unit in units],
         }
         path = self.settings.output / "recording.json"
         part = path.with_suffix(".part")
@@ -82,35 +88,32 @@ class Recording:
 
     def _compiled(self, taken: list[Unit]) -> Iterator[dict[str, Any]]:
         """Yield the result of each launch for each target, those that are kept first."""
-        from .cache import Cache
-        from .pool import Task, compile_all
-
         cache, tasks, keys = Cache(self.settings.cache), [], {}
         if self.emulator is not None:
-            yield from (_result(launch, target, result) for launch, target, result in self.emulator.results())
+            yield from (_result(unit, target, result) for unit, target, result in self.emulator.results())
         for target in self.settings.targets:
             if target in self.settings.emulate and self.emulator is not None:
                 continue
             self.retarget(target)
-            for launch in taken:
+            for unit in taken:
                 stage = "launch"
                 try:
-                    task = Task(launch, target, launch.source(target))
+                    task = Task(unit, target, unit.source(target))
                     stage = "lower"
                     keys[id(task)] = key = cache.key(task.source)
                 except BaseException as error:  # a kernel's own code runs in this too
                     text = f"{type(error).__name__}: {error}"
                     failed = {"stage": stage, "message": text[:500], "detail": text, "seconds": 0}
-                    yield _result(launch, target, failed)
+                    yield _result(unit, target, failed)
                     continue
                 if (kept := cache.get(key)) is not None:
-                    yield _result(launch, target, {**kept, "kept": True})
+                    yield _result(unit, target, {**kept, "kept": True})
                 else:
                     tasks.append(task)
         shown = time.monotonic()
         for ended, (task, result) in enumerate(compile_all(tasks, self.settings, self.retarget), 1):
             cache.put(keys[id(task)], result)
-            yield _result(task.launch, task.target, result)
+            yield _result(task.unit, task.target, result)
             if time.monotonic() - shown > _PROGRESS_SECONDS or ended == len(tasks):
                 shown = time.monotonic()
                 print(f"kernel-matrix: {ended} of {len(tasks)} compiled", file=sys.stderr, flush=True)  # noqa: T201
@@ -125,41 +128,43 @@ def begin(path: Path) -> Recording:
     os.environ.update(TORCHDYNAMO_DISABLE="1", TORCH_COMPILE_DISABLE="1", CUDA_VISIBLE_DEVICES="0")
     os.environ.setdefault("TRITON_CACHE_DIR", str(output / "triton"))
     began = time.monotonic()
-
-    from . import commands, extensions, programs
-
-    commands.install(told, output)
-    leave = [extensions.install(output)]
-    recorders: list[Any] = [programs.install(told)]
+    vendor_commands.install(told, output)
+    leave = [torch_extensions.install(output)]
+    recorders: list[Any] = [tilelang_recorder.install(told)]
     retarget: Callable[[Target], None] = _nothing
     emulator: Any = None
     if _is_here("torch"):
-        import torch  # noqa: F401  the stand-ins change what stands in it
+        from .stand_ins import torch_cuda, torch_tensors
 
-        from . import cuda, tensors
-
-        cuda.install(told)
+        torch_cuda.install(told)
         if _is_here("triton"):
             recorder, retarget, emulator = _of_triton(settings)
             recorders.append(recorder)
-        mode = tensors.install(computed=settings.interpret or emulator is not None)
+        mode = torch_tensors.install(computed=settings.interpret or emulator is not None)
         leave.append(lambda: mode.__exit__(None, None, None))
     return Recording(settings, recorders, leave, retarget, began, emulator)
 
 
 def _of_triton(settings: Settings) -> tuple[Any, Callable[[Target], None], Any]:
     """Install the stand-ins for Triton. Return its recorder, what retargets its driver, and the emulator if any."""
-    from . import driver, emulate, interpret, launches
+    from .stand_ins import triton_driver
+    from .triton import recorder
 
-    stand_in = driver.install(settings.told)
+    driver = triton_driver.install(settings.told)
 
     def retarget(target: Target) -> None:  # a kernel may ask what it is compiled for
-        stand_in.__dict__["target"] = target
+        driver.__dict__["target"] = target
 
     if settings.emulate:
-        emulator = emulate.install(settings, retarget)
-        return launches.install(emulator), retarget, emulator
-    return launches.install(interpret.install() if settings.interpret else None), retarget, None
+        from .emulated import calls
+
+        emulator = calls.install(settings, retarget)
+        return recorder.install(emulator), retarget, emulator
+    if settings.interpret:
+        from .emulated import interpret
+
+        return recorder.install(interpret.install()), retarget, None
+    return recorder.install(None), retarget, None
 
 
 def _nothing(*_: object) -> None:
@@ -182,20 +187,8 @@ def _give_a_home(folder: Path) -> None:
     os.environ.update(HOME=str(folder), XDG_CACHE_HOME=str(folder / ".cache"), XDG_CONFIG_HOME=str(folder / ".config"))
 
 
-def _entry(launch: Unit, taken: bool) -> dict[str, Any]:
-    return {
-        **launch.entry(),
-        "identity": launch.identity,
-        "tuned": list(launch.tuned) if launch.tuned else None,
-        "grid": launch.grid,
-        "times": launch.times,
-        "emulated": bool(launch.emulated),
-        "taken": taken,
-    }
-
-
-def _result(launch: Unit, target: Target, result: dict[str, Any]) -> dict[str, Any]:
-    return {"identity": launch.identity, "target": target.name, **result}
+def _result(unit: Unit, target: Target, result: dict[str, Any]) -> dict[str, Any]:
+    return {"identity": unit.identity, "target": target.name, **result}
 
 
 def _compilers(backend: str) -> dict[str, list[str]]:

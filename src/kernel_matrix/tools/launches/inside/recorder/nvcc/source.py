@@ -4,69 +4,57 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from .ahead import nvcc
-from .ahead.elf import code_bytes
-from .ahead.figures import figures_of_clang
-from .ahead.nvcc import UnavailableError
-from .lines import Line
-from .settings import Target
+from kernel_matrix.job.ahead import nvcc
+from kernel_matrix.job.ahead.elf import code_bytes
+from kernel_matrix.job.ahead.figures import figures_of_clang
+from kernel_matrix.job.ahead.nvcc import UnavailableError
+
+from ..settings import Target
+from .command import Command
 
 _FOR_HOST = ("-Xcompiler", "--compiler-options", "-Xptxas", "--ptxas-options", "-Xcudafe", "-Xfatbin", "-ccbin")
 _KEPT_BY_CLANG = ("-D", "-I", "-O", "-std", "-isystem", "-include", "-U")
 
 
+@dataclass(frozen=True)
 class Source:
-    """The input of a compiler for a line and one target."""
+    """The input of nvcc, or of hipcc, for a CUDA source and one target."""
 
-    def __init__(self, line: Line, target: Target) -> None:
-        """Take a line and a target."""
-        self.line, self.target = line, target
+    command: Command
+    target: Target
 
     @property
     def key(self) -> str:
         """Return the content of the source and of all that it includes; empty where that cannot be said."""
         try:
             compiler = nvcc.compiler_of(self.target.backend)
-            files = sorted(self._dependencies())
+            files = self.command.read_files
         except (UnavailableError, nvcc.CompilerError):
             return ""  # the answer may be another one once the compiler or a header is there
         content = hashlib.sha256()
         for path in files:
             content.update(path.read_bytes())
-        parts = (nvcc.identity_of(compiler), self.line.arguments, sorted(self.line.specific), self.target.name)
+        parts = (nvcc.identity_of(compiler), self.command.arguments, sorted(self.command.specific), self.target.name)
         return f"{parts} {content.hexdigest()}"
-
-    def _dependencies(self) -> Iterator[Path]:
-        """Yield the files that nvcc reads. It is asked once for a line, and not for each target."""
-        known = self.line.__dict__.setdefault("_files", [])
-        if not known:
-            command = [nvcc.compiler_of("cuda"), *self._arguments(), "-M", self.line.file]
-            log = nvcc.asked([*command], self.line.directory)
-            known += log.partition(" : ")[2].replace("\\\n", " ").split()
-        for word in known:
-            yield Path(self.line.directory, word)
-
-    def _arguments(self) -> list[str]:
-        headers = [f"-I{self.line.headers}"] if self.line.headers else []
-        return [*self.line.arguments, *headers]
 
     def compile(self, report: Callable[[str], None]) -> dict[str, Any]:
         """Compile, and return the figures of each kernel where the compiler names them."""
-        if not self.line.path.exists():
-            raise nvcc.CompilerError(f"{self.line.file}: the file is gone, since the program has deleted it")
+        if not self.command.path.exists():
+            raise nvcc.CompilerError(f"{self.command.file}: the file is gone, since the program has deleted it")
         if self.target.backend == "hip":
             return self._for_amd(report)
         compiler = nvcc.compiler_of("cuda")
         report("cubin")
         with TemporaryDirectory(prefix="source-") as folder:
             into = Path(folder, "code.cubin")
-            letter = "a" if self.target.name.removeprefix("sm_") in self.line.specific else ""
+            letter = "a" if self.target.name.removeprefix("sm_") in self.command.specific else ""
             flags = ["-cubin", f"-arch={self.target.name}{letter}", "-Xptxas", "-v", "-o", str(into)]
-            log = nvcc.run_compiler([compiler, *self._arguments(), *flags, self.line.file], self.line.directory)
+            log = nvcc.run_compiler([compiler, *self.command.words, *flags, self.command.file], self.command.directory)
             code = into.read_bytes()
         kernels = nvcc.kernels_of(log, code)
         shared = max((one["shared"] for one in kernels.values()), default=0)
@@ -81,12 +69,12 @@ class Source:
         compiler = nvcc.compiler_of("hip")
         report("hip")
         with TemporaryDirectory(prefix="source-") as folder:
-            path, into = hipified(self.line.path, Path(folder, "hip")), Path(folder, "code.hsaco")
+            path, into = hipified(self.command.path, Path(folder, "hip")), Path(folder, "code.hsaco")
             report("hsaco")
             resources = "-Rpass-analysis=kernel-resource-usage"
-            flags = ["--genco", f"--offload-arch={self.target.name}", resources, f"-I{self.line.path.parent}"]
-            kept = list(_for_clang(self._arguments()))
-            log = nvcc.run_compiler([compiler, *flags, *kept, "-o", str(into), str(path)], self.line.directory)
+            flags = ["--genco", f"--offload-arch={self.target.name}", resources, f"-I{self.command.path.parent}"]
+            kept = list(_for_clang(self.command.words))
+            log = nvcc.run_compiler([compiler, *flags, *kept, "-o", str(into), str(path)], self.command.directory)
             code = into.read_bytes()
         figures = {"shared": 0.0, **figures_of_clang(log)}
         return {"figures": {**figures, "bytes": len(code), "code_bytes": code_bytes(code)}}

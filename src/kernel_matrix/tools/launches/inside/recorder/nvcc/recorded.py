@@ -1,4 +1,4 @@
-"""Read the recorded commands of nvcc: each CUDA source of one is compiled for every target."""
+"""Read the commands of nvcc that were recorded: each CUDA source of one is compiled for every target."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .questions import assume
-from .settings import Target
+from ..settings import Target
+from ..stand_ins.questions import assume
+from ..unit import Unit
+from .command import Command
+from .source import Source
 
 _SUFFIXES = (".cu",)
 # What says for which architecture, into which file and in how many steps nvcc compiles. Some have a value after them.
@@ -28,86 +31,64 @@ _ALONE = (
 _RELOCATABLE = ("-dc", "--device-c")
 
 
-@dataclass
-class Line:
-    """One CUDA source with the arguments that nvcc gets for it, without the arguments for an architecture.
+@dataclass(kw_only=True)
+class CudaSource(Unit):
+    """One CUDA source that is compiled with the arguments of one command."""
 
-    ``specific`` are the architectures that were asked for with the letter ``a``: their own instructions.
-    """
-
-    file: str
-    directory: str
-    arguments: Sequence[str]
-    specific: frozenset[str]
-    identity: str = ""
-    headers: Path | None = None
-    tuned: tuple[int, int] | None = None
-    grid: str = ""
-    times: int = 0
-    emulated: str = ""
+    command: Command
 
     @property
     def group(self) -> object:
         """Return the part that is the same for all commands of one source."""
-        return self.path
+        return self.command.path
 
-    @property
-    def path(self) -> Path:
-        """The source."""
-        return Path(self.directory, self.file)
+    def source(self, target: Target) -> Source:
+        """Return what the compiler for a target is given."""
+        return Source(self.command, target)
 
-    def source(self, target: Target) -> Any:
-        """Return what the line gives to the compiler for a target."""
-        from .lines_compiling import Source
-
-        return Source(self, target)
-
-    def entry(self) -> dict[str, Any]:
-        """Return the line as the recording has it."""
+    def described(self) -> dict[str, Any]:
+        """Return the source and its arguments."""
+        command = self.command
+        specific = {"specific": ",".join(sorted(command.specific))} if command.specific else {}
         return {
             "toolchain": "nvcc",
-            "module": Path(self.file).parent.name,
-            "kernel": Path(self.file).name,
-            "source": hashlib.sha256(_content(self.path)).hexdigest()[:16],
+            "module": Path(command.file).parent.name,
+            "kernel": Path(command.file).name,
+            "source": hashlib.sha256(command.content).hexdigest()[:16],
             "types": {},
             "special": {},
             "constants": {},
-            "options": {
-                "nvcc": shlex.join(self.arguments),
-                **({"specific": ",".join(sorted(self.specific))} if self.specific else {}),
-            },
+            "options": {"nvcc": shlex.join(command.arguments), **specific},
         }
 
 
-def recorded(log: Path, databases: Iterable[Path], headers: Path | None) -> dict[str, Line]:
-    """Return the lines of a log of the stand-in compilers and of ``compile_commands.json`` files, by identity.
+def recorded(log: Path, databases: Iterable[Path], headers: Path | None) -> list[CudaSource]:
+    """Return the CUDA sources in a log of the stand-in compilers and in ``compile_commands.json`` files.
 
-    A line is known by its source and by its place among the different ones for this source. The arguments are no part
-    of this: a build may give others for AMD, and it is the same source all the same.
+    One is known by its content and by its index among the different commands for it. The arguments are no part of this:
+    a build may give others for AMD, and it is the same source all the same.
     """
-    variants: dict[str, dict[tuple[str, ...], Line]] = {}
+    variants: dict[str, dict[tuple[str, ...], CudaSource]] = {}
     host = 0
     for entry in [*_of_log(log), *(entry for path in databases for entry in _of_database(path))]:
         if entry["kind"] != "nvcc":
             host += any(word in ("-c", "--compile") for word in entry["arguments"])
             continue
-        for line in _lines(entry, headers):
-            of_source = variants.setdefault(_key_of(line), {})
-            of_source.setdefault(tuple(line.arguments), line).times += 1
+        for command in _commands(entry, headers):
+            of_source = variants.setdefault(_key_of(command), {})
+            of_source.setdefault(tuple(command.arguments), CudaSource(command=command)).times += 1
     if host:
         assume(f"{host} sources are C++ for the host: each became an empty object")
-    lines = {}
     for key, of_source in variants.items():
-        for place, line in enumerate(of_source.values()):
-            line.identity = hashlib.sha256(f"{key} {place}".encode()).hexdigest()[:16]
-            lines[line.identity] = line
-    return lines
+        for index, source in enumerate(of_source.values()):
+            source.identity = hashlib.sha256(f"{key} {index}".encode()).hexdigest()[:16]
+    return [source for of_source in variants.values() for source in of_source.values()]
 
 
-def _key_of(line: Line) -> str:
+def _key_of(command: Command) -> str:
     """Return where a source is and what is in it. Each vendor's recording has a folder of its own for extensions."""
-    place = os.path.relpath(line.path).rpartition("/extensions/")[2]
-    return f"{place} {hashlib.sha256(_content(line.path)).hexdigest()}"
+    path = os.path.relpath(command.path).rpartition("/extensions/")[2]
+    return f"{path} {hashlib.sha256(command.content).hexdigest()}"
 
 
 def _of_log(log: Path) -> Iterator[dict[str, Any]]:
@@ -119,7 +100,7 @@ def _of_database(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the commands of CUDA sources that CMake has written down; others are for the host."""
     for entry in json.loads(path.read_text(encoding="utf-8")):
         words = entry.get("arguments") or shlex.split(entry["command"])
-        program = next((place for place, word in enumerate(words) if "nvcc" in Path(word).name), None)
+        program = next((index for index, word in enumerate(words) if "nvcc" in Path(word).name), None)
         if program is not None:
             yield {"kind": "nvcc", "directory": entry["directory"], "arguments": words[program + 1 :]}
         elif entry["file"].endswith(_SUFFIXES):
@@ -128,12 +109,12 @@ def _of_database(path: Path) -> Iterator[dict[str, Any]]:
             )
 
 
-def _lines(entry: dict[str, Any], headers: Path | None) -> Iterator[Line]:
+def _commands(entry: dict[str, Any], headers: Path | None) -> Iterator[Command]:
     words, specific = _without_architecture(entry["arguments"])
     sources = [word for word in words if word.endswith(_SUFFIXES) and not word.startswith("-")]
     rest = [word for word in words if word not in sources and not word.endswith((".o", ".obj", ".a", ".so"))]
     for source in sources:
-        yield Line(source, entry["directory"], tuple(rest), specific, headers=headers)
+        yield Command(source, entry["directory"], tuple(rest), specific, headers)
 
 
 def _without_architecture(words: Sequence[str]) -> tuple[list[str], frozenset[str]]:
@@ -152,10 +133,3 @@ def _without_architecture(words: Sequence[str]) -> tuple[list[str], frozenset[st
         elif word not in _ALONE:
             kept.append(word)
     return kept, frozenset(specific)
-
-
-def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
+from ..settings import Target
 from .questions import StandIn, refuse
-from .settings import Target
 
 _GIB = 1 << 30
 
@@ -17,7 +17,6 @@ class Device(contextlib.nullcontext[None]):
     """``torch.cuda.device`` and ``torch.cuda.stream``: there is one device with one stream."""
 
     def __init__(self, *_: object, **__: object) -> None:
-        """Take whatever names a device or a stream."""
         super().__init__()
 
 
@@ -27,8 +26,7 @@ class Stream:
     cuda_stream = 0
     device_index = 0
 
-    def __init__(self, *_: object, **__: object) -> None:
-        """Take whatever a stream is made from."""
+    def __init__(self, *_: object, **__: object) -> None: ...
 
     def synchronize(self) -> None:
         """Do nothing."""

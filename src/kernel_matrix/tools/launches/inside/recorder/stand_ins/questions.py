@@ -9,7 +9,7 @@ from typing import NoReturn
 
 UNANSWERED: Counter[str] = Counter()
 ASSUMED: Counter[str] = Counter()
-_OWN = str(Path(__file__).parent)
+_OWN = str(Path(__file__).parents[1])
 
 
 class NoAnswerError(RuntimeError):
@@ -45,10 +45,12 @@ def _is_inner(file: str) -> bool:
 
 
 class StandIn:
-    """An object with known attributes. A question for another one is written down, and is an AttributeError."""
+    """An object with known attributes. A question for another one is written down, and is an AttributeError.
+
+    ``label`` is the name that the object has in such questions.
+    """
 
     def __init__(self, label: str, /, **attributes: object) -> None:
-        """Take the name that the object has in questions, and its attributes."""
         self.__dict__.update(attributes, _label=label)
 
     def __getattr__(self, attribute: str) -> NoReturn:

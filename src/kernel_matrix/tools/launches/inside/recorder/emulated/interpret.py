@@ -11,7 +11,7 @@ from triton import language
 from triton.runtime import interpreter
 from triton.runtime.jit import JITFunction
 
-from .launches import Launch
+from ..triton.launch import Launch
 
 _KEPT: dict[Any, Any] = {}
 
@@ -31,7 +31,7 @@ def compute(kernel: Any, launch: Launch, grid: Sequence[int], args: Sequence[Any
         function = interpreted(kernel)
         executor = interpreter.GridExecutor(function.rewrite(), kernel.arg_names, tuple(grid), [])
         executor(**{name: value for name, value in values.items() if name in kernel.arg_names})
-    launch.emulated = "yes"
+    launch.emulated = True
 
 
 def _scalar(value: Any) -> Any:

@@ -9,7 +9,6 @@ compares. The emulator is ours, or a simulator of another project.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 import sys
 import time
@@ -21,18 +20,23 @@ from typing import Any
 
 import numpy as np
 
-from . import interpret, pool, reference
-from .launches import Launch
+from .. import compiling
+from ..settings import Settings, Target
+from ..triton.launch import Launch
+from ..unit import Unit
+from . import interpret, reference
 from .memory import Region, regions_of, tensors_in
-from .settings import Settings, Target
 
 
 def load_emulator(folder: Path, target: Target, *, runs: bool = True) -> None:
-    """Import the emulators from their folder, with all that it needs: the processes for the launches are forked.
+    """Import the emulators from their folder, with all that they need: the processes for the launches are forked.
 
-    The environment of the program need not have it. Where a simulator runs the kernels, its launchers are enough.
+    The environment of the program need not have them. Where a simulator runs the kernels, the launchers are enough.
     """
-    _import("gpu_emulators", folder)
+    sys.path.insert(0, str(folder.parent))
+    import gpu_emulators  # noqa: F401  later imports look in its own folder
+
+    del sys.path[0]
     if not runs:
         return
     if target.backend == "cuda":
@@ -40,21 +44,10 @@ def load_emulator(folder: Path, target: Target, *, runs: bool = True) -> None:
 
         launch.library()
         return
-    from gpu_emulators.amd import decoding, library, triton_driver  # noqa: F401  the same
+    from gpu_emulators.amd import decoding, library, triton_driver  # noqa: F401  for the forked processes
 
     library.library()
     decoding.decode(b"\0\0\x80\xbf", target.name)  # s_nop, which each of them has
-
-
-def _import(name: str, folder: Path) -> None:
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(
-            name, folder / "__init__.py", submodule_search_locations=[str(folder)]
-        )
-        if spec is None or spec.loader is None:
-            raise ImportError(f"{folder} is no package")
-        sys.modules[name] = module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
 
 
 @dataclass
@@ -206,8 +199,8 @@ class Emulator:
     settings: Settings
     retarget: Callable[[Target], None]
     chosen: dict[object, set[str]] = field(default_factory=lambda: defaultdict(set))
-    running: list[pool.Running] = field(default_factory=list)
-    ended: list[tuple[pool.Task, pool.Result]] = field(default_factory=list)
+    running: list[compiling.Running] = field(default_factory=list)
+    ended: list[tuple[compiling.Task, compiling.Result]] = field(default_factory=list)
     without: dict[str, str] = field(default_factory=dict)  # why a launch has nothing to be compared with
 
     def __call__(
@@ -225,17 +218,17 @@ class Emulator:
         except Exception as error:  # the interpreter does not have all of the language
             text = f"{type(error).__name__}: {error.__cause__ or error}"[:300]
             self._take_over(call, tasks, text)
-        launch.emulated = "yes"
+        launch.emulated = True
 
-    def results(self) -> Iterator[tuple[pool.Unit, Target, pool.Result]]:
+    def results(self) -> Iterator[tuple[Unit, Target, compiling.Result]]:
         """Wait for what runs, and yield the result of each launch on each target."""
         while self.running:
             self._wait()
         for task, result in self.ended:
             if isinstance(task.source, OnEmulator):
-                yield task.launch, task.target, {**result, "without": self.without.get(task.launch.identity, "")}
+                yield task.unit, task.target, {**result, "without": self.without.get(task.unit.identity, "")}
             elif result["stage"]:
-                self.without.setdefault(task.launch.identity, result["message"])
+                self.without.setdefault(task.unit.identity, result["message"])
 
     @property
     def identities(self) -> set[str]:
@@ -253,18 +246,18 @@ class Emulator:
     def _folder(self, call: Call) -> Path:
         return self.settings.output / "emulated" / call.launch.identity
 
-    def _tasks(self, call: Call) -> Iterator[pool.Task]:
+    def _tasks(self, call: Call) -> Iterator[compiling.Task]:
         folder, told = self._folder(call), self.settings.told
         for nudged in (False, True):
             source = Golden(call, folder / f"{'nudged' if nudged else 'golden'}.npz", nudged)
-            yield pool.Task(call.launch, told, source)
+            yield compiling.Task(call.launch, told, source)
         for target in self.settings.emulate:
             yield self._on_emulator(call, target, target.name)
 
-    def _on_emulator(self, call: Call, target: Target, name: str) -> pool.Task:
+    def _on_emulator(self, call: Call, target: Target, name: str) -> compiling.Task:
         file = self._folder(call) / f"{name}.npz"
         cache, simulator = self.settings.cache / "triton", self.settings.simulator
-        return pool.Task(call.launch, target, OnEmulator(call, target, file, cache, simulator))
+        return compiling.Task(call.launch, target, OnEmulator(call, target, file, cache, simulator))
 
     def _go_on(self, call: Call, first: bool) -> None:
         """Compute with rounding, write the numbers into the tensors, and into a file if this is a first call."""
@@ -275,7 +268,7 @@ class Emulator:
         if first:
             _save_bits(self._folder(call) / "eager.npz", regions, before)
 
-    def _take_over(self, call: Call, tasks: Sequence[pool.Task], reason: str) -> None:
+    def _take_over(self, call: Call, tasks: Sequence[compiling.Task], reason: str) -> None:
         """Go on with the numbers of the first target's machine code where the interpreter computes nothing.
 
         Raises:
@@ -296,15 +289,15 @@ class Emulator:
             after = arrays[f"{name} after"]
             region.bytes.view(after.dtype)[arrays[f"{name} where"]] = after
 
-    def _start(self, task: pool.Task) -> None:
+    def _start(self, task: compiling.Task) -> None:
         while len(self.running) >= self.settings.jobs:
             self._wait()
-        self.running.append(pool.start(task, self.settings, self.retarget))
+        self.running.append(compiling.start(task, self.settings, self.retarget))
 
     def _wait(self) -> None:
         time.sleep(0.01)
         for process in list(self.running):
-            if (result := pool.ended(process, self.settings)) is not None:
+            if (result := compiling.ended(process, self.settings)) is not None:
                 self.running.remove(process)
                 process.folder.cleanup()
                 self.ended.append((process.task, result))

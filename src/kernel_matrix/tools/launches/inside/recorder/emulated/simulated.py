@@ -16,16 +16,19 @@ from typing import Any
 from gpu_emulators.common.errors import EmulatorError
 from gpu_emulators.common.memory import Memory, Ran
 
-_HOST = Path(__file__).resolve().parent.parent / "host.py"
+_HOST = Path(__file__).resolve().with_name("host.py")
 _ALIGNED = 16  # bytes: Triton asks for no more of a pointer
 _MOST_FINDINGS = 8
 
 
 class Program:
-    """One kernel that a simulator runs. ``simulator`` is what the harness knows of it, with the words that start it."""
+    """One kernel that a simulator runs.
+
+    ``simulator`` is what the harness knows of it, with the words that start it. ``api`` is the driver that launches the
+    kernel, cuda or hip.
+    """
 
     def __init__(self, simulator: Mapping[str, Any], target: str, api: str, image: bytes, name: str) -> None:
-        """Take the kernel; ``api`` is the driver that launches it: cuda or hip."""
         self._simulator, self._start = simulator, simulator["start"][target]
         self._image = image
         self._job = {"api": api, "kernel": name}

@@ -1,111 +1,23 @@
-"""Record every launch of a Triton kernel: what is compiled, for which arguments, with which options."""
+"""Record every launch of a Triton kernel, in place of Triton's own launcher and autotuner."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
 import json
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from triton import knobs
-from triton.language import dtype
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.jit import JITFunction
 
-from .questions import StandIn
-from .settings import Target
-from .texts import text_of
+from ..stand_ins.questions import StandIn
+from ..texts import text_of
+from .launch import Launch, source_of
 
 _ANY_VENDOR = str.maketrans("", "", "S")  # AMD's backend adds this to a pointer's alignment: a range below 2 GiB
-
-
-@dataclass
-class Launch:
-    """One distinct launch: a kernel with types and alignments, constants and options.
-
-    ``bound`` are the arguments by name, without tensors. ``special`` is what Triton specialises on, in their order.
-    ``given`` are the arguments by keyword, options of the compiler among them. ``tuned`` is the number of the
-    autotuned launch that it is a configuration of, and the configuration's place among those that were tried.
-    """
-
-    kernel: Any
-    identity: str
-    bound: Mapping[str, Any]
-    special: Sequence[Any]
-    given: Mapping[str, Any]
-    tuned: tuple[int, int] | None
-    grid: str = ""
-    times: int = 0
-    emulated: str = ""
-
-    @property
-    def group(self) -> object:
-        """Return the part that is the same for all launches of a kernel."""
-        return id(self.kernel)
-
-    def source(self, target: Target) -> Any:
-        """Return what the launch gives to the compiler for a target."""
-        from .compiling import Source
-
-        return Source(self, target)
-
-    def entry(self) -> dict[str, Any]:
-        """Return the launch as the recording has it."""
-        kernel = self.kernel
-        return {
-            "toolchain": "triton",
-            "module": kernel.fn.__module__,
-            "kernel": kernel.fn.__name__,
-            "source": source_of(kernel)[:16],
-            "types": self.types,
-            "special": {name: str(kind[1]) for name, kind in zip(self.bound, self.special, strict=False) if kind[1]},
-            "constants": self.constants,
-            "options": {name: str(value) for name, value in self.options.items()},
-            "names": [param.name for param in kernel.params],
-            "literals": self.literals,
-            "importable": self.importable,
-        }
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The options that the launch gives to the compiler."""
-        return {name: value for name, value in self.given.items() if name not in self.kernel.arg_names}
-
-    @property
-    def types(self) -> dict[str, str]:
-        """The types of the arguments that are no constants."""
-        names = [param.name for param in self.kernel.params]
-        return {
-            name: str(special[0])
-            for name, special in zip(names, self.special, strict=False)
-            if special[0] != "constexpr"
-        }
-
-    @property
-    def constants(self) -> dict[str, str]:
-        """The constants as texts."""
-        names = [param.name for param in self.kernel.params]
-        return {
-            name: text_of(self.bound[name])
-            for name, special in zip(names, self.special, strict=False)
-            if special[0] == "constexpr"
-        }
-
-    @property
-    def literals(self) -> dict[str, str]:
-        """The constants as Python writes them, without those that it cannot write."""
-        return {name: text for name in self.constants if (text := literal_of(self.bound[name]))}
-
-    @property
-    def importable(self) -> bool:
-        """Return whether the kernel is in its module under its name."""
-        named: Any = vars(sys.modules.get(self.kernel.fn.__module__, sys)).get(self.kernel.fn.__name__)
-        while hasattr(named, "fn") and not isinstance(named, JITFunction):
-            named = named.fn
-        return named is self.kernel and self.kernel.fn.__module__ != "__main__"
 
 
 class LaunchedKernel(StandIn):
@@ -123,7 +35,7 @@ class Recorder:
     compute: Callable[..., None] | None = None
     launches: dict[str, Launch] = field(default_factory=dict)
     tuned: int = 0  # autotuned launches
-    place: int = 0  # of the next configuration of the present one
+    configuration: int = 0  # the index of the next one of the present autotuned launch
     trying: tuple[int, int] | None = None  # the configuration that is launched now
     total: int = 0
 
@@ -162,7 +74,14 @@ class Recorder:
         identity = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
         if identity not in self.launches:
             lean = {name: _without_tensors(value) for name, value in bound.items()}
-            self.launches[identity] = Launch(kernel, identity, lean, list(special), dict(_lean(given)), self.trying)
+            self.launches[identity] = Launch(
+                kernel=kernel,
+                identity=identity,
+                bound=lean,
+                special=list(special),
+                given={name: _without_tensors(value) for name, value in given.items()},
+                tuned=self.trying,
+            )
         return self.launches[identity]
 
     def bench(self, tuner: Any, *args: Any, config: Any, **meta: Any) -> list[float]:
@@ -172,18 +91,18 @@ class Recorder:
         if config.pre_hook:
             config.pre_hook(everything)
         tuner.pre_hook(everything)
-        self.trying = (self.tuned, self.place)
+        self.trying = (self.tuned, self.configuration)
         try:
             tuner.fn.run(*args, **current)
         finally:
             self.trying = None
-            self.place += 1
+            self.configuration += 1
             tuner.post_hook(everything, exception=None)
         return [1.0, 1.0, 1.0]
 
     def tune(self) -> None:
         """Begin an autotuned launch: what is tried next are its configurations."""
-        self.tuned, self.place = self.tuned + 1, 0
+        self.tuned, self.configuration = self.tuned + 1, 0
 
 
 def _without_tensors(value: Any) -> Any:
@@ -192,27 +111,6 @@ def _without_tensors(value: Any) -> Any:
         kept = [_without_tensors(item) for item in value]
         return type(value)(*kept) if hasattr(value, "_fields") else tuple(kept)
     return None if hasattr(value, "data_ptr") or hasattr(value, "block_shape") else value
-
-
-def _lean(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {name: _without_tensors(value) for name, value in given.items()}
-
-
-def source_of(kernel: Any) -> str:
-    """Return the digest of a kernel's source and of all that it calls, or of its own source where Triton refuses it."""
-    try:
-        return str(kernel.cache_key)
-    except Exception:  # the compiler will say what is wrong with it
-        return hashlib.sha256(kernel.src.encode()).hexdigest()
-
-
-def literal_of(value: Any) -> str:
-    """Return a constant as Python writes it; empty if it cannot be written."""
-    if value is None or isinstance(value, bool | int | float | str):
-        return repr(value)
-    if isinstance(value, dtype):
-        return f"tl.dtype({value.name!r})"
-    return ""
 
 
 def install(compute: Callable[..., None] | None) -> Recorder:

@@ -19,12 +19,12 @@ _UNFILLED = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_str
 class OnGpu(TorchFunctionMode):
     """Answer as if tensors were on a GPU, and do on the CPU what is to be done there.
 
-    Without the interpreter no kernel computes anything. Then new tensors hold zeros and not what the memory held
-    before, and comparisons hold, since they would be of numbers that nobody has computed. Each is counted.
+    ``computed`` is whether kernels compute what they are to compute; without the interpreter none does. Then new
+    tensors hold zeros and not what the memory held before, and comparisons hold, since they would be of numbers that
+    nobody has computed. Each is counted.
     """
 
     def __init__(self, *, computed: bool) -> None:
-        """Take whether kernels compute what they are to compute."""
         super().__init__()
         self.computed = computed
 

@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from kernel_matrix.job.ahead import nvcc
+from kernel_matrix.job.ahead.nvcc import UnavailableError
+
 from . import importing
-from .ahead import nvcc
-from .ahead.nvcc import UnavailableError
 from .questions import assume, refuse
 
 LOG = "compilers.jsonl"
@@ -66,7 +67,7 @@ def _root_of(compiler: str) -> str:
 
 
 def _write_script(path: Path, log: Path, kind: str, real: str) -> None:
-    program = Path(__file__).with_name("stand_in_compiler.py")
+    program = Path(__file__).with_name("compiler.py")
     words = {"python": sys.executable, "program": program, "log": log, "kind": kind, "real": real}
     text = _SCRIPT.format(**{name: shlex.quote(str(word)) for name, word in words.items()})
     path.write_text(text, encoding="utf-8")

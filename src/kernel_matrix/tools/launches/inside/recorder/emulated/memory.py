@@ -25,10 +25,12 @@ class OutsideError(Exception):
 
 
 class Region:
-    """The storage of one tensor or of several: its bytes, and its numbers if they are floating-point ones."""
+    """The storage of one tensor or of several: its bytes, and its numbers if they are floating-point ones.
+
+    ``name`` is the argument that the tensor is.
+    """
 
     def __init__(self, name: str, tensor: Any) -> None:
-        """Take the storage of a tensor, by the name of the argument."""
         storage = tensor.untyped_storage()
         self.name, self.dtype = name, str(tensor.dtype)
         self.base, self.size = storage.data_ptr(), storage.nbytes()
@@ -87,7 +89,6 @@ class Memory:
     """All storages of a launch, by address."""
 
     def __init__(self, regions: list[Region]) -> None:
-        """Take the storages."""
         self.regions = regions
 
     def parts(self, pointers: Any, mask: Any, dtype: tl.dtype, kind: Any) -> Iterator[tuple[Any, Any, Any, Region]]:

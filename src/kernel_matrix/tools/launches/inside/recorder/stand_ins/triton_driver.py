@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..settings import Target
 from .questions import StandIn
-from .settings import Target
 
 
 class Driver(StandIn):
     """The driver of a device that is not here. A compiler's process sets ``target`` to the one it compiles for."""
 
     def __init__(self, target: Target) -> None:
-        """Take the target that a program is told of."""
         super().__init__("triton.runtime.driver.active", target=target)
         self.__dict__["utils"] = StandIn("driver.active.utils", get_device_properties=self.properties)
 

@@ -42,16 +42,22 @@ def run(words: Sequence[str]) -> Status:
 def _run(words: list[str]) -> None:
     if words[0] == "-m":
         sys.argv = words[1:]
-        sys.path.insert(0, os.getcwd())  # noqa: PTH109  as Python writes it
+        _see(os.getcwd())  # noqa: PTH109  as Python writes it
         runpy.run_module(words[1], run_name="__main__", alter_sys=True)
     elif words[0] == "-c":
         sys.argv = ["-c", *words[2:]]
-        sys.path.insert(0, "")
+        _see("")
         exec(compile(words[1], "<string>", "exec"), {"__name__": "__main__"})  # noqa: S102  as Python does
     else:
         sys.argv = words
-        sys.path.insert(0, os.path.dirname(os.path.abspath(words[0])))  # noqa: PTH100, PTH120  as Python writes it
+        _see(os.path.dirname(os.path.abspath(words[0])))  # noqa: PTH100, PTH120  as Python writes it
         runpy.run_path(words[0], run_name="__main__")
+
+
+def _see(folder: str) -> None:
+    """Let the program import what is in its folder, unless Python was started with ``-P`` or ``-I``."""
+    if not sys.flags.safe_path:
+        sys.path.insert(0, folder)
 
 
 def _of_program(trace: TracebackType | None) -> TracebackType | None:

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .questions import StandIn, assume, refuse
-from .settings import Target
+from ..settings import Target
+from ..stand_ins.questions import StandIn, assume, refuse
+from .program import Program
 
 _OTHER_NAMES = {"float8_e4m3": "float8_e4m3fn", "float": "float32", "half": "float16", "int": "int32"}
 
 
 class Kernel(StandIn):
-    """The result of ``tilelang.compile``."""
+    """The result of ``tilelang.compile``. ``outputs`` are the indices of the parameters that it makes itself.
 
-    def __init__(self, function: Any, outputs: Sequence[int], program: Any, told: Target) -> None:
-        """Take the function, the places of its outputs, what was recorded of it, and where it is told that it runs."""
+    ``program`` is what was recorded of it, None if it is for no GPU; ``told`` is where it is told that it runs.
+    """
+
+    def __init__(self, function: Any, outputs: Sequence[int], program: Program | None, told: Target) -> None:
         super().__init__(f"the compiled program {function.attrs['global_symbol']}", prim_func=function, out_idx=outputs)
         self.__dict__.update(program=program, told=told)
 
@@ -48,12 +51,10 @@ class Kernel(StandIn):
 
     def get_kernel_source(self, *_: object, **__: object) -> str:
         """Return the source that TileLang generates for the device that the program is told of."""
-        from .programs_compiling import source_text
-
         program = self.__dict__["program"]
         if program is None:
             refuse("get_kernel_source of a program for no GPU")
-        return source_text(program, self.__dict__["told"])
+        return str(program.source(self.__dict__["told"]).text)
 
     def get_profiler(self, *_: object, **__: object) -> Profiler:
         """Return what measures the kernel."""
@@ -64,7 +65,6 @@ class Profiler(StandIn):
     """TileLang's profiler: every kernel takes a millisecond, and every comparison holds. Both are counted."""
 
     def __init__(self, kernel: Kernel) -> None:
-        """Take the kernel."""
         super().__init__("TileLang's profiler", kernel=kernel)
 
     def do_bench(self, *_: object, **__: object) -> float:
@@ -73,7 +73,7 @@ class Profiler(StandIn):
         return 1.0
 
     def assert_allclose(self, *_: object, **__: object) -> None:
-        """Hold."""
+        """Hold whatever is compared, and count it."""
         assume("TileLang's profiler finds what it compares close, since no kernel has computed anything")
 
     manual_assert_close = assert_consistent = assert_allclose

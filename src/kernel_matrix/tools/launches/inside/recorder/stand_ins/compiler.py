@@ -1,6 +1,6 @@
 """Stand in for nvcc or a C++ compiler: write down the command, and leave an empty object in place of the real one.
 
-``python stand_in_compiler.py LOG KIND REAL ARGUMENTS...``. What makes no object, such as ``--version``, is asked of the
+``python compiler.py LOG KIND REAL ARGUMENTS...``. What makes no object, such as ``--version``, is asked of the
 real compiler. This file runs alone, and imports nothing but the standard library.
 """
 
@@ -20,7 +20,7 @@ _VERSION = "nvcc: NVIDIA (R) Cuda compiler driver\nCuda compilation tools, relea
 
 
 def main() -> int:
-    """Take a command; return the exit status."""
+    """Do what a build asks of its compiler, and return the exit status."""
     log, kind, real, *arguments = sys.argv[1:]
     words = list(_expanded(arguments))
     into = _after(words, ("-o", "--output-file"))

@@ -1,75 +1,26 @@
-"""Record every program that TileLang compiles: its function, its pass configuration, and how it is called."""
+"""Record every program that TileLang compiles, in place of its compiler and its autotuner."""
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import sys
 import threading
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-from . import importing, made_kernel
-from .questions import assume
-from .settings import Target
-from .texts import text_of
+from ..settings import Target
+from ..stand_ins import importing
+from ..stand_ins.questions import assume
+from ..texts import text_of
+from .kernel import Kernel
+from .program import Program
+from .source import target_of
 
 _CPU_KINDS = ("c", "llvm", "webgpu", "metal")  # what a program can be compiled for that is no GPU of these vendors
 _OWN = ("/tilelang/", "/tvm/", "/recorder/")
-
-
-@dataclass
-class Program:
-    """One program that was compiled: a function of TVM with its types, and the options of TileLang's compiler.
-
-    ``constants`` are the arguments of the Python function that made it. ``tuned`` is the number of the autotuned call
-    that it is a configuration of, and its place among those.
-    """
-
-    function: Any
-    module: str
-    name: str
-    identity: str
-    script: str
-    constants: Mapping[str, str]
-    options: Mapping[str, Any]
-    tuned: tuple[int, int] | None
-    grid: str = ""
-    times: int = 0
-    emulated: str = ""
-
-    @property
-    def group(self) -> object:
-        """Return the part that is the same for all programs that one function makes."""
-        return self.module, self.name
-
-    def source(self, target: Target) -> Any:
-        """Return what the program gives to the compiler for a target."""
-        from .programs_compiling import Source
-
-        return Source(self, target)
-
-    def entry(self) -> dict[str, Any]:
-        """Return the program as the recording has it."""
-        types = {}
-        for parameter in self.function.params:
-            buffer = self.function.buffer_map.get(parameter)
-            types[str(parameter)] = str(parameter.dtype) if buffer is None else f"*{buffer.dtype}"
-        return {
-            "toolchain": "tilelang",
-            "module": self.module,
-            "kernel": self.name,
-            "source": hashlib.sha256(self.script.encode()).hexdigest()[:16],
-            "types": types,
-            "special": {},
-            "constants": dict(self.constants),
-            "options": {name: json.dumps(value, default=str) for name, value in self.options.items() if value},
-            "program": _packed(self.function),
-        }
 
 
 @dataclass
@@ -80,12 +31,12 @@ class Recorder:
     launches: dict[str, Program] = field(default_factory=dict)
     made: dict[int, tuple[Any, Any, Mapping[str, str]]] = field(default_factory=dict)
     tuned: int = 0
-    place: int = 0
+    configuration: int = 0
     tuning: bool = False
     total: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)  # TileLang compiles in threads
 
-    def compiled(self, func: Any = None, out_idx: Any = None, *_: Any, **options: Any) -> made_kernel.Kernel:
+    def compiled(self, func: Any = None, out_idx: Any = None, *_: Any, **options: Any) -> Kernel:
         """Take a program, in place of TileLang's compiler and its cache."""
         with self.lock:
             self.total += 1
@@ -95,7 +46,7 @@ class Recorder:
             else:
                 assume(f"a program for {options['target']} is for no GPU, and is not recorded")
                 program = None
-        return made_kernel.Kernel(func, outputs, program, self.told)
+        return Kernel(func, outputs, program, self.told)
 
     def _is_for_a_gpu(self, target: Any) -> bool:
         kind = str(target.kind.name) if hasattr(target, "kind") else _kind_in(target)
@@ -117,9 +68,18 @@ class Recorder:
         parts = [module, name, script, {key: value for key, value in kept.items() if key != "target"}]
         identity = hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()[:16]
         if identity not in self.launches:
-            tuned = (self.tuned, self.place) if self.tuning else None
-            self.place += self.tuning
-            self.launches[identity] = Program(function, module, name, identity, script, constants, kept, tuned)
+            tuned = (self.tuned, self.configuration) if self.tuning else None
+            self.configuration += self.tuning
+            self.launches[identity] = Program(
+                function=function,
+                module=module,
+                name=name,
+                identity=identity,
+                script=script,
+                constants=constants,
+                options=kept,
+                tuned=tuned,
+            )
         return self.launches[identity]
 
     def remember(self, function: Any, maker: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
@@ -131,13 +91,6 @@ class Recorder:
             given = kwargs
         constants = {name: text_of(value) for name, value in given.items() if not hasattr(value, "data_ptr")}
         self.made[id(function)] = function, origin, constants
-
-
-def _packed(function: Any) -> str:
-    """Return the program as TVM writes it as JSON, packed. TVM cannot read every script that it prints."""
-    import tvm
-
-    return base64.b64encode(zlib.compress(tvm.ir.save_json(function).encode(), 9)).decode()
 
 
 def _by_name(configuration: Mapping[Any, Any]) -> dict[str, Any]:
@@ -178,7 +131,7 @@ def install(told: Target) -> Recorder:
         run = module.AutoTuner.run
 
         def tuning(tuner: Any, *args: Any, **kwargs: Any) -> Any:
-            recorder.tuned, recorder.place, recorder.tuning = recorder.tuned + 1, 0, True
+            recorder.tuned, recorder.configuration, recorder.tuning = recorder.tuned + 1, 0, True
             try:
                 return run(tuner, *args, **kwargs)
             finally:
@@ -194,13 +147,6 @@ def install(told: Target) -> Recorder:
     importing.when_imported("tilelang.jit", change_jit)
     importing.when_imported("tilelang.autotuner.tuner", change_tuner)
     return recorder
-
-
-def target_of(target: Target) -> Any:
-    """Return a target as TileLang names the device."""
-    from .ahead import tilelang
-
-    return tilelang.target_of(target.backend, target.name, target.capability)
 
 
 def _answer_what_is_here(module: Any, told: Target) -> None:

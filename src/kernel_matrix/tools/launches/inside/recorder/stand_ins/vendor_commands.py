@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from ..settings import Target
 from .questions import assume
-from .settings import Target
 
 _NAMES = {"cuda": ("nvidia-smi",), "hip": ("rocm-smi", "amd-smi", "rocminfo")}
 _ASKED = "asked"

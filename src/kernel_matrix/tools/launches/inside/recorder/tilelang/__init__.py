@@ -1,0 +1,1 @@
+"""Programs of TileLang: recorded, and compiled for each target."""
