@@ -2,9 +2,9 @@
 
 A job reads the files that :func:`readers_of` finds, and no others:
 
-- of the harness the room ``job``, which it imports, and the modules of ``run`` that make its environment, write its
-  command with the description of its cases, and keep the machine quiet while it measures. The rest of ``run`` follows
-  a job from outside (journal, progress, schedule, records), and no number depends on it;
+- of the harness the rooms ``job`` and ``kit``, which it imports, and the modules of ``run`` that make its environment,
+  write its command with the description of its cases, and keep the machine quiet while it measures. The rest of ``run``
+  follows a job from outside (journal, progress, schedule, records), and no number depends on it;
 - the file of its platform's vendor;
 - the package: its source, with the backends of the job's toolchain alone;
 - the suite, and the settings of pytest in the folders above it;
@@ -39,7 +39,7 @@ _ONLY_OF_BUILDS = "run/environments/built.py"
 _ONLY_OF_SUITES = ("job/suite_plugin.py", "job/ctest.py")  # for suites that know nothing of the harness
 _VENDOR = re.compile(r"vendors/(\w+)\.py")
 # The rooms that decide which cases there are and how they run: a plan of what a change concerns is careful.
-_RUNS_CASES = ("base", "config", "job", "run", "vendors")
+_RUNS_CASES = ("base", "config", "job", "kit", "run", "vendors")
 _READ_BY_PEOPLE = ("*.md", "docs/*", "LICENSE", "*/LICENSE", ".*", "*/.*", "*.pyc")
 _SETTINGS_OF_PYTEST = ("pytest.ini", "pytest.toml", "pyproject.toml", "tox.ini", "setup.cfg")
 # Results by the names that the harness gives them: tables, journals, and what a person has signed.
@@ -200,7 +200,7 @@ def _readers_of_harness(matrix: Matrix, name: str) -> Readers | None:
         name == _ONLY_OF_BUILDS and not matrix.package.build_commands
     ):
         return None
-    return Readers("harness") if name.startswith(("job/", *_OF_RUN)) else None
+    return Readers("harness") if name.startswith(("job/", "kit/", *_OF_RUN)) else None
 
 
 def _readers_of_emulator(matrix: Matrix, path: str) -> Readers | None:

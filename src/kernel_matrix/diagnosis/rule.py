@@ -15,6 +15,7 @@ from ruamel.yaml.error import MarkedYAMLError
 from kernel_matrix.base.errors import UserError, first_fault
 from kernel_matrix.base.patterns import fault_of
 from kernel_matrix.base.versions import satisfies
+from kernel_matrix.kit.misbehaviour import KINDS, Kind
 
 Stage = Literal["build", "install", "import", "lower", "compile", "launch", "timeout", "crash", "fail"]
 STAGES: tuple[Stage, ...] = Stage.__args__  # type: ignore[attr-defined]
@@ -60,14 +61,21 @@ class Rule(BaseModel):
 
 @functools.cache
 def harness_rules() -> tuple[Rule, ...]:
-    """Return the rules that every package shares: of each toolchain, of machines and images, of programs' own words."""
+    """Return the rules that every package shares: of toolchains, machines, images, programs' own words, and the kit."""
     folder = files("kernel_matrix.diagnosis")
     toolchains = sorted(folder.joinpath("toolchains").iterdir(), key=lambda file: file.name)
-    return tuple(
+    written = (
         rule
         for file in (*toolchains, folder.joinpath("rules.yaml"), folder.joinpath("no_device.yaml"))
         for rule in _parse(file.read_text(encoding="utf-8"))
     )
+    return (*written, *(_of_kit(code, kind) for code, kind in KINDS.items()))
+
+
+def _of_kit(code: str, kind: Kind) -> Rule:
+    """Return the rule of what a check of the kit says: its sentence ends with the code."""
+    example = f"{kind.example} [{code}]"
+    return Rule(name=code, match=rf"\[{code}\]", cause=kind.cause, remedy=kind.remedy, recorded="here", example=example)
 
 
 def read_rules(path: Path) -> tuple[Rule, ...]:

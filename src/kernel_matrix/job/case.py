@@ -35,7 +35,8 @@ class RunningCase:
 
     ``action`` is ``run`` (on real hardware of the target), ``emulate`` or ``compile``. ``device`` is ``cpu``, or
     ``cuda`` for a GPU of any vendor. ``interpreted`` says that an interpreter stands in for the target, and nothing is
-    made for the target. A test that skips says that its device is not here: the case is ``unavailable``.
+    made for the target. ``kernel`` is what matrix.yaml names as the toolchain's kernel. A test that skips says that its
+    device is not here: the case is ``unavailable``.
     """
 
     def __init__(
@@ -56,6 +57,8 @@ class RunningCase:
         self.axes: dict[str, Any] = case["axes"]
         self.action: str = case["action"]
         self.backend: str = job["backend"]
+        self.kernel: str = job.get("kernel", "")
+        self.accuracy: Mapping[str, Any] = job["accuracy"]
         self.device: str = job["device"]
         self.timed: bool = case.get("timed", False) and self.action == "run"
         self.interpreted: bool = job.get("interpreted", False)
@@ -67,7 +70,7 @@ class RunningCase:
         self.last_stage = FIRST_STAGE
         self.waited = 0.0  # seconds for the quiet to measure in, and for going on after it
         self._is_quiet = False
-        self._sums: frozenset[str] = frozenset(case.get("sums", ()))
+        self.sums: frozenset[str] = frozenset(case.get("sums", ()))
         self._artifacts = Artifacts()
         self._key = f"{self.op}.{self.direction}/{self.name}"
         self._kernel_process = kernel_process
@@ -163,7 +166,7 @@ class RunningCase:
             OutOfBudgetError: after all outputs were measured, naming every one that is outside.
             ValueError: an output is missing or has another shape.
         """
-        rules = functools.partial(rules_of, self._job["accuracy"], self.op, self.direction)
+        rules = functools.partial(rules_of, self.accuracy, self.op, self.direction)
         compared = compare_outputs(results, golden, baseline, nudged, units, steps, rules)
         self._record(compared)
         if faults := [f"{output}: {fault}" for output, one in compared.items() for fault in one.faults]:
@@ -179,16 +182,17 @@ class RunningCase:
         Raises:
             RuntimeError: matrix.yaml has no such rule.
         """
-        if (limits := self._job["accuracy"].get("growth")) is None:
+        if (limits := self.accuracy.get("growth")) is None:
             raise RuntimeError("matrix.yaml does not say how fast an error may grow: write accuracy.growth")
-        return float(limits["sums" if output.partition("@")[0] in self._sums else "others"])
+        return float(limits["sums" if output.partition("@")[0] in self.sums else "others"])
 
     def _record(self, compared: Mapping[str, Comparison]) -> None:
         """Record the figures and the sample of each output."""
         for output, comparison in compared.items():
             self._compared += comparison.errors.elements
             self.metrics |= comparison.metrics(output)
-            self.samples[output] = sample.take(self._key, output, comparison.result)
+            if comparison.result.dtype in inputs.DTYPES.values():
+                self.samples[output] = sample.take(self._key, output, comparison.result)
         self.metrics["elements"] = self._compared
 
     def _try_canaries(

@@ -22,6 +22,7 @@ def end_of(case: RunningCase, error: BaseException | None, seconds: float) -> En
         message = f"the device of this case is here, and the test was skipped: {error}"
         return End("error", case.last_stage, message, seconds=seconds, facts=facts)
     message, detail = plain("".join(traceback.format_exception_only(error)).strip()), traceback.format_exception(error)
+    message = getattr(error, "sentence", message)
     if isinstance(error, KernelProcessError):
         message, detail = error.text, [error.detail]
         if error.stage == "crash":

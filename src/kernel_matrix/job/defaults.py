@@ -8,6 +8,7 @@ from typing import Any
 FACTOR = 4.0  # times the noise
 ROUNDED = 1.5  # times the noise, of the Frobenius error of an output narrower than fp32
 ULPS = 4.0  # of fp32 at the largest value: the least noise
+MISROUNDED = 0.01  # of the elements of an output narrower than fp32
 CAP = 1.0e-2  # the largest absolute error at unit scale
 SOURCE = (
     "The default of kernel-matrix: chosen to allow another order of summation; docs/limits.md has what was measured "

@@ -24,7 +24,7 @@ _DTYPES: dict[str, np.dtype[np.generic]] = {
         **{
             name: name for name in ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")
         },
-        "bfloat16": ml_dtypes.bfloat16,
+        **{name: getattr(ml_dtypes, name) for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2")},
     }.items()
 }
 _HEADER_BYTES = 64 << 20  # an artifact is an array; the texts of a message are far smaller

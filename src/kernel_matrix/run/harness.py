@@ -1,7 +1,8 @@
 """The part of the harness that a job imports, copied to a folder where nothing else is.
 
 An installed harness shares its folder with every other package of that Python. A job must not find those packages: it
-has its own, from its lock file. So a job gets a copy of ``kernel_matrix.job``, and imports it after its own packages.
+has its own, from its lock file. So a job gets a copy of ``kernel_matrix.job`` and of ``kernel_matrix.kit``, which a
+suite may import, and finds it after its own packages.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ def _content() -> str:
 @functools.cache
 def _files() -> Mapping[str, bytes]:
     """Return the content of all that is copied, by its path in the copy."""
-    paths = [_PACKAGE / "__init__.py", *sorted((_PACKAGE / "job").rglob("*.py"))]
+    rooms = (path for room in ("job", "kit") for path in (_PACKAGE / room).rglob("*.py"))
+    paths = [_PACKAGE / "__init__.py", *sorted(rooms)]
     modules = {str(Path("kernel_matrix", path.relative_to(_PACKAGE))): path.read_bytes() for path in paths}
     return {**modules, str(NO_CONFIGURATION): b"[pytest]\n"}

@@ -50,6 +50,7 @@ def specification(
             "job": request.job.id,
             "known": dict(known or {}),
             "backend": request.toolchain.backend,
+            "kernel": request.toolchain.kernel,
             "backend_module": request.matrix.package.module_of(request.toolchain.backend),
             "device": request.vendor.framework_device,
             "interpreted": entry.emulated,

@@ -35,9 +35,22 @@ def toolchains(matrix: Matrix) -> Iterator[Fault]:
     backends = {toolchain.backend for toolchain in matrix.toolchains.values()}
     for name, toolchain in matrix.toolchains.items():
         yield from each(("toolchains", name, "uses"), "backend", toolchain.uses, backends)
+        yield from _kernel(matrix, ("toolchains", name, "kernel"), toolchain.kernel)
         yield from requirements(("toolchains", name, "requires"), toolchain.requires)
         yield from _pythons(("toolchains", name, "python"), toolchain.python)
         yield from _unknown_ops(matrix, ("toolchains", name, "ops"), toolchain.ops or ())
+
+
+def _kernel(matrix: Matrix, place: Place, path: str) -> Iterator[Fault]:
+    """Yield the words in the path of a kernel that stand for nothing, and a path where no operator is described."""
+    if path and is_suite(matrix):
+        yield place, "a suite without 'ops' has no described operators. Take it out, or write 'ops'."
+        return
+    known = {"op", "backend", *(axis for op in matrix.ops.values() for axis in op.axes)}
+    for word in re.findall(r"{(\w*)}", path):
+        yield from unknown(place, "word", word, known)
+    if re.search(r"[{}]", re.sub(r"{\w+}", "", path)):
+        yield place, "a brace stands alone. Write {op}, {backend} or the name of an axis."
 
 
 def platforms(matrix: Matrix) -> Iterator[Fault]:

@@ -46,6 +46,12 @@ class Toolchain(Section):
     backend: Name = Field(
         default="suite", description="The backend of the package that this toolchain compiles, if the package has any."
     )
+    kernel: str = Field(
+        default="",
+        pattern=r"^([A-Za-z_{][\w.{}]*:[A-Za-z_{][\w.{}]*)?$",
+        description="The kernel of operators that are described by kernel_matrix.kit, as 'package.module:function'. "
+        "'{op}', '{backend}' and axes of the case may stand in it.",
+    )
     uses: list[Name] = Field(
         default_factory=list, description="Other backends whose code its backend calls; a change of theirs concerns it."
     )

@@ -1,0 +1,59 @@
+"""Say which checks a case has: which do not apply, and which cannot be asked, each with the reason."""
+
+from __future__ import annotations
+
+from kernel_matrix.kit.checks.names import CHECKS
+from kernel_matrix.kit.draws import is_whole
+from kernel_matrix.kit.running import Running
+
+WITHIN_EVERY_RUN = ("guards", "inputs", "state", "processes")
+
+
+def does_not_apply(running: Running, name: str) -> bool:
+    """Return whether a check has no meaning for this case."""
+    op, backward = running.op, running.backward
+    narrow = any(one.dtype.itemsize < 4 and not is_whole(one) for one in running.out.values())
+    return {
+        "misrounded": not narrow or (not op.same_bits and op.exact),
+        "inputs": len(op.in_place) == len(op.inputs) and not backward,
+        "gradients": not backward,
+        "modes": backward or not running.frame.modes or not any(not kind.whole for kind in op.inputs.values()),
+        "rows": op.rows is not None and int(running.sizes[op.rows]) < 2,
+        "kept": op.writes or len(op.in_place) == len(op.outputs),
+        "magnitudes": not any(not kind.whole for kind in op.inputs.values()),
+    }.get(name, False)
+
+
+def why_not(running: Running, name: str) -> str:
+    """Return why a check cannot be asked of this case; an empty text where it can."""
+    op, frame = running.op, running.frame
+    if name in op.without:
+        return op.without[name]
+    reasons: dict[str, tuple[bool, str]] = {
+        "guards": (not frame.lays, frame.why_not),
+        "unwritten": (not frame.watches, frame.why_not),
+        "memory": (not frame.watches, frame.why_not),
+        "fresh": (not frame.lays, frame.why_not),
+        "layouts": (not frame.layouts, frame.why_not),
+        "sizes": (op.rows is None, "no axis counts rows"),
+        "magnitudes": (not running.by_row, "no input has the axis of rows"),
+        "processes": (not running.case.kernel_children(), "this machine does not say which processes work"),
+    }
+    if name in reasons and reasons[name][0]:
+        return reasons[name][1]
+    return _why_no_rows(running) if name == "rows" else ""
+
+
+def _why_no_rows(running: Running) -> str:
+    op = running.op
+    if op.rows is None:
+        return "no axis counts rows"
+    if not running.results_by_row:
+        return "no result has the axis of rows"
+    floats = any(not is_whole(running.given[name]) for name in running.by_row)
+    return "" if floats else "the inputs of a row are whole numbers, which have no NaN"
+
+
+def counted(names: list[str]) -> list[str]:
+    """Return the names in the order of the checks."""
+    return [name for name in CHECKS if name in names]

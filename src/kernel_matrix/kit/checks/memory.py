@@ -1,0 +1,107 @@
+"""Reads and keeps of a kernel that no input explains: unwritten memory, answers and results of earlier calls."""
+
+from __future__ import annotations
+
+from kernel_matrix.kit import draws
+from kernel_matrix.kit.layouts import same_bytes
+from kernel_matrix.kit.misbehaviour import MisbehavedError, WrongResultError
+from kernel_matrix.kit.running import Running
+
+_SPARE = 128 << 20  # bytes by which the kernel's process may grow while a case runs
+
+
+def unwritten(running: Running) -> None:
+    """Poison what nobody has written with three kinds of numbers; no result and no operation may depend on it.
+
+    The CPU says whether an operation had a subnormal operand. If that is so only where the poison is subnormal, the
+    kernel has computed with it, even if no result shows it.
+    """
+    flags, kept = {}, []
+    for kind in ("nan", "usual", "small"):
+        out = running.run(running.given, poison=kind)
+        flags[kind] = running.facts["subnormal"]
+        kept.append(int(running.facts["kept"]))
+        if running.op.same_bits and any(not same_bytes(one, running.out[name]) for name, one in out.items()):
+            running.same(
+                "kit-other-bits", running.run(running.given), "another run on the same inputs gives other results"
+            )
+        running.same("kit-unwritten", out, "other results where memory that nobody has written holds other values")
+    if flags["small"] and flags["usual"] is False:
+        running.run(running.given, poison="usual")
+        if running.facts["subnormal"] is False:
+            raise MisbehavedError("kit-unwritten", "the kernel computes with memory that nobody has written")
+    running.left = min(kept)
+
+
+def memory(running: Running) -> None:
+    """Hold what every run leaves behind, and how much the kernel's process has grown."""
+    if running.left:
+        raise MisbehavedError("kit-keeps-memory", f"every run of the kernel keeps {running.left} bytes more")
+    now, before = running.case.kernel_memory(), running.memory_before
+    spare = _SPARE + 16 * sum(one.nbytes for one in (*running.given.values(), *running.out.values()))
+    if now is not None and before is not None and now - before > spare:
+        text = f"the kernel's process holds {(now - before) >> 20} MiB more after a few runs"
+        raise MisbehavedError("kit-keeps-memory", text)
+
+
+def follows(running: Running) -> None:
+    """Run on other values in the same memory: drawn anew, rows in the reverse order, and one element changed."""
+    others = {"other values at the same addresses": draws.drawn(running.case, running.op, running.sizes, "/other")}
+    if running.by_row:
+        backwards = draws.of_rows(running.given, running.by_row, lambda one: one[::-1].copy())
+        others["the same rows in the reverse order"] = backwards
+    if (changed := _one_element_changed(running)) is not None:
+        others["one element changed"] = changed
+    for what, values in others.items():
+        numbers = running.numbers(values)
+        if numbers.finite:
+            text = f"the results do not follow their inputs: {what}"
+            running.inside("kit-keeps-answers", running.run(values), numbers, text)
+
+
+def _one_element_changed(running: Running) -> draws.Arrays | None:
+    """Return the inputs, where the last element of the first array of floats is another one."""
+    for name, one in running.given.items():
+        if not draws.is_whole(one) and one.size:
+            changed = one.copy()
+            value = float(changed.reshape(-1)[-1])
+            changed.reshape(-1)[-1] = value * 2 + (running.op.inputs[name].scale if name in running.op.inputs else 1)
+            return {**running.given, name: changed}
+    return None
+
+
+def kept(running: Running) -> None:
+    """Look at the results of an earlier run, after others."""
+    _, results = running.case.call("kernel_matrix.kit.kernel_side:kept")
+    changed = [name for name, one in results.items() if name in running.out and not same_bytes(one, running.out[name])]
+    if changed and running.op.same_bits:
+        raise MisbehavedError("kit-shared-result", f"a result changes when the kernel runs again: {', '.join(changed)}")
+
+
+def gradients(running: Running) -> None:
+    """Ask for each proper subset of the gradients, and run the backward twice on one forward."""
+    for some in _subsets(running.asked):
+        what = f" where {', '.join(some)} is asked for"
+        out = running.run(running.given, asked=some, what=what)
+        running.same("kit-gradients", out, f"a gradient{what} is another one than among all")
+    running.attempt("kit-gradients", running.given, "a second backward on one forward fails", times=2)
+    for name, rounds in running.rounds.items():
+        differs = any(not same_bytes(one, rounds[0]) for one in rounds[1:])
+        if running.op.same_bits and differs:
+            raise WrongResultError("kit-gradients", f"{name}: another gradient in a second backward on one forward")
+
+
+def _subsets(names: list[str]) -> list[list[str]]:
+    """Return the subsets: of many names each alone, and all but each."""
+    if len(names) <= 3:
+        masks = range(1, 2 ** len(names) - 1)
+        return [[name for bit, name in enumerate(names) if mask >> bit & 1] for mask in masks]
+    return [[name] for name in names] + [[other for other in names if other != name] for name in names]
+
+
+def modes(running: Running) -> None:
+    """Call the forward where gradients are recorded, and where they cannot be."""
+    for mode in running.frame.modes:
+        sentence = f"the kernel fails in the mode '{mode}'"
+        out = running.attempt("kit-modes", running.given, sentence, mode=mode, what=f" ({mode})")
+        running.same("kit-modes", out, f"other results in the mode '{mode}'")

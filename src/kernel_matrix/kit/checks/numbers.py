@@ -1,0 +1,105 @@
+"""The numbers of the case's own inputs: golden, roundings, and other runs on the same inputs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kernel_matrix.job.budget import most_misrounded
+from kernel_matrix.job.defaults import MISROUNDED
+from kernel_matrix.kit import plain
+from kernel_matrix.kit.draws import is_whole, of_rows
+from kernel_matrix.kit.layouts import same_bytes
+from kernel_matrix.kit.misbehaviour import WrongResultError
+from kernel_matrix.kit.running import Running
+
+_REPEATS = 5
+_LEAST = 9  # elements of a golden that is looked at: fewer can be exact in fp32 by luck
+
+
+def golden(running: Running) -> None:
+    """Compare the first run with the golden, and have the case record all figures."""
+    running.out = running.run(running.given)
+    case, op, limits = running.case, running.op, running.compared
+    if not op.exact:
+        _hold_golden_is_exact(running, limits)
+    kinds = op.inputs if running.asked else op.outputs
+    names = {n: tuple("tokens" if a == op.rows else str(a) for a in kinds[n].axes) for n in limits.golden}
+    floats = {name: one for name, one in running.out.items() if not is_whole(one)}
+    if floats:
+        case.compare(
+            floats,
+            *limits.of(floats),
+            axes=names,
+            shortened=lambda: _without_last_row(running),
+        )
+    for name, one in running.out.items():
+        if (op.exact or is_whole(one)) and not same_bytes(one, limits.baseline[0][name]):
+            raise WrongResultError("kit-exact", f"{name}: not the very bits that plain code gives")
+
+
+def _hold_golden_is_exact(running: Running, limits: plain.Numbers) -> None:
+    """Check that the plain code keeps float64: its golden of inputs that are off by an error of fp32 is no fp32."""
+    if all(is_whole(one) for one in running.given.values()):
+        return
+    for name, values in limits.nudged[0].items():
+        kind = running.op.outputs.get(name)
+        if values.size < _LEAST or not values.any() or (kind is not None and kind.whole and not running.asked):
+            continue
+        with np.errstate(over="ignore"):
+            narrow = bool((values == values.astype(np.float32)).all())
+        if narrow:
+            text = f"{name}: the plain code computes its golden in fp32 or less"
+            raise WrongResultError("kit-narrow-golden", text)
+
+
+def _without_last_row(running: Running) -> dict[str, plain.Golden]:
+    """Return the goldens of sums over rows without the last row, for a canary."""
+    sums = [name for name in running.out if name in running.case.sums]
+    if not sums or not running.by_row or running.sizes[running.op.rows or ""] < 2:
+        return {}
+    shorter = of_rows(running.given, running.by_row, lambda one: one[:-1])
+    found = plain.exact(
+        running.op, {n: one if is_whole(one) else one.astype(np.float64) for n, one in shorter.items()}, running.asked
+    )
+    return {name: found[name] for name in sums}
+
+
+def misrounded(running: Running) -> None:
+    """Hold the share of misrounded elements, where matrix.yaml has no limit of its own."""
+    if running.case.accuracy.get("misrounded") is not None or running.op.compute == "case":
+        return
+    for name, one in running.out.items():
+        if one.dtype.itemsize >= 4 or is_whole(one) or not one.size:
+            continue
+        share = running.case.metrics[f"{name}.misrounded"]
+        most = most_misrounded(MISROUNDED, one.size, running.case.metrics[f"{name}.floor_misrounded"])
+        if share > most:
+            text = f"{name}: {share:.1%} of the elements are misrounded, over {most:.1%}: it was rounded before"
+            raise WrongResultError("kit-misrounded", text)
+
+
+def repeats(running: Running) -> None:
+    """Run the kernel again and again on the same inputs, at the same addresses."""
+    for number in range(_REPEATS):
+        out = running.run(running.given, keep=number == 0)
+        running.case.record_repeat(same=all(same_bytes(out[name], one) for name, one in running.out.items()))
+        running.same("kit-other-bits", out, f"run {number + 2} on the same inputs gives other results")
+
+
+def fresh(running: Running) -> None:
+    """Run the kernel on arrays at other addresses."""
+    running.same("kit-address", running.run(running.given, fresh=True), "other results at other addresses")
+
+
+def threads(running: Running) -> None:
+    """Run the kernel in two threads at once, on inputs of their own."""
+    other = running.given if running.op.rows is None else of_rows(running.given, running.by_row, lambda one: one[::-1])
+    arrays = {f"1 {name}": one for name, one in running.given.items()}
+    arrays |= {f"2 {name}": np.ascontiguousarray(one) for name, one in other.items()}
+    kernel = running.kernel(running.sizes)
+    differing, _ = running.case.call(
+        "kernel_matrix.kit.kernel_side:in_threads", arrays, kernel=kernel, asked=running.asked
+    )
+    if differing and running.op.same_bits:
+        text = f"while another thread runs the kernel: other results in {', '.join(differing)}"
+        raise WrongResultError("kit-threads", text)

@@ -1,0 +1,130 @@
+"""Rows: NaN and Inf in some of them, other numbers of them, large and small ones; and arrays that are not packed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from kernel_matrix.job.inputs import Array
+from kernel_matrix.job.kernel_process import KernelProcessError
+from kernel_matrix.kit import draws, plain
+from kernel_matrix.kit.layouts import same_bytes
+from kernel_matrix.kit.misbehaviour import WrongResultError
+from kernel_matrix.kit.running import Running
+
+FEW = (0, 1, 2, 6, 10)  # the remainders 0, 1 and 2 of tiles of 4 and 8
+_MANY = 65_541  # more than 16 bits count, and than a GPU's grid has blocks in its second dimension
+_MANY_BYTES = 64 << 20
+_ULPS = 64
+
+
+def rows(running: Running) -> None:
+    """Put NaN, and then Inf, into all rows but one: its results stay, and NaN comes out where plain code has it."""
+    keep = int(running.sizes[running.op.rows or ""]) // 2
+    for word, number in (("NaN", np.nan), ("Inf", np.inf)):
+
+        def spoilt(one: Array, number: float = number) -> Array:
+            if not draws.is_whole(one):
+                one[:keep], one[keep + 1 :] = number, number
+            return one
+
+        values = draws.of_rows(running.given, running.by_row, spoilt)
+        out = running.run(values, what=f" with {word} in the other rows")
+        expected = plain.exact(running.op, draws.wide(values), running.asked)
+        for name in running.results_by_row:
+            _hold_row(running, name, out[name], keep, word)
+            wrong = np.isnan(expected[name]) & ~np.isnan(out[name].astype(np.float64))
+            if word == "NaN" and wrong.any():
+                text = f"{name}: {int(wrong.sum())} numbers where the inputs of a row are NaN"
+                raise WrongResultError("kit-rows", text)
+
+
+def _hold_row(running: Running, name: str, out: Array, keep: int, word: str) -> None:
+    """Hold the result of the row that was kept to what it was."""
+    one, was = out[keep], running.out[name][keep]
+    if same_bytes(one, was):
+        return
+    if running.op.same_bits or not np.allclose(one.astype(np.float64), was.astype(np.float64), rtol=1e-2):
+        raise WrongResultError("kit-rows", f"{name}: the result of a row depends on its neighbours ({word} in them)")
+
+
+def magnitudes(running: Running) -> None:
+    """Make one row zero, one small and the last large."""
+    values = draws.of_rows(running.given, running.by_row, draws.standing_out)
+    numbers = running.numbers(values)
+    if not numbers.finite:
+        values = draws.of_rows(values, running.by_row, lambda one: np.concatenate([one[-1:], one[1:]]))
+        numbers = running.numbers(values)
+    if not numbers.finite:
+        running.not_asked["magnitudes"] = "plain code is not finite there"
+        return
+    what = "a row of zeros, a small one and a large one"
+    running.inside("kit-magnitudes", running.run(values, what=f" with {what}"), numbers, what, small_rows=True)
+
+
+def layouts(running: Running) -> None:
+    """Hand out arrays that are not packed. A kernel may refuse them with an error, which is said."""
+    refused = []
+    for layout in running.frame.layouts:
+        values = _of_layout(running, layout)
+        if values is None:
+            continue
+        numbers = running.compared if values is running.given else running.numbers(values)
+        try:
+            out = running.run(values, layout=layout, what=f" ({layout} arrays)")
+        except KernelProcessError as error:
+            if error.stage == "crash":
+                raise
+            refused.append(f"{layout} ({error.text.splitlines()[-1][:80]})")
+            continue
+        running.inside("kit-layout", out, numbers, f"the kernel does not look at strides: {layout} arrays")
+    if refused:
+        running.not_asked["layouts"] = f"the kernel refuses {', '.join(refused)}"
+
+
+def _of_layout(running: Running, layout: str) -> draws.Arrays | None:
+    """Return the values for a layout; None where no array can have it."""
+    if layout != "expanded":
+        return running.given
+    names = [name for name in running.by_row if name not in running.op.in_place]
+    if not names or not running.sizes[running.op.rows or ""]:
+        return None
+    return draws.of_rows(running.given, names, lambda one: np.ascontiguousarray(np.broadcast_to(one[:1], one.shape)))
+
+
+def sizes(running: Running) -> None:
+    """Run other numbers of rows: few, none, and more than 16 bits count."""
+    own = int(running.sizes[running.op.rows or ""])
+    for count in (count for count in FEW if count != own):
+        at = {**running.sizes, running.op.rows or "": count}
+        values = draws.drawn(running.case, running.op, at, f"/{count}")
+        sentence = f"the kernel fails for {count} rows"
+        out = running.attempt("kit-sizes", values, sentence, at, what=f" of {count} rows")
+        if count:
+            running.inside("kit-sizes", out, running.numbers(values, at), f"{count} rows")
+    _many(running, own)
+
+
+def _many(running: Running, own: int) -> None:
+    """Repeat the rows until there are many: each gives what it gave among few."""
+    times = _MANY // max(own, 1) + 1
+    names = [name for name in running.by_row if name in running.given]
+    size = times * sum(running.given[name].nbytes for name in names)
+    if not own or size > _MANY_BYTES or not running.results_by_row:
+        return
+    at = {**running.sizes, running.op.rows or "": times * own}
+    values = draws.of_rows(running.given, names, lambda one: np.concatenate([one] * times))
+    out = running.run(values, at, what=f" of {times * own} rows")
+    for name in running.results_by_row:
+        _hold_many(running, name, out, times)
+
+
+def _hold_many(running: Running, name: str, out: Mapping[str, Any], times: int) -> None:
+    was = running.out[name]
+    off = np.abs(out[name].reshape(times, *was.shape).astype(np.float64) - was.astype(np.float64)).max(initial=0.0)
+    step = 0.0 if draws.is_whole(was) else float(2.0 ** -{2: 7, 4: 23, 8: 52}.get(was.dtype.itemsize, 2))
+    limit = _ULPS * step * float(np.abs(was.astype(np.float64)).max(initial=0.0))
+    if not off <= limit:
+        raise WrongResultError("kit-sizes", f"{name} of {times * len(was)} rows: off by {off:.2g}, over {limit:.2g}")

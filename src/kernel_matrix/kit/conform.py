@@ -1,0 +1,91 @@
+"""Make every check that follows from the description of an operator, and say which were not asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from kernel_matrix.job.case import RunningCase
+from kernel_matrix.job.inputs import digest
+from kernel_matrix.kit import draws
+from kernel_matrix.kit.checks import memory, numbers, rows
+from kernel_matrix.kit.checks.applying import WITHIN_EVERY_RUN, does_not_apply, why_not
+from kernel_matrix.kit.checks.names import CHECKS
+from kernel_matrix.kit.description import Operator
+from kernel_matrix.kit.running import Running
+
+MADE = "kit.checks"  # the facts of a case: "12 of 14 checks", and the others with their reasons
+NOT_ASKED = "kit.not_asked"
+
+# In the order in which they are made: what chance determines is seen before what depends on it.
+_ORDER: Mapping[str, Callable[[Running], None]] = {
+    "golden": numbers.golden,
+    "misrounded": numbers.misrounded,
+    "repeats": numbers.repeats,
+    "unwritten": memory.unwritten,
+    "follows": memory.follows,
+    "kept": memory.kept,
+    "fresh": numbers.fresh,
+    "magnitudes": rows.magnitudes,
+    "rows": rows.rows,
+    "layouts": rows.layouts,
+    "sizes": rows.sizes,
+    "gradients": memory.gradients,
+    "modes": memory.modes,
+    "threads": numbers.threads,
+    "memory": memory.memory,
+}
+
+_ONCE = (
+    "sizes",
+    "threads",
+)  # of the cases of an operator, direction and dtype the first one that gets so far has these
+_made: set[tuple[str, ...]] = set()  # by this process
+
+
+def conform(case: RunningCase, op: Operator, values: draws.Arrays | None = None) -> None:
+    """Run all checks of a case that are not only compiled; ``values`` are its inputs, by default drawn ones.
+
+    Raises:
+        AssertionError: a number is wrong.
+        MisbehavedError: the kernel did something else than to compute its outputs.
+    """
+    if case.action == "compile":
+        if not op.ahead:
+            pytest.skip("the description names no function that compiles for a target which is not here (ahead=)")
+        case.compile(op.ahead, target=case.target)
+        return
+    running = Running(case, op, values)
+    case.facts["inputs.sha256"] = digest(running.given.values())
+    made: list[str] = []
+    for name, check in _ORDER.items():
+        once = (name, case.op, case.direction, str(case.axes.get("dtype")), running.kernel(running.sizes)["function"])
+        if (name != "golden" and does_not_apply(running, name)) or once in _made:
+            continue
+        if reason := why_not(running, name):
+            running.not_asked[name] = reason
+            continue
+        check(running)
+        made.append(name)
+        if name in _ONCE:
+            _made.add(once)
+        if name == "golden":
+            running.memory_before = case.kernel_memory()
+    _record(running, made)
+
+
+def _record(running: Running, made: list[str]) -> None:
+    """Write how many checks were made, and which were not."""
+    for name in WITHIN_EVERY_RUN:
+        if does_not_apply(running, name):
+            continue
+        if reason := why_not(running, name):
+            running.not_asked[name] = reason
+        else:
+            made.append(name)
+    asked = [name for name in made if name not in running.not_asked]
+    running.case.facts[MADE] = f"{len(asked)} of {len(asked) + len(running.not_asked)} checks"
+    if running.not_asked:
+        rest = [f"{name}: {running.not_asked[name]}" for name in CHECKS if name in running.not_asked]
+        running.case.facts[NOT_ASKED] = "; ".join(rest)

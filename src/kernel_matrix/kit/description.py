@@ -1,0 +1,189 @@
+"""The description of an operator. The process that compares reads it; the kernel's process gets what JSON can hold."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernel_matrix.kit.checks.names import CHECKS
+from kernel_matrix.kit.frameworks.names import NAMES, WITH_GRADIENTS, WRITABLE
+
+_NO_FLOAT = ("int", "uint", "bool")
+_WORDS = ("dtype", "scale", "mean", "below", "positive")
+
+
+@dataclass(frozen=True, init=False)
+class array:  # noqa: N801 (it reads as a word of a description)
+    """One array: its axes, each the name of an axis of the cases or a number, and what is drawn for it.
+
+    ``dtype`` "case" is the value of the cases' axis ``dtype``, and fp32 where there is none. ``scale`` and ``mean`` say
+    what is drawn, and ``positive`` that it is never negative. ``below`` draws whole numbers from 0 to below it.
+    """
+
+    axes: tuple[str | int, ...]
+    dtype: str = "case"
+    scale: float = 1.0
+    mean: float = 0.0
+    below: str | int | None = None
+    positive: bool = False
+
+    def __init__(self, *axes: str | int, **words: Any) -> None:
+        """Take the axes in their order, and the words of the class's docstring.
+
+        Raises:
+            TypeError: there is no such word.
+        """
+        if unknown := sorted(words.keys() - set(_WORDS)):
+            raise TypeError(f"array() has no {', '.join(unknown)}; it has {', '.join(_WORDS)}")
+        if words.get("below") is not None:
+            words.setdefault("dtype", "int64")
+        for name, value in {"axes": axes, **words}.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def whole(self) -> bool:
+        """True if its elements are whole numbers."""
+        return self.dtype.startswith(_NO_FLOAT)
+
+    def shape(self, sizes: Mapping[str, Any]) -> tuple[int, ...]:
+        """Return its shape, for the values of a case's axes."""
+        return tuple(int(sizes[axis]) if isinstance(axis, str) else axis for axis in self.axes)
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator, as :func:`operator` takes it."""
+
+    name: str
+    reference: Callable[..., Any]
+    inputs: Mapping[str, array]
+    outputs: Mapping[str, array]
+    kernel: str = ""
+    framework: str = "numpy"
+    rows: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    writes: bool = False
+    in_place: tuple[str, ...] = ()
+    differentiable: tuple[str, ...] = ()
+    module: Mapping[str, Any] | None = None
+    same_bits: bool = True
+    exact: bool = False
+    compute: str = "fp32"
+    steps: int | None = None
+    ahead: str = ""
+    without: Mapping[str, str] = field(default_factory=dict)
+
+    def by_row(self, arrays: Mapping[str, array]) -> list[str]:
+        """Return the arrays whose first axis counts rows."""
+        return [name for name, one in arrays.items() if self.rows and one.axes[:1] == (self.rows,)]
+
+    @property
+    def incoming(self) -> dict[str, array]:
+        """The gradients that come in for a backward, by their names."""
+        floats = {name: one for name, one in self.outputs.items() if not one.whole}
+        return {f"grad_{name}": array(*one.axes, dtype=one.dtype) for name, one in floats.items()}
+
+
+def operator(*, outputs: Mapping[str, array], **words: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Describe the operator whose plain code is the function ``test_NAME``; return the test that runs its cases.
+
+    The parameters of the function are the inputs, in the order of the kernel's call, and then its options. Each input
+    is a keyword here (``x=array("tokens", 8)``). The comment at the end of this module has the other words.
+
+    Raises:
+        TypeError: the function has no such parameter, or there is no such word.
+        ValueError: a word has a value that it cannot have.
+    """
+
+    def described(reference: Callable[..., Any]) -> Any:
+        one = described_as(reference, outputs, words)
+
+        def test(case: Any) -> None:
+            importlib.import_module("kernel_matrix.kit.conform").conform(case, one)  # it imports this module
+
+        import pytest  # not at the top: the kernel's process reads this module too
+
+        test.__name__, test.__module__, test.__doc__ = reference.__name__, reference.__module__, reference.__doc__
+        test.described = one  # type: ignore[attr-defined]
+        marked: Any = test
+        for direction in ("forward", *(("backward",) if one.differentiable else ())):
+            marked = pytest.mark.op(one.name, direction)(marked)
+        return marked
+
+    return described
+
+
+def described_as(reference: Callable[..., Any], outputs: Mapping[str, array], words: Mapping[str, Any]) -> Operator:
+    """Return the description.
+
+    Raises:
+        TypeError: the function has no such parameter, or there is no such word.
+        ValueError: a word has a value that it cannot have.
+    """
+    known = Operator.__dataclass_fields__.keys() - {"name", "reference", "inputs", "outputs"}
+    drawn = {name: value for name, value in words.items() if isinstance(value, array)}
+    if unknown := sorted(words.keys() - drawn.keys() - known):
+        raise TypeError(f"a description has no {', '.join(unknown)}; it has inputs, and {', '.join(sorted(known))}")
+    order = [name for name in inspect.signature(reference).parameters if name in drawn]
+    if missing := sorted(drawn.keys() - set(order)):
+        raise TypeError(f"the plain code has no parameter {', '.join(missing)}")
+    rest = {name: value for name, value in words.items() if name not in drawn}
+    for name in ("in_place", "differentiable"):
+        rest[name] = _several(rest.get(name, ()))
+    name = reference.__name__.removeprefix("test_")
+    one = Operator(name, reference, {name: drawn[name] for name in order}, dict(outputs), **rest)
+    _check(one)
+    return one
+
+
+def _check(one: Operator) -> None:
+    """Check that the words fit each other.
+
+    Raises:
+        ValueError: they do not.
+    """
+    axes = {axis for kind in (*one.inputs.values(), *one.outputs.values()) for axis in kind.axes}
+    wrong = [
+        (one.framework not in NAMES, f"framework is one of {', '.join(NAMES)}"),
+        (not one.outputs, "an operator has outputs"),
+        (not one.inputs, "an operator has inputs"),
+        (one.rows is not None and one.rows not in axes, f"no array has the axis '{one.rows}' that counts rows"),
+        (not set(one.in_place) <= set(one.inputs) & set(one.outputs), "in_place names inputs that are outputs too"),
+        (not set(one.differentiable) <= set(one.inputs), "differentiable names inputs"),
+        (any(one.inputs[name].whole for name in one.differentiable), "whole numbers have no gradient"),
+        (bool(one.differentiable) and one.framework not in WITH_GRADIENTS, "this framework has no gradients"),
+        (one.compute not in ("fp32", "case"), "compute is fp32 or case"),
+        (bool(one.writes) and bool(one.differentiable), "a kernel that writes its outputs has no gradients"),
+        (one.framework not in WRITABLE and bool(one.writes or one.in_place), "its arrays cannot be written"),
+        (not set(one.without) <= set(CHECKS), f"'without' names checks: {', '.join(CHECKS)}"),
+        (any(len(str(reason).split()) < 2 for reason in one.without.values()), "'without' has a reason for each check"),
+    ]
+    if faults := [text for fault, text in wrong if fault]:
+        raise ValueError(f"the description of {one.name}: {faults[0]}")
+
+
+def _several(given: str | Sequence[str]) -> tuple[str, ...]:
+    """Return one name, or several, as a tuple."""
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+# The words of a description, besides its inputs and ``outputs``:
+#
+# framework       the arrays that the kernel takes and the plain code computes with
+# rows            the axis that counts rows which do not read each other: many rows, no row, NaN in all rows but one
+# writes          True: the kernel gets arrays for its outputs, after its inputs; else it returns its outputs
+# in_place        inputs that the kernel changes: they are outputs of the same names
+# differentiable  inputs that have a gradient; the operator has a backward then
+# options         further arguments of the kernel and of the plain code
+# module          the arguments of a class of modules: inputs that are named as its parameters are put into it
+# kernel          package.module:function, where matrix.yaml does not say it (toolchains.NAME.kernel); {backend}, {op}
+#                 and axes of the case may stand in it
+# same_bits       False: another run may give other bits (atomic additions); it is held to the budget
+# exact           True: the outputs are the very bits that plain code gives (a gather, a copy)
+# compute         "case": plain code of the baseline rounds after each operation, as an optimizer in bf16 does
+# steps           how many rounded operations make an element one after the other, where the axes do not say it
+# ahead           the function of the suite that compiles for a target which is not here (module:function)
+# without         checks that are not asked, each with the reason

@@ -1,0 +1,5 @@
+"""The names of the frameworks in a description, and of those that have gradients or arrays that can be written."""
+
+NAMES = ("numpy", "torch", "jax")
+WITH_GRADIENTS = ("torch", "jax")
+WRITABLE = ("numpy", "torch")

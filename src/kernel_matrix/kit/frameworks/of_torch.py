@@ -1,0 +1,247 @@
+"""PyTorch, on a CPU and on a GPU of any vendor."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from kernel_matrix.job.inputs import Array
+from kernel_matrix.kit.frameworks.base import Call, Framework, Scratch, State
+from kernel_matrix.kit.layouts import Bytes, Place, laid, opened, place_of
+
+# The dtypes that NumPy has from elsewhere, each with a dtype of PyTorch and one of the same size that both have.
+_NARROW = {
+    "bfloat16": (torch.bfloat16, np.uint16, torch.uint16),
+    "float8_e4m3fn": (torch.float8_e4m3fn, np.uint8, torch.uint8),
+    "float8_e5m2": (torch.float8_e5m2, np.uint8, torch.uint8),
+}
+ALLOCATIONS = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
+_FILL = {"nan": 0xFFFFFFFF, "small": 0x00010001, "usual": 0x3F003F00}
+_SECRET = 1  # of the guards of scratch, which are looked at here
+_CACHED = 256 << 20  # bytes of a GPU's free memory that are poisoned before a run
+
+
+class TorchScratch(TorchDispatchMode):  # type: ignore[misc]  # PyTorch need not be there
+    """Poison and guard what is allocated through PyTorch."""
+
+    def __init__(self, kind: str) -> None:
+        """Fill with NaN, or with usual or subnormal numbers."""
+        super().__init__()
+        self._word = np.uint32(_FILL[kind])
+        self._made: list[tuple[str, Place, Any]] = []
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Return False: nothing is compiled here, and to keep PyTorch's compiler out means to import it."""
+        return False
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Put guards around what is allocated, and call every other operator as it is."""
+        result = function(*args, **(kwargs or {}))
+        name = function._schema.name.removeprefix("aten::")
+        if name not in ALLOCATIONS or not isinstance(result, torch.Tensor) or not _is_dense(result):
+            return result
+        size = result.numel() * result.element_size()
+        place = place_of((size,), np.dtype(np.uint8))
+        values = np.frombuffer((self._word.tobytes() * (size // 4 + 1))[:size], np.uint8)
+        whole = torch.from_numpy(laid(place, values, _SECRET)).to(result.device)
+        self._made.append((f"{name} {tuple(result.shape)}", place, whole))
+        flat = whole[place.guard : place.guard + size].view(result.dtype)
+        return flat.as_strided(result.shape, result.stride(), flat.storage_offset())
+
+    def overran(self) -> list[str]:
+        """Return the allocations past whose ends something was written."""
+        return [name for name, place, whole in self._made if not opened(whole.cpu().numpy(), place, _SECRET).guards]
+
+    def kept(self) -> int:
+        """Return the bytes that are still held by someone else than this list."""
+        return sum(
+            whole.nbytes
+            for _, _, whole in self._made
+            if torch._C._storage_Use_Count(whole.untyped_storage()._cdata) > 1
+        )
+
+
+def _is_dense(tensor: Any) -> bool:
+    if tensor.numel() == 0 or tensor.layout != torch.strided:
+        return False
+    expected = 1
+    for size, stride in sorted(zip(tensor.shape, tensor.stride(), strict=True), key=lambda pair: pair[1]):
+        if size > 1 and stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+class Torch(Framework):
+    """Tensors of PyTorch."""
+
+    name = "torch"
+    modes = ("gradients recorded", "no_grad", "inference_mode")
+
+    def memory(self, whole: Bytes, device: str) -> Any:
+        """Return guarded memory on a device."""
+        return torch.from_numpy(whole).to(device)
+
+    def refill(self, memory: Any, whole: Bytes) -> None:
+        """Put other bytes into guarded memory."""
+        memory.copy_(torch.from_numpy(whole))
+
+    def view(self, memory: Any, place: Place) -> Any:
+        """Return the tensor that lies in guarded memory."""
+        kind = _tensor(np.empty(0, place.dtype)).dtype
+        inside = memory[place.guard : place.guard + place.room // place.dtype.itemsize * place.dtype.itemsize]
+        strides = [stride // place.dtype.itemsize for stride in place.strides]
+        flat = inside.view(kind)
+        return flat.as_strided(place.shape, strides, flat.storage_offset() + place.first // place.dtype.itemsize)
+
+    def bytes_of(self, memory: Any) -> Bytes:
+        """Return the bytes of guarded memory."""
+        return np.array(memory.cpu().numpy())
+
+    def given(self, values: Array, device: str) -> Any:
+        """Return values as a tensor."""
+        return _tensor(np.ascontiguousarray(values)).to(device)
+
+    def taken(self, value: Any) -> Array:
+        """Return a tensor as an array, bit for bit."""
+        if not isinstance(value, torch.Tensor):
+            return super().taken(value)
+        tensor = value.detach().cpu().contiguous()
+        for name, (kind, _, same) in _NARROW.items():
+            if tensor.dtype == kind:
+                return np.array(tensor.view(same).numpy().view(getattr(ml_dtypes, name)))
+        return np.array(tensor.numpy())
+
+    def extent(self, value: Any) -> tuple[int, int]:
+        """Return where the memory of a tensor begins and ends."""
+        if not isinstance(value, torch.Tensor):
+            return 0, 0
+        storage = value.untyped_storage()
+        return storage.data_ptr(), storage.data_ptr() + storage.nbytes()
+
+    @contextlib.contextmanager
+    def scratch(self, kind: str, device: str) -> Iterator[Scratch]:
+        """Guard what is allocated until the block ends; poison the free memory of a GPU before it."""
+        if device != "cpu":
+            blocks = [torch.empty(size, dtype=torch.uint8, device=device) for size in _block_sizes()]
+            for block in blocks:
+                block.fill_(0xFF)
+            del blocks
+        with TorchScratch(kind) as scratch:
+            yield scratch
+
+    def mode(self, name: str) -> contextlib.AbstractContextManager[Any]:
+        """Return the block in which a kernel is called in this mode."""
+        blocks = {"no_grad": torch.no_grad, "inference_mode": torch.inference_mode}
+        return blocks[name]() if name in blocks else contextlib.nullcontext()
+
+    def state(self) -> State:
+        """Return what of PyTorch belongs to the whole process."""
+        return _STATE
+
+    def wait(self, device: str) -> None:
+        """Wait until a GPU has done its work."""
+        if device != "cpu":
+            torch.accelerator.synchronize()
+
+    def callable_of(self, value: Any, module: Mapping[str, Any] | None) -> Call | None:
+        """Return how an autograd.Function or a Module is called.
+
+        A module is made here, before the process is watched: it draws its parameters.
+        """
+        kind: Any = value if inspect.isclass(value) else object
+        if issubclass(kind, torch.autograd.Function):
+            return lambda arrays: kind.apply(*arrays.values())
+        if issubclass(kind, torch.nn.Module):
+            made = kind(**(module or {}))
+            return lambda arrays: _of_module(made, arrays)
+        return None
+
+    def results(
+        self,
+        call: Call,
+        arrays: dict[str, Any],
+        asked: Sequence[str] = (),
+        incoming: Mapping[str, Any] | None = None,
+        *,
+        times: int = 1,
+    ) -> list[dict[str, Any]]:
+        """Return what a call gives, or its gradients by autograd."""
+        for name in asked:
+            arrays[name] = arrays[name].detach().requires_grad_()
+        results = call(arrays)
+        if not incoming:
+            return [results]
+        tops = {name: results[name] for name in results if f"grad_{name}" in incoming}
+        come = [incoming[f"grad_{name}"].to(one.dtype) for name, one in tops.items()]
+        given = []
+        for number in range(times):
+            gradients = torch.autograd.grad(
+                list(tops.values()),
+                [arrays[name] for name in asked],
+                come,
+                allow_unused=True,
+                retain_graph=number + 1 < times,
+            )
+            given.append(dict(zip(asked, gradients, strict=True)))
+        return given
+
+
+def _tensor(values: Array) -> Any:
+    if (narrow := _NARROW.get(values.dtype.name)) is not None:
+        return torch.from_numpy(values.view(narrow[1])).view(narrow[0])
+    return torch.from_numpy(values)
+
+
+def _of_module(module: Any, arrays: Mapping[str, Any]) -> Any:
+    """Call a module with the arrays that are named as its parameters and buffers in their place."""
+    named = [name for name, _ in (*module.named_parameters(), *module.named_buffers())]
+    rest = dict(arrays)
+    own = {name: rest.pop(name.replace(".", "_")) for name in named if name.replace(".", "_") in rest}
+    return torch.func.functional_call(module, own, tuple(rest.values()))
+
+
+def _block_sizes() -> list[int]:
+    return [1 << 20] * 8 + [_CACHED // 8] * 4 + [_CACHED // 16] * 4 + [_CACHED // 64] * 16
+
+
+def _precision() -> tuple[str, ...]:
+    return torch.backends.cuda.matmul.fp32_precision, torch.backends.mkldnn.matmul.fp32_precision
+
+
+def _set_precision(state: Any) -> None:
+    torch.backends.cuda.matmul.fp32_precision, torch.backends.mkldnn.matmul.fp32_precision = state
+
+
+def _devices_random() -> bytes:
+    return bytes(torch.cuda.get_rng_state().numpy().tobytes()) if torch.cuda.is_initialized() else b""
+
+
+def _set_devices_random(state: bytes) -> None:
+    if state:
+        torch.cuda.set_rng_state(torch.frombuffer(bytearray(state), dtype=torch.uint8))
+
+
+_STATE: State = {
+    "the default dtype": (torch.get_default_dtype, torch.set_default_dtype),
+    "the default device": (lambda: str(torch.get_default_device()), torch.set_default_device),
+    "the number of threads": (torch.get_num_threads, torch.set_num_threads),
+    "the grad mode": (torch.is_grad_enabled, torch._C._set_grad_enabled),
+    "deterministic algorithms": (torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms),
+    "the precision of fp32 products": (_precision, _set_precision),
+    "autocast": (lambda: torch.is_autocast_enabled("cpu"), lambda state: torch.set_autocast_enabled("cpu", state)),
+    "PyTorch's random numbers": (
+        lambda: torch.get_rng_state().numpy().tobytes(),
+        lambda state: torch.set_rng_state(torch.frombuffer(bytearray(state), dtype=torch.uint8)),
+    ),
+    "the GPU's random numbers": (_devices_random, _set_devices_random),
+}
+FRAMEWORK = Torch()

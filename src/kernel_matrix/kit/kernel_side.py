@@ -1,0 +1,266 @@
+"""The kernel's process: find the kernel, call it on guarded arrays, and send back all bytes that were around it.
+
+What the process that compares says of an operator comes as JSON; neither the description nor its plain code is used
+here. Bytes of inputs, of outputs that the kernel writes and of their guards go back as they are, and are compared where
+the kernel cannot reach. What can only be seen here (state, addresses, scratch) finds accidents: a kernel that wants to
+could forge it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kernel_matrix.job.inputs import Array
+from kernel_matrix.job.worker import Unavailable, enter_stage
+from kernel_matrix.kit import state, together
+from kernel_matrix.kit.frameworks import framework
+from kernel_matrix.kit.frameworks.base import Call, Framework
+from kernel_matrix.kit.layouts import PACKED, UNWRITTEN, Place, laid, place_of
+
+Answer = tuple[Any, Mapping[str, Array]]
+Kernel = Mapping[str, Any]  # what the process that compares says of a kernel: see running.py
+
+FILLS = {"": UNWRITTEN, "nan": UNWRITTEN, "small": 0x01, "usual": 0x3F}  # of outputs that nobody has written
+_PERTURB = {"nan": 0x80, "small": 0xFE, "usual": 0xC0}  # glibc fills with the complement
+RECORDED = "gradients recorded"  # the mode in which every input of floats asks for a gradient
+_M_PERTURB = -6  # mallopt(3)
+_PLACES = 8  # sets of arrays that are kept: later runs on equal shapes have the same addresses
+
+_found: dict[str, Any] = {}
+_laid: dict[Any, dict[str, Laid]] = {}
+_kept: dict[str, Any] = {}  # the results of an earlier run
+
+
+class Laid(NamedTuple):
+    """One array in guarded memory."""
+
+    memory: Any
+    array: Any
+    place: Place
+
+
+class Arrays:
+    """The arrays of one call."""
+
+    def __init__(self, frame: Framework, laid_there: Mapping[str, Laid], given: Mapping[str, Any]) -> None:
+        """Take the arrays that lie in guarded memory, and those that the framework has allocated."""
+        self.frame, self.laid = frame, laid_there
+        self.by_name = {name: one.array for name, one in laid_there.items()} | dict(given)
+
+    def back(self) -> dict[str, Array]:
+        """Return all bytes of them, with the guards where there are any; not of an array that is gone."""
+        back: dict[str, Array] = {f"memory {name}": self.frame.bytes_of(one.memory) for name, one in self.laid.items()}
+        for name, one in self.by_name.items():
+            if name not in self.laid:
+                with contextlib.suppress(RuntimeError):  # some frameworks let a kernel give an input's memory away
+                    back[f"memory {name}"] = self.frame.taken(one)
+        return back
+
+
+def run(
+    arrays: Mapping[str, Array],
+    *,
+    kernel: Kernel,
+    secret: int,
+    layout: str = PACKED,
+    poison: str = "",
+    fresh: bool = False,
+    asked: Sequence[str] = (),
+    keep: bool = False,
+    mode: str = "",
+    times: int = 1,
+) -> Answer:
+    """Call the kernel once; return facts, its results, and the bytes of its arrays.
+
+    Equal shapes lie at the same addresses in every run but a ``fresh`` one. With ``poison`` what the kernel allocates
+    is filled and guarded. With ``keep`` the results stay, and :func:`kept` looks at them later.
+    """
+    frame, call = framework(kernel["framework"]), found(kernel)
+    given = _arrays(arrays, kernel, frame, secret, layout, fresh, FILLS[poison])
+    facts: dict[str, Any] = {"aliases": []}
+    with _watched(frame, facts), _poisoned(frame, poison, kernel["device"]) as scratch, frame.mode(mode):
+        leaves = list(kernel["floats"]) if mode == RECORDED else list(asked)
+        rounds = _called(kernel, frame, call, given, leaves, with_gradients=not mode, times=times)
+        facts["subnormal"] = state.subnormal_flag() if poison else None
+    if not kernel["incoming"]:
+        facts["aliases"] = _aliases(kernel, frame, given, rounds[0])
+    back = given.back()
+    for number, results in enumerate(rounds):
+        back |= {f"out{number} {name}": frame.taken(one) for name, one in results.items() if one is not None}
+    if keep:
+        _kept.update(frame=frame, results=rounds[0])
+    facts["scratch"] = scratch.overran() if scratch else []
+    rounds = results = None  # type: ignore[assignment]  # what is held now, the kernel holds
+    facts["kept"] = scratch.kept() if scratch and not keep else 0
+    return facts, back
+
+
+@contextlib.contextmanager
+def _watched(frame: Framework, facts: dict[str, Any]) -> Iterator[None]:
+    """Note what of the process's state a block changes, and set it back, after an error too."""
+    enter_stage("launch")
+    before = state.now(frame.state())
+    try:
+        yield
+    finally:
+        facts["changed"] = state.restore(before, frame.state())
+
+
+def _called(
+    kernel: Kernel,
+    frame: Framework,
+    call: Any,
+    given: Arrays,
+    leaves: list[str],
+    *,
+    with_gradients: bool = True,
+    times: int = 1,
+) -> list[dict[str, Any]]:
+    """Call the kernel, and wait for its device."""
+    incoming = {name: given.by_name[name] for name in kernel["incoming"]} if with_gradients else {}
+    try:
+        rounds = frame.results(_call(kernel, call, given), _of_call(kernel, given), leaves, incoming, times=times)
+        frame.wait(kernel["device"])
+    except Exception as error:
+        raise _unavailable(error, kernel["device"]) from None
+    return rounds
+
+
+def kept(_: Mapping[str, Array]) -> Answer:
+    """Return the results of the run that was to be kept, as they are now, and forget them."""
+    frame, results = _kept.pop("frame"), _kept.pop("results")
+    return None, {name: frame.taken(one) for name, one in results.items() if one is not None}
+
+
+def in_threads(arrays: Mapping[str, Array], *, kernel: Kernel, asked: Sequence[str]) -> Answer:
+    """Run the kernel in two threads, each on its own inputs ("1 NAME", "2 NAME"); return outputs with other bits."""
+    frame, call = framework(kernel["framework"]), found(kernel)
+    both = [{name[2:]: one for name, one in arrays.items() if name[0] == which} for which in "12"]
+
+    def once(values: Mapping[str, Array]) -> dict[str, bytes]:
+        given = _arrays(values, kernel, frame, 1, PACKED, True, UNWRITTEN)
+        [results] = _called(kernel, frame, call, given, list(asked))
+        return {name: frame.taken(one).tobytes() for name, one in results.items() if one is not None}
+
+    with _watched(frame, {}):
+        return together.differing(once, both), {}
+
+
+def found(kernel: Kernel) -> Any:
+    """Import ``package.module:function``, or what else can be called."""
+    path = kernel["function"]
+    if path not in _found:
+        enter_stage("import")
+        module, _, name = path.partition(":")
+        value: Any = importlib.import_module(module)
+        for part in name.split("."):
+            value = getattr(value, part)
+        special = framework(kernel["framework"]).callable_of(value, kernel["module"])
+        _found[path] = (value, special)
+    return _found[path]
+
+
+def _arrays(
+    arrays: Mapping[str, Array], kernel: Kernel, frame: Framework, secret: int, layout: str, fresh: bool, fill: int
+) -> Arrays:
+    """Lay the inputs and the outputs that the kernel writes in guarded memory, where the framework lets us."""
+    if not frame.lays:
+        return Arrays(frame, {}, {name: frame.given(one, kernel["device"]) for name, one in arrays.items()})
+    wholes, places = {}, {}
+    for name, values in arrays.items():
+        places[name] = place_of(values.shape, values.dtype, layout_of(name, kernel, layout))
+        wholes[name] = laid(places[name], values, secret)
+    for name in kernel["writes"]:
+        shape, kind = kernel["outputs"][name]
+        places[name] = place_of(tuple(shape), np.dtype(kind), layout_of(name, kernel, layout))
+        wholes[name] = laid(places[name], None, secret, fill)
+    key = (kernel["function"], *((name, place) for name, place in places.items()))
+    there = None if fresh else _laid.get(key)
+    if there is None:
+        memory = {name: frame.memory(whole, kernel["device"]) for name, whole in wholes.items()}
+        there = {name: Laid(one, frame.view(one, places[name]), places[name]) for name, one in memory.items()}
+        if not fresh:
+            if len(_laid) >= _PLACES:
+                _laid.clear()
+            _laid[key] = there
+    for name, whole in wholes.items():
+        frame.refill(there[name].memory, whole)
+    return Arrays(frame, there, {})
+
+
+def layout_of(name: str, kernel: Kernel, layout: str) -> str:
+    """Return how an array lies: of all rows in one place only an input by rows can, which nobody writes."""
+    written = name in kernel["writes"] or name in kernel["in_place"]
+    return PACKED if layout == "expanded" and (written or name not in kernel["by_row"]) else layout
+
+
+def _of_call(kernel: Kernel, given: Arrays) -> dict[str, Any]:
+    return {name: given.by_name[name] for name in kernel["args"]}
+
+
+def _call(kernel: Kernel, call: Any, given: Arrays) -> Call:
+    """Return how the kernel is called: arrays in, results by their names out."""
+    function, special = call
+    outs = {name: given.by_name[name] for name in kernel["writes"]}
+    returned = [name for name in kernel["outputs"] if name not in outs and name not in kernel["in_place"]]
+
+    def calling(arrays: dict[str, Any]) -> dict[str, Any]:
+        if special is not None:
+            options = kernel["options"] if kernel["module"] is None else {}
+            result = special({**arrays, **options})
+        else:
+            result = function(*arrays.values(), *outs.values(), **kernel["options"])
+        several = list(result.values()) if isinstance(result, dict) else result
+        several = list(several) if isinstance(several, (tuple, list)) else [several]
+        in_place = {name: arrays[name] for name in kernel["in_place"]}
+        return outs | in_place | dict(zip(returned, several, strict=False))
+
+    return calling
+
+
+def _aliases(kernel: Kernel, frame: Framework, given: Arrays, results: Mapping[str, Any]) -> list[str]:
+    """Return the results that lie in the memory of an input, in words."""
+    found_there = []
+    for name, value in results.items():
+        first, last = frame.extent(value)
+        if name in kernel["writes"] or name in kernel["in_place"] or first == last:
+            continue
+        for other in kernel["args"]:
+            start, end = frame.extent(given.by_name[other])
+            if start < last and first < end:
+                found_there.append(f"{name} lies in its input {other}")
+    return found_there
+
+
+@contextlib.contextmanager
+def _poisoned(frame: Framework, kind: str, device: str) -> Iterator[Any]:
+    """Poison what is allocated until the block ends, by the framework and by the C library."""
+    if not kind:
+        yield None
+        return
+    _perturb(_PERTURB[kind])
+    try:
+        with frame.scratch(kind, device) as scratch:
+            state.subnormal_flag(clear=True)
+            yield scratch
+    finally:
+        _perturb(0)
+
+
+def _perturb(byte: int) -> None:
+    """Have glibc fill what it hands out with the complement of ``byte``; 0 switches that off. Elsewhere do nothing."""
+    library = ctypes.CDLL(None)
+    if hasattr(library, "gnu_get_libc_version"):
+        library.mallopt(_M_PERTURB, byte)
+
+
+def _unavailable(error: Exception, device: str) -> Exception:
+    """Return the error; one of a device that is not here as such."""
+    missing = device != "cpu" and any(word in str(error) for word in ("No CUDA GPUs are available", "no NVIDIA driver"))
+    return Unavailable(str(error)) if missing else error

@@ -1,0 +1,164 @@
+"""The misbehaviour of kernels: each kind has a code, a sentence, and what to do."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Kind(NamedTuple):
+    """The cause and the remedy of the errors that have a code."""
+
+    cause: str
+    remedy: str
+    example: str  # a sentence that somebody got
+
+
+class MisbehavedError(Exception):
+    """A kernel did something else than to compute its outputs."""
+
+    stage = "launch"
+
+    def __init__(self, code: str, sentence: str) -> None:
+        """Take the code of :data:`KINDS`, and the sentence about this kernel."""
+        self.sentence = f"{sentence} [{code}]"
+        self.code = KINDS[code] and code
+        super().__init__(self.sentence)
+
+
+class WrongResultError(AssertionError):
+    """A result is not what it must be; the code says by which check."""
+
+    def __init__(self, code: str, sentence: str) -> None:
+        """Take the code of :data:`KINDS`, and the sentence about this result."""
+        self.sentence = f"{sentence} [{code}]"
+        self.code = KINDS[code] and code
+        super().__init__(self.sentence)
+
+
+KINDS = {
+    "kit-past-end": Kind(
+        "The kernel writes outside of an array that it was given: past its end or before its start.",
+        "mask the stores of the last tile; compute-sanitizer or AddressSanitizer names the instruction",
+        "the kernel wrote past an end of its output out",
+    ),
+    "kit-past-scratch": Kind(
+        "The kernel writes outside of memory that it has allocated itself.",
+        "allocate for the rounded-up size that is written, or mask the stores",
+        "the kernel wrote past an end of memory that it allocated: 224 bytes",
+    ),
+    "kit-gaps": Kind(
+        "The kernel writes between the elements of an array that is not packed: it does not look at strides.",
+        "take the strides of the array, or make it contiguous in the wrapper and copy the result back",
+        "the kernel wrote between the elements of its output out (strided arrays)",
+    ),
+    "kit-unwritten": Kind(
+        "A result depends on memory that nobody has written.",
+        "begin sums with zeros, write every element of scratch before it is read, and mask loads beyond the end",
+        "the kernel computes with memory that nobody has written",
+    ),
+    "kit-changed-input": Kind(
+        "The kernel writes into an input.",
+        "write into an array of its own; if it is meant to work in place, say so: in_place=",
+        "the kernel changed its input x",
+    ),
+    "kit-changed-process": Kind(
+        "The kernel leaves the process other than it was: everything that runs later is concerned.",
+        "take the setting out, or put it back before the function returns",
+        "the kernel changed what NumPy does on errors, the environment (A)",
+    ),
+    "kit-other-process": Kind(
+        "The kernel starts a process, or has one work for it, after its first run.",
+        "start no process in a kernel; a compiler works in the first run alone",
+        "another process started or worked while the kernel ran",
+    ),
+    "kit-keeps-memory": Kind(
+        "Every run of the kernel leaves memory behind that nobody frees.",
+        "keep no result or scratch between calls, or free it",
+        "every run of the kernel keeps 672 bytes more",
+    ),
+    "kit-other-bits": Kind(
+        "The same inputs give other bits in another run: a race, a counter, or an order that chance determines.",
+        "look for scratch that is used twice, a missing barrier, atomic additions; if those are meant, same_bits=False",
+        "run 3 on the same inputs gives other results: out",
+    ),
+    "kit-keeps-answers": Kind(
+        "The kernel answers with something that it has kept from other inputs.",
+        "key the cache by all that the result depends on, or compute anew; an address or a shape is no key",
+        "the results do not follow their inputs: other values at the same addresses: out: rel_fro 1.17 is over 1.9e-06",
+    ),
+    "kit-shared-result": Kind(
+        "A result changes when the kernel runs again: two calls share the memory of their results.",
+        "allocate the result in each call, or return a copy",
+        "a result changes when the kernel runs again: y",
+    ),
+    "kit-alias": Kind(
+        "A result lies in the memory of an input.",
+        "allocate the result; if the kernel is meant to work in place, say so: in_place=",
+        "the kernel gives back its own input: y lies in its input x",
+    ),
+    "kit-address": Kind(
+        "The result depends on where the arrays lie.",
+        "use no wide load on an address that is not aligned, and no address as a key",
+        "other results at other addresses: out",
+    ),
+    "kit-rows": Kind(
+        "The result of a row depends on other rows, or a row of NaN gives numbers.",
+        "mask the reduction to the row, and do not combine rows by 0 * x; NaN must stay NaN where plain code keeps it",
+        "out: 144 numbers where the inputs of a row are NaN",
+    ),
+    "kit-layout": Kind(
+        "The kernel gives other results for arrays that are not packed.",
+        "take the strides of each array, or make it contiguous in the wrapper, or refuse it with an error",
+        "the kernel does not look at strides: transposed arrays: out: max_abs 5.26 is over 3.81e-06",
+    ),
+    "kit-sizes": Kind(
+        "The kernel is wrong for another number of rows.",
+        "mask the last tile, count rows in 64 bits, and handle zero rows without a launch",
+        "2 rows: out: max_abs 2.36 is over 7.63e-06; out: rel_fro 0.5 is over 1.91e-06",
+    ),
+    "kit-magnitudes": Kind(
+        "The kernel is wrong where a row is zero, very small or very large.",
+        "subtract the maximum before an exponential, add eps inside of the root, clamp nothing",
+        "a row of zeros, a small one and a large one: out: max_abs 0.819 is over 3.81e-06",
+    ),
+    "kit-misrounded": Kind(
+        "More elements are misrounded than one rounding at the end makes: a value was rounded on the way.",
+        "keep sums and factors in fp32 until the last store",
+        "y: 12.1% of the elements are misrounded, over 4.1%: it was rounded before",
+    ),
+    "kit-gradients": Kind(
+        "A gradient depends on which others are asked for, or on how often the backward has run.",
+        "compute each gradient from what the forward saved, and change nothing that is saved",
+        "a gradient where weight is asked for is another one than among all: weight",
+    ),
+    "kit-modes": Kind(
+        "The forward gives something else, or fails, where gradients are recorded, or cannot be.",
+        "compute the same in both; save tensors for the backward only where a gradient is asked for",
+        "other results in the mode 'gradients recorded': y",
+    ),
+    "kit-threads": Kind(
+        "Calls of two threads disturb each other, or one thread gives something else.",
+        "share no scratch between calls; what belongs to a thread is made in every thread",
+        "while another thread runs the kernel: other results in out",
+    ),
+    "kit-exact": Kind(
+        "The operator moves values, and some bits are not those that it was given.",
+        "move the bits, and do not convert through another dtype",
+        "y: not the very bits that plain code gives",
+    ),
+    "kit-kind": Kind(
+        "A result is missing, or has another dtype or shape than the description says.",
+        "return the outputs in the order of the description, in the dtype of the inputs",
+        "y is float64 of shape (7, 24), for float32 of shape (7, 24)",
+    ),
+    "kit-narrow-golden": Kind(
+        "The plain code casts to fp32 or less inside, so its result is no exact one.",
+        "take the casts out of the plain code: the kit calls it with float64 for the golden",
+        "y: the plain code computes its golden in fp32 or less",
+    ),
+    "kit-times": Kind(
+        "The kernel takes longer by another process's clock than the race said, or does not compute when it is timed.",
+        "wait for the device before the function returns, and compute in every call",
+        "the kernel's process says 1e-07 s a run; the process that compares measures 0.000319 s",
+    ),
+}

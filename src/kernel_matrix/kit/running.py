@@ -1,0 +1,237 @@
+"""The kernel of a case, as the process that compares sees it: arrays in, results out, and all bytes around them."""
+
+from __future__ import annotations
+
+import functools
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from kernel_matrix.job.budget import rules_of
+from kernel_matrix.job.case import RunningCase
+from kernel_matrix.job.comparison import compare_outputs
+from kernel_matrix.job.inputs import Array
+from kernel_matrix.job.kernel_process import DeviceMissingError, KernelProcessError
+from kernel_matrix.job.rows import faults_of_small_rows
+from kernel_matrix.kit import draws, plain
+from kernel_matrix.kit.description import Operator
+from kernel_matrix.kit.frameworks import framework
+from kernel_matrix.kit.kernel_side import FILLS, layout_of
+from kernel_matrix.kit.layouts import PACKED, UNWRITTEN, opened, place_of, same_bytes
+from kernel_matrix.kit.misbehaviour import MisbehavedError, WrongResultError
+from kernel_matrix.kit.state import FIRST_CALL
+
+_SIDE = "kernel_matrix.kit.kernel_side"
+
+
+class Running:
+    """One case of an operator: its inputs, its kernel in another process, and what was seen of it so far."""
+
+    def __init__(self, case: RunningCase, op: Operator, values: draws.Arrays | None = None) -> None:
+        """``values`` are the inputs; by default they are drawn."""
+        self.case, self.op, self.sizes = case, op, dict(case.axes)
+        self.frame = framework(op.framework)
+        self.backward = case.direction == "backward"
+        self.asked = list(op.differentiable) if self.backward else []
+        self.given = draws.drawn(case, op, self.sizes) if values is None else values
+        self.out: draws.Arrays = {}  # of the first run
+        self.facts: dict[str, Any] = {}  # of the last run
+        self.rounds: dict[str, list[Array]] = {}  # the results of each backward of the last run
+        self.left = 0  # bytes that every poisoned run has left behind
+        self.memory_before: int | None = None  # of the kernel's process, after the first run
+        self.not_asked: dict[str, str] = {}
+        self._secret = secrets.randbits(62)
+        self._seen: set[Any] = set()
+
+    @property
+    def by_row(self) -> list[str]:
+        """The inputs, and gradients that come in, whose first axis counts rows."""
+        return self.op.by_row({**self.op.inputs, **(self.op.incoming if self.backward else {})})
+
+    @property
+    def results_by_row(self) -> list[str]:
+        """The results whose first axis counts rows."""
+        return [name for name in self.op.by_row(self.op.inputs if self.asked else self.op.outputs) if name in self.out]
+
+    def kernel(self, sizes: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the kernel's process gets to know."""
+        op, case = self.op, self.case
+        outputs = {n: [list(k.shape(sizes)), draws.dtype_of(k, case.axes).name] for n, k in op.outputs.items()}
+        return {
+            "function": self._path(),
+            "framework": op.framework,
+            "device": case.device,
+            "args": list(op.inputs),
+            "floats": [name for name, kind in op.inputs.items() if not kind.whole],
+            "outputs": outputs,
+            "writes": list(op.outputs) if op.writes else [],
+            "in_place": list(op.in_place),
+            "by_row": self.by_row,
+            "options": dict(op.options),
+            "module": op.module,
+            "incoming": list(op.incoming) if self.backward else [],
+        }
+
+    def _path(self) -> str:
+        """Return ``package.module:function``, from matrix.yaml or from the description.
+
+        Raises:
+            ValueError: neither says it.
+        """
+        path = self.case.kernel or self.op.kernel
+        if not path:
+            raise ValueError(f"nothing names the kernel of {self.op.name}: write toolchains.NAME.kernel in matrix.yaml")
+        return path.format(**{**self.case.axes, "backend": self.case.backend, "op": self.case.op})
+
+    def run(
+        self,
+        values: Mapping[str, Array],
+        sizes: Mapping[str, Any] | None = None,
+        asked: Sequence[str] | None = None,
+        what: str = "",
+        **how: Any,
+    ) -> draws.Arrays:
+        """Call the kernel once, and look at everything else that it did; ``what`` says in words which run it is.
+
+        Raises:
+            MisbehavedError: it did something else than to compute its outputs.
+            WrongResultError: a result is missing, or of another kind.
+        """
+        case, sizes = self.case, sizes or self.sizes
+        asked = list(self.asked if asked is None else asked)
+        kernel = self.kernel(sizes)
+        key = (how.get("layout", PACKED), how.get("mode", ""), *asked, *(one.shape for one in values.values()))
+        children = case.kernel_children()
+        facts, back = case.call(f"{_SIDE}:run", values, kernel=kernel, secret=self._secret, asked=asked, **how)
+        known, worked = key in self._seen, case.kernel_children() != children
+        self._seen.add(key)
+        self.facts = facts
+        self._look_at_memory(values, kernel, back, what, how)
+        self._look_at_process(facts, known=known, worked=worked)
+        return self._results(kernel, back, values, asked, what)
+
+    def attempt(self, code: str, values: Mapping[str, Array], sentence: str, *given: Any, **how: Any) -> draws.Arrays:
+        """Call the kernel as :meth:`run` does, where an error of it is a fault with a sentence of its own.
+
+        Raises:
+            WrongResultError: the kernel raised an error.
+        """
+        try:
+            return self.run(values, *given, **how)
+        except KernelProcessError as error:
+            if error.stage == "crash" or isinstance(error, DeviceMissingError):
+                raise
+            raise WrongResultError(code, f"{sentence}: {error.text.splitlines()[-1]}") from None
+
+    def _look_at_memory(
+        self,
+        values: Mapping[str, Array],
+        kernel: Mapping[str, Any],
+        back: draws.Arrays,
+        what: str,
+        how: Mapping[str, Any],
+    ) -> None:
+        """Compare all bytes around the kernel's arrays, and those of its inputs."""
+        written = {name: (tuple(shape), kind) for name, (shape, kind) in kernel["outputs"].items()}
+        arrays = {name: (one.shape, one.dtype.name) for name, one in values.items()}
+        arrays |= {name: written[name] for name in kernel["writes"]}
+        for name, (shape, kind) in arrays.items():
+            role = "output" if name in kernel["writes"] else "input"
+            came = back.pop(f"memory {name}", None)
+            if came is None:
+                raise MisbehavedError("kit-changed-input", f"the kernel has given its input {name} away{what}")
+            if self.frame.lays:
+                layout = layout_of(name, kernel, str(how.get("layout", PACKED)))
+                fill = UNWRITTEN if name in values else FILLS[str(how.get("poison", ""))]
+                there = opened(came, place_of(shape, np.dtype(kind), layout), self._secret, fill)
+                if not there.guards:
+                    raise MisbehavedError("kit-past-end", f"the kernel wrote past an end of its {role} {name}{what}")
+                if not there.gaps:
+                    raise MisbehavedError(
+                        "kit-gaps", f"the kernel wrote between the elements of its {role} {name}{what}"
+                    )
+                came = there.values
+            if name in kernel["writes"]:
+                back[f"out0 {name}"] = came
+            elif name not in kernel["in_place"] and not same_bytes(came, values[name]):
+                raise MisbehavedError("kit-changed-input", f"the kernel changed its input {name}{what}")
+
+    def _look_at_process(self, facts: Mapping[str, Any], *, known: bool, worked: bool) -> None:
+        """Look at what the kernel did to its process; ``known`` says that it has run on such inputs before."""
+        soft = (*FIRST_CALL, *self.frame.settings)
+        changed = [name for name in facts["changed"] if known or name.partition(" (")[0] not in soft]
+        if changed:
+            raise MisbehavedError("kit-changed-process", f"the kernel changed {', '.join(changed)}")
+        if facts["scratch"]:
+            text = f"the kernel wrote past an end of memory that it allocated: {', '.join(facts['scratch'][:3])}"
+            raise MisbehavedError("kit-past-scratch", text)
+        if known and worked and self.case.action == "run":
+            raise MisbehavedError("kit-other-process", "another process started or worked while the kernel ran")
+        if facts["aliases"]:
+            raise MisbehavedError("kit-alias", f"the kernel gives back its own input: {', '.join(facts['aliases'])}")
+
+    def _results(
+        self,
+        kernel: Mapping[str, Any],
+        back: draws.Arrays,
+        values: Mapping[str, Array],
+        asked: Sequence[str],
+        what: str,
+    ) -> draws.Arrays:
+        """Return the results by their names, each of the kind that the description says."""
+        wanted = {name: (values[name].dtype.name, values[name].shape) for name in asked}
+        wanted = wanted or {name: (kind, tuple(shape)) for name, (shape, kind) in kernel["outputs"].items()}
+        for name, (kind, shape) in wanted.items():
+            one = back.get(f"out0 {name}")
+            if one is None:
+                raise WrongResultError("kit-kind", f"{name} did not come back{what}")
+            if (one.dtype.name, one.shape) != (kind, shape):
+                text = f"{name}{what} is {one.dtype.name} of shape {one.shape}, for {kind} of shape {shape}"
+                raise WrongResultError("kit-kind", text)
+        self.rounds = {name: [one for key, one in back.items() if key.partition(" ")[2] == name] for name in wanted}
+        return {name: back[f"out0 {name}"] for name in wanted}
+
+    def numbers(
+        self, values: Mapping[str, Array], sizes: Mapping[str, Any] | None = None, nudges: int = 1
+    ) -> plain.Numbers:
+        """Return what results for these values are compared with."""
+        return plain.numbers(self.case, self.op, values, sizes or self.sizes, self.asked, nudges)
+
+    def inside(
+        self, code: str, out: Mapping[str, Array], numbers: plain.Numbers, what: str, *, small_rows: bool = False
+    ) -> None:
+        """Hold the results of another run to the golden of its inputs.
+
+        Raises:
+            WrongResultError: a number is outside its budget.
+        """
+        if any(one.size == 0 for one in out.values()):
+            return
+        rules = functools.partial(rules_of, self.case.accuracy, self.case.op, self.case.direction)
+        compared = compare_outputs(out, *numbers, rules)
+        faults = [f"{name}: {fault}" for name, one in compared.items() for fault in one.faults]
+        for name, one in compared.items() if small_rows and not faults else ():
+            copies = [copy[name] for copy in numbers.baseline], [copy[name] for copy in numbers.nudged]
+            found = faults_of_small_rows(one.result, one.golden, *copies, one.steps, rules(name))
+            faults += [f"{name}: {fault}" for fault in found]
+        if faults:
+            raise WrongResultError(code, f"{what}: {'; '.join(faults)}")
+
+    def same(self, code: str, out: Mapping[str, Array], what: str) -> None:
+        """Hold the results of another run on the same inputs to the bits of the first, or to their budget.
+
+        Raises:
+            WrongResultError: they are others.
+        """
+        if not self.op.same_bits:
+            self.inside(code, out, self.compared, what)
+            return
+        if differing := [name for name, one in out.items() if not same_bytes(one, self.out[name])]:
+            raise WrongResultError(code, f"{what}: {', '.join(differing)}")
+
+    @functools.cached_property
+    def compared(self) -> plain.Numbers:
+        """Return what the results for the case's own inputs are compared with."""
+        return self.numbers(self.given, nudges=3)

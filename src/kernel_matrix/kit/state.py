@@ -1,0 +1,160 @@
+"""The state of the kernel's process, which a kernel must leave as it was."""
+
+from __future__ import annotations
+
+import ctypes
+import decimal
+import gc
+import os
+import platform
+import random
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from kernel_matrix.kit.frameworks.base import State
+
+_CONTROL = 0xFFC0  # of MXCSR: rounding, masks of exceptions, and whether subnormal numbers are flushed
+_SUBNORMAL = 0x2  # the flag of MXCSR that says: an operand was subnormal
+_PLACE = 7  # of MXCSR in the 32 bytes that glibc saves
+
+# What a library that is imported by the first call may change.
+FIRST_CALL = (
+    "the filters of warnings",
+    "the import path",
+    "the threads of Python",
+    "the environment",
+    "the open files",
+    "the handlers of signals",
+)
+
+
+def now(frameworks: State) -> dict[str, Any]:
+    """Return the state that belongs to the whole process."""
+    return {name: get() for name, (get, _) in {**_PLAIN, **frameworks}.items()}
+
+
+def restore(before: Mapping[str, Any], frameworks: State) -> list[str]:
+    """Set back what has changed, and return the names of it."""
+    changed = []
+    for name, (get, set_back) in {**_PLAIN, **frameworks}.items():
+        if name in before and (after := get()) != before[name]:
+            changed.append(name)
+            if name == "the environment":
+                names = sorted(
+                    key for key in after.keys() | before[name].keys() if after.get(key) != before[name].get(key)
+                )
+                changed[-1] += f" ({', '.join(names)})"
+            if set_back is not None:
+                set_back(before[name])
+    return changed
+
+
+def subnormal_flag(*, clear: bool = False) -> bool | None:
+    """Return whether an operation of this thread had a subnormal operand since the flag was cleared.
+
+    None where that is not known: on other machines than x86-64 with glibc.
+    """
+    if (state := _registers()) is None:
+        return None
+    was = bool(state[_PLACE] & _SUBNORMAL)
+    if clear:
+        state[_PLACE] &= ~_SUBNORMAL & 0xFFFFFFFF
+        _libm().fesetenv(state)
+    return was
+
+
+def _libm() -> Any:
+    return ctypes.CDLL("libm.so.6")
+
+
+def _registers() -> Any:
+    if platform.machine() != "x86_64" or not sys.platform.startswith("linux") or not platform.libc_ver()[0]:
+        return None
+    state = (ctypes.c_uint32 * 8)()
+    _libm().fegetenv(state)
+    return state
+
+
+def _arithmetic() -> tuple[int, int]:
+    """Return how the CPU rounds, and what it does with subnormal numbers, in this thread."""
+    state = _registers()
+    return (0, 0) if state is None else (int(state[0]) & 0xFFFF, int(state[_PLACE]) & _CONTROL)
+
+
+def _set_arithmetic(before: tuple[int, int]) -> None:
+    state = _registers()
+    state[0] = (state[0] & 0xFFFF0000) | before[0]
+    state[_PLACE] = (state[_PLACE] & ~_CONTROL & 0xFFFFFFFF) | before[1]
+    _libm().fesetenv(state)
+
+
+def _signals() -> dict[signal.Signals, Any]:
+    return {number: signal.getsignal(number) for number in signal.Signals if number not in _NO_HANDLER}
+
+
+def _set_signals(before: Mapping[signal.Signals, Any]) -> None:
+    for number, handler in before.items():
+        if handler is not None and signal.getsignal(number) != handler:
+            signal.signal(number, handler)
+
+
+def _environment(before: Mapping[str, str]) -> None:
+    os.environ.clear()
+    os.environ.update(before)
+
+
+def _set_filters(before: Any) -> None:
+    warnings.filters[:] = before  # type: ignore[index]
+
+
+def _set_collector(before: tuple[bool, tuple[int, int, int]]) -> None:
+    (gc.enable if before[0] else gc.disable)()
+    gc.set_threshold(*before[1])
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _files() -> int:
+    try:
+        return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    except OSError:
+        return 0
+
+
+def _context() -> str:
+    return repr(decimal.getcontext())
+
+
+_NO_HANDLER = (signal.SIGKILL, signal.SIGSTOP)
+_PLAIN: State = {
+    "Python's random numbers": (random.getstate, random.setstate),
+    "the environment": (lambda: dict(os.environ), _environment),
+    "the working directory": (os.getcwd, os.chdir),
+    "the import path": (lambda: list(sys.path), lambda state: sys.path.__setitem__(slice(None), state)),
+    "the handlers of signals": (_signals, _set_signals),
+    "the filters of warnings": (
+        lambda: list(warnings.filters),
+        _set_filters,
+    ),
+    "the threads of Python": (lambda: {thread.ident for thread in threading.enumerate()}, None),
+    "the cores that it may use": (lambda: os.sched_getaffinity(0), lambda state: os.sched_setaffinity(0, state)),
+    "how the CPU rounds and flushes": (_arithmetic, _set_arithmetic),
+    "the collector of garbage": (
+        lambda: (gc.isenabled(), gc.get_threshold()),
+        _set_collector,
+    ),
+    "the limit of recursion": (sys.getrecursionlimit, sys.setrecursionlimit),
+    "the mask of new files": (_umask, os.umask),
+    "the open files": (_files, None),
+    "the context of decimals": (_context, None),
+    "where it prints": (lambda: (id(sys.stdout), id(sys.stderr)), None),
+    "the trace and profile functions": (lambda: (sys.gettrace(), sys.getprofile()), None),
+}

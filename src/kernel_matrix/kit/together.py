@@ -1,0 +1,47 @@
+"""A kernel that two threads run at once, in its own process."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from kernel_matrix.job.inputs import Array
+
+_SECONDS, _MOST_RUNS = 0.05, 100  # that each of the threads runs the kernel
+
+Once = Callable[[Mapping[str, Array]], dict[str, bytes]]
+
+
+def differing(once: Once, inputs: Sequence[Mapping[str, Array]]) -> list[str]:
+    """Run the kernel on each of ``inputs`` in a thread of its own; return the names of outputs with other bits.
+
+    What a run gives when it is alone is what is right.
+
+    Raises:
+        Exception: what the kernel raised in a thread.
+    """
+    right = [once(values) for values in inputs]
+    found: set[str] = set()
+    errors: list[Exception] = []
+    barrier = threading.Barrier(len(inputs))
+
+    def work(values: Mapping[str, Array], expected: Mapping[str, bytes]) -> None:
+        try:
+            barrier.wait()
+            end = time.perf_counter() + _SECONDS
+            for _ in range(_MOST_RUNS):
+                found.update(name for name, bits in once(values).items() if bits != expected[name])
+                if time.perf_counter() > end:
+                    break
+        except Exception as error:  # it would end the thread alone
+            errors.append(error)
+
+    workers = [threading.Thread(target=work, args=pair) for pair in zip(inputs, right, strict=True)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    if errors:
+        raise errors[0]
+    return sorted(found)
