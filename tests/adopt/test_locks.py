@@ -21,7 +21,7 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.versions import satisfies
 from kernel_matrix.config import locks
 from kernel_matrix.config.load import load_unchecked
-from kernel_matrix.config.lock_faults import faults_of, lock_differences, lock_faults
+from kernel_matrix.config.lock_faults import _of_file, faults_of, lock_differences, lock_faults
 from kernel_matrix.config.model import Installer, Matrix
 from kernel_matrix.config.plan import Job
 from kernel_matrix.doctor.build_checks import build_findings
@@ -154,6 +154,29 @@ def test_a_lock_for_many_machines_is_read_as_it_is_on_linux():
 def test_a_requirement_that_is_no_pin_floats():
     text = "# a lock\nnumpy>=2 # why\ntorch==2.13.*\nfilelock\nsympy==1.14.0\nown @ https://a.b/own.whl\n-r more.txt\n"
     assert locks.floating_in(text) == ["numpy>=2", "torch==2.13.*", "filelock"]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("torch==2.13.0\ntorch==2.9.0\n", {"torch": ["2.13.0", "2.9.0"]}),
+        ("Flash_Attn==1.0\nflash-attn[x] === 1.1 # by hand\n", {"flash-attn": ["1.0", "1.1"]}),
+        ("numpy==2.4.6\nnumpy==2.2.6 ; python_version < '3.12'\n", {"numpy": ["2.4.6", "2.2.6"]}),
+        ("numpy==2.4.6 ; python_version >= '3.12'\nnumpy==2.2.6 ; python_version < '3.12' \\\n  --hash=sha256:0\n", {}),
+        ("torch==2.13.0\ntorch @ https://a.b/torch.whl\n", {"torch": ["2.13.0", "https://a.b/torch.whl"]}),
+        ("triton==3.7.1 ; sys_platform == 'linux'\ntriton==3.6.0 ; sys_platform == 'win32'\n", {}),
+        ("numpy==2.0\nnumpy==2.0.0\n# numpy==3\n", {}),
+    ],
+)
+def test_a_distribution_that_is_pinned_twice_is_named(tmp_path, text, wanted):
+    assert locks.twice_in(text) == wanted
+    (tmp_path / "a.txt").write_text(text)
+    found = [
+        fault for fault in _of_file(tmp_path / "a.txt", "cpu", with_gpu=False, lock="a.txt") if " times: " in fault
+    ]
+    assert [fault.partition(". Make it")[0] for fault in found] == [
+        f"it pins {name} 2 times: {', '.join(versions)}" for name, versions in wanted.items()
+    ]
 
 
 def test_every_build_for_cuda_asks_for_the_same_triton():

@@ -383,6 +383,21 @@ def test_setup_cfg_and_the_constraints_of_uv_are_read(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ('[dependency-groups]\ndev = ["pytest==8.4.2", "ruff", { include-group = "a" }]\na = ["numpy===2.2.6"]\n',
+         {"pytest": "8.4.2", "numpy": "2.2.6"}),
+        ('[project.optional-dependencies]\ntest = ["PyTest==8.4.2"]\ndev = ["pytest==8.4.2"]\n', {"pytest": "8.4.2"}),
+        ('[dependency-groups]\na = ["torch==2.9.1", "numpy==2.2.6"]\nb = ["torch==2.10.0"]\n', {"numpy": "2.2.6"}),
+        ('[dependency-groups]\ndev = ["pytest>=8", "numpy==2.*"]\n', {}),
+        ('[dependency-groups]\ndev = 3\n[project]\noptional-dependencies = "x"\n', {}),
+    ],
+)  # fmt: skip
+def test_exact_versions_of_groups_and_extras_are_pins_where_all_agree(tmp_path, text, wanted):
+    assert told(read(tmp_path, {"pyproject.toml": text})) == wanted
+
+
+@pytest.mark.parametrize(
     ("name", "text", "words"),
     [
         ("uv.lock", "<<<<<<< HEAD\nversion = 1\n", "Invalid statement"),

@@ -40,6 +40,8 @@ def _of_file(path: Path, kind: str, *, with_gpu: bool, lock: str) -> Iterator[st
         yield f"{source.name} is not what it was made from. {remedy}"
     if floating := locks.floating_in(text):
         yield f"it does not pin {', '.join(floating)}"
+    for name, versions in locks.twice_in(text).items():
+        yield f"it pins {name} {len(versions)} times: {', '.join(versions)}. {remedy}"
     yield from faults_of(locks.pins_in(text), kind, with_gpu=with_gpu)
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from packaging.markers import InvalidMarker, Marker, UndefinedComparison, UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
 
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.vendors import builds
@@ -25,6 +26,10 @@ from kernel_matrix.vendors.registry import vendor_named
 _PIN = re.compile(
     r"^(?P<name>[A-Za-z0-9][\w.-]*)(\[[^\]]*\])?\s*===?\s*(?P<version>[^\s;\\]+)(\s*;(?P<marker>[^\n#\\]+))?",
     re.MULTILINE,
+)
+# What is not from an index: NAME @ ADDRESS.
+_AT = re.compile(
+    r"^(?P<name>[A-Za-z0-9][\w.-]*)(\[[^\]]*\])?\s*@\s*(?P<version>[^\s\\]+)(\s+;(?P<marker>[^\n#\\]+))?", re.MULTILINE
 )
 _INCLUDED = re.compile(r"^\s*(?:-r|--requirement)[\s=]+(\S+).*$", re.MULTILINE)
 _CONSTRAINTS = re.compile(r"^(\s*(?:-c|--constraint)[\s=]+)(\S+)", re.MULTILINE)
@@ -111,13 +116,29 @@ def pins_in(text: str) -> dict[str, str]:
     return pins
 
 
+def twice_in(text: str) -> dict[str, list[str]]:
+    """Return the distributions of which one Python would get several versions, each with its versions."""
+    found: dict[str, list[str]] = {}
+    for python in PYTHONS:
+        versions: dict[str, dict[Version | str, str]] = {}
+        for match in (*_PIN.finditer(text), *_AT.finditer(text)):
+            if match["marker"] is None or _holds(match["marker"].strip(), (python,)):
+                try:
+                    key: Version | str = Version(match["version"])  # 2.0 is 2.0.0
+                except InvalidVersion:
+                    key = match["version"]
+                versions.setdefault(canonicalize_name(match["name"]), {}).setdefault(key, match["version"])
+        found |= {name: [*of_name.values()] for name, of_name in versions.items() if len(of_name) > 1}
+    return found
+
+
 @cache
-def _holds(marker: str) -> bool:
-    """Return whether a marker holds on Linux for a Python that the harness is for."""
+def _holds(marker: str, pythons: tuple[str, ...] = PYTHONS) -> bool:
+    """Return whether a marker holds on Linux for one of these Pythons."""
     machine = {"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix", "platform_machine": "x86_64"}
-    pythons = ({"python_version": one, "python_full_version": f"{one}.0"} for one in PYTHONS)
+    of_pythons = ({"python_version": one, "python_full_version": f"{one}.0"} for one in pythons)
     try:
-        return any(Marker(marker).evaluate({**machine, **python}) for python in pythons)
+        return any(Marker(marker).evaluate({**machine, **python}) for python in of_pythons)
     except (InvalidMarker, UndefinedComparison, UndefinedEnvironmentName):
         return True
 

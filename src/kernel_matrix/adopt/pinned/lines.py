@@ -6,6 +6,7 @@ import codecs
 import configparser
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -122,18 +123,32 @@ def of_setup_cfg(path: Path, reader: Reader) -> Iterator[Pin]:
 
 
 def of_pyproject(path: Path, reader: Reader) -> Iterator[Pin]:
-    """Yield the pins of ``tool.uv`` in pyproject.toml: they hold for whatever is resolved there.
+    """Yield the pins of pyproject.toml: of ``tool.uv``, which hold for whatever is resolved there, and of its groups.
+
+    Groups and extras that pin a distribution to several versions are alternatives: none of them is the repository's.
 
     Raises:
         ValueError: it cannot be parsed.
     """
-    table: Any = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    for key in ("tool", "uv"):
-        table = table.get(key) if isinstance(table, dict) else None
+    document: Any = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    uv = _table(document, "tool", "uv")
     for key in ("override-dependencies", "constraint-dependencies", "dev-dependencies"):
-        values = table.get(key) if isinstance(table, dict) else None
-        texts = [one for one in values if isinstance(one, str)] if isinstance(values, list) else []
-        yield from of_lines(texts, path, reader)
+        yield from of_lines(_texts(uv.get(key)), path, reader)
+    groups = [_table(document, "dependency-groups"), _table(document, "project", "optional-dependencies")]
+    texts = [text for table in groups for values in table.values() for text in _texts(values)]
+    pins = list(dict.fromkeys(pin for pin in of_lines(texts, path, reader) if pin.version))
+    times = Counter(pin.name for pin in pins)
+    yield from (pin for pin in pins if times[pin.name] == 1)
+
+
+def _table(document: Any, *keys: str) -> dict[str, Any]:
+    for key in keys:
+        document = document.get(key) if isinstance(document, dict) else None
+    return document if isinstance(document, dict) else {}
+
+
+def _texts(values: object) -> list[str]:
+    return [one for one in values if isinstance(one, str)] if isinstance(values, list) else []
 
 
 def _decoded(content: bytes) -> str:
