@@ -30,14 +30,14 @@ from kernel_matrix.config.model import Matrix, Rule, as_list
 from kernel_matrix.config.plan import plan
 from kernel_matrix.machines.row_plan import RowPlan
 from kernel_matrix.machines.rows import estimate
+from kernel_matrix.probes.expected import judge_all
+from kernel_matrix.probes.probe import Probe, Window, load_probes
 from kernel_matrix.report import checks
 from kernel_matrix.report.words import MEANING
 from kernel_matrix.results import history
 from kernel_matrix.store import names, schema, views
 from kernel_matrix.store.load import collect
 from kernel_matrix.store.record import versions_of
-from kernel_matrix.tools.probes.expected import judge_all
-from kernel_matrix.tools.probes.probe import Probe, Window, load_probes
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"

@@ -10,10 +10,10 @@ from typing import Any
 
 from packaging.version import Version
 
+from kernel_matrix.probes.attempts import Attempt, Sweep, read
+from kernel_matrix.probes.changes import in_order
+from kernel_matrix.probes.probe import Probe
 from kernel_matrix.results.states import RED
-from kernel_matrix.tools.probes.attempts import Attempt, Sweep, read
-from kernel_matrix.tools.probes.changes import in_order
-from kernel_matrix.tools.probes.probe import Probe
 
 SWEEPS = Path(__file__).resolve().parent.parent / "docs" / "toolchains"
 Table = tuple[Sequence[str], Sequence[Sequence[str]]]  # the head, and the lines

@@ -19,9 +19,9 @@ from common import Doubles
 from records import states
 
 from kernel_matrix.job.processes import cpu_seconds
+from kernel_matrix.probes import fork_probes
 from kernel_matrix.run.own_time import OwnTime, lost_of, wait_for_end
 from kernel_matrix.tools.launches.inside.recorder import compiling
-from kernel_matrix.tools.probes import fork_probes
 
 BUSY = "import time\nwhile time.process_time() < 60: pass"  # it ends by itself, also where the test was killed
 ONE_CORE = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"

@@ -13,15 +13,15 @@ from kernel_matrix import cli, pipeline
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.model.platforms import Versions
 from kernel_matrix.config.reads import content_of, read_by_job
+from kernel_matrix.probes.attempts import Attempt, Sweep, keep, read
+from kernel_matrix.probes.changes import changes, warning
+from kernel_matrix.probes.toolchain_view import toolchain_view
 from kernel_matrix.report.toolchains import SweptCase
 from kernel_matrix.store.record import Record
-from kernel_matrix.tools.probes.attempts import Attempt, Sweep, keep, read
-from kernel_matrix.tools.probes.axis import axes, named, turning_points
-from kernel_matrix.tools.probes.changes import changes, warning
-from kernel_matrix.tools.probes.commands import sweep as command
-from kernel_matrix.tools.probes.subject import Subject
-from kernel_matrix.tools.probes.toolchain_view import toolchain_view
-from kernel_matrix.tools.probes.try_version import try_version
+from kernel_matrix.tools.toolchains.axis import axes, named, turning_points
+from kernel_matrix.tools.toolchains.commands import sweep as command
+from kernel_matrix.tools.toolchains.subject import Subject
+from kernel_matrix.tools.toolchains.try_version import try_version
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.vendor import Device
 
@@ -134,7 +134,7 @@ def test_the_early_warning_is_never_red(doubles: Doubles, monkeypatch, capsys, i
 
     monkeypatch.setattr(command, "published", published)
     monkeypatch.setattr(command, "try_version", tried)
-    monkeypatch.setattr("kernel_matrix.tools.probes.sweep.try_version", tried)
+    monkeypatch.setattr("kernel_matrix.tools.toolchains.sweep.try_version", tried)
     project = with_versions(doubles, '{ numpy: ["1.0"] }')
     pinned = (doubles.root / "lock.txt").read_text()
     (doubles.root / "lock.txt").write_text("numpy==1.0\n")

@@ -12,20 +12,20 @@ from test_probes import HERE, fails, make
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.plan import plan
 from kernel_matrix.pipeline import load
+from kernel_matrix.probes.attempts import Attempt, Sweep, keep
+from kernel_matrix.probes.expected import judge
+from kernel_matrix.probes.probing import run_probes
 from kernel_matrix.report.toolchains import SweptProbe
 from kernel_matrix.run.environments.local import LocalInterpreter
 from kernel_matrix.store.record import Record
-from kernel_matrix.tools.probes.attempts import Attempt, Sweep, keep
-from kernel_matrix.tools.probes.expected import judge
-from kernel_matrix.tools.probes.issue_report import (
+from kernel_matrix.tools.toolchains.issue_report import (
     of_case,
     of_probe,
     report_failing_case,
     report_failing_probe,
     since_when,
 )
-from kernel_matrix.tools.probes.probing import run_probes
-from kernel_matrix.tools.probes.reduction import Rerun, reduce, reduce_case, same_failure
+from kernel_matrix.tools.toolchains.reduction import Rerun, reduce, reduce_case, same_failure
 
 
 def test_reduction_finds_the_smallest_shape_and_the_plainest_dtype_that_still_fail():

@@ -34,7 +34,7 @@ from kernel_matrix.tools.launches.records import write_records
 from kernel_matrix.tools.launches.reproducer import reproducer
 from kernel_matrix.tools.launches.study import study
 from kernel_matrix.tools.launches.targets import emulated_targets, known, over_limits, targets_named, told, vendors
-from kernel_matrix.tools.probes.issue_report import of_launch
+from kernel_matrix.tools.toolchains.issue_report import of_launch
 from kernel_matrix.vendors import amd
 
 LAUNCH = Launch(

@@ -16,15 +16,15 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.model import Tier
 from kernel_matrix.config.plan import Job
 from kernel_matrix.pipeline import load
+from kernel_matrix.probes.expected import judge, judge_all, record_id
+from kernel_matrix.probes.forked import first_imports, groups
+from kernel_matrix.probes.probe import Probe, load_probes, select_probes
+from kernel_matrix.probes.probe_toolchains import environments, probe_toolchains, probing, write
+from kernel_matrix.probes.probing import last_exception, run_probes
 from kernel_matrix.run.environments import venv
 from kernel_matrix.run.environments.local import LocalInterpreter
 from kernel_matrix.run.executors import Request
 from kernel_matrix.store.record import Record
-from kernel_matrix.tools.probes.expected import judge, judge_all, record_id
-from kernel_matrix.tools.probes.forked import first_imports, groups
-from kernel_matrix.tools.probes.probe import Probe, load_probes, select_probes
-from kernel_matrix.tools.probes.probe_toolchains import environments, probe_toolchains, probing, write
-from kernel_matrix.tools.probes.probing import last_exception, run_probes
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.vendor import Device
 

@@ -16,14 +16,15 @@ from test_probes import make
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.pipeline import Project, load
+from kernel_matrix.probes.attempts import Attempt, Sweep, keep, read, state_of_case
+from kernel_matrix.probes.names import picked
+from kernel_matrix.probes.probe import load_probes
 from kernel_matrix.report.toolchains import SweptCase, SweptProbe
-from kernel_matrix.tools.probes.attempts import Attempt, Sweep, keep, read
-from kernel_matrix.tools.probes.bisect import bisect, differences, state_of_case, state_of_probe
-from kernel_matrix.tools.probes.probe import load_probes
-from kernel_matrix.tools.probes.subject import Subject, make_subject, picked, toolchain_of
-from kernel_matrix.tools.probes.sweep import as_sweep, sweep
-from kernel_matrix.tools.probes.try_version import IMPORT, _resolve
-from kernel_matrix.tools.probes.versions import chosen, published
+from kernel_matrix.tools.toolchains.bisect import bisect, differences, state_of_probe
+from kernel_matrix.tools.toolchains.subject import Subject, make_subject, toolchain_of
+from kernel_matrix.tools.toolchains.sweep import as_sweep, sweep
+from kernel_matrix.tools.toolchains.try_version import IMPORT, _resolve
+from kernel_matrix.tools.toolchains.versions import chosen, published
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.vendor import Device
 

@@ -15,9 +15,9 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import plan
 from kernel_matrix.pipeline import Project
+from kernel_matrix.probes.toolchain_view import toolchain_view
 from kernel_matrix.report.toolchains import Toolchains
 from kernel_matrix.store.record import Record
-from kernel_matrix.tools.probes.toolchain_view import toolchain_view
 
 SWEEP = {
     "schema_version": 3,

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kernel_matrix import judging, pipeline, plugins
+from kernel_matrix import judging, pipeline
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.ci.passed import Passed
 from kernel_matrix.config.model.limits import Limits
+from kernel_matrix.matrix.commits import runner, work_tree
 from kernel_matrix.pipeline import Project
 from kernel_matrix.report import checks
 from kernel_matrix.report.checks import Check, Finding
@@ -88,20 +89,19 @@ def run_again(
     tried = [Tried(verdict) for verdict in in_turns[: budget.cases]]
     end = time.monotonic() + 60 * budget.minutes
     build = project.apart(NAME).build
-    make = plugins.part("runner of commits")
 
     def limited(limits: Limits) -> Limits:
         return limits.model_copy(update={"attempts": 1, "job": max(1.0, min(limits.job, end - time.monotonic()))})
 
     for _ in range(budget.times if tried else 0):
         if time.monotonic() < end:
-            found = make(project, [one.case for one in tried], machine, executor, build, limited)(None)
+            found = runner(project, [one.case for one in tried], machine, executor, build, limited)(None)
             for one, is_red in _became(tried, found):
                 one.here.append(is_red)
     always = [one for one in tried if one.here and all(one.here)]
     if base and always and time.monotonic() < end:
-        verdicts_at = make(project, [one.case for one in always], machine, executor, build, limited)
-        with plugins.part("work tree")(project.root, build / "tree", base) as tree:
+        verdicts_at = runner(project, [one.case for one in always], machine, executor, build, limited)
+        with work_tree(project.root, build / "tree", base) as tree:
             for one, is_red in _became(always, verdicts_at(tree)):
                 one.base = is_red
     return tried, in_turns[budget.cases :]

@@ -68,10 +68,10 @@ PURPOSES = {
         "fuzz": "tools.fuzz.command",
         "launches": "tools.launches.command",
         "sanitize": "tools.sanitize.command",
-        "toolchains bisect": "tools.probes.commands.bisect",
-        "toolchains probe": "tools.probes.commands.probe",
-        "toolchains report": "tools.probes.commands.report_issue",
-        "toolchains sweep": "tools.probes.commands.sweep",
+        "toolchains bisect": "tools.toolchains.commands.bisect",
+        "toolchains probe": "tools.toolchains.commands.probe",
+        "toolchains report": "tools.toolchains.commands.report_issue",
+        "toolchains sweep": "tools.toolchains.commands.sweep",
     },
 }
 GROUPS = {

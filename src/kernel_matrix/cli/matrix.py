@@ -16,7 +16,7 @@ from kernel_matrix.cli.options import (
 )
 from kernel_matrix.matrix.everything import run_everything
 from kernel_matrix.matrix.kept import Keeper
-from kernel_matrix.matrix.toolchains import probing
+from kernel_matrix.probes.probe_toolchains import probing
 from kernel_matrix.report.terminal import summary
 from kernel_matrix.run.decide import preview
 from kernel_matrix.run.progress import Console

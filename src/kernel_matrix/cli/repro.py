@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from kernel_matrix import judging, plugins
+from kernel_matrix import judging
 from kernel_matrix.base.commands import command, line_here
 from kernel_matrix.cli.options import add_matrix_options, load_project
 from kernel_matrix.results import repeat
@@ -22,7 +22,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Print the facts as comments, then the command. 1: this machine lacks the hardware."""
     project = load_project(options)
-    if words := plugins.part("repeat of a name")(options.cell):
+    if words := repeat.of_fuzzer(options.cell):
         print(line_here(command(words), project.options))
         return 0
     record = judging.result_to_repeat(

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from kernel_matrix import audit
 from kernel_matrix.audit import sampled as sampling
 from kernel_matrix.config.lock_faults import lock_differences
-from kernel_matrix.matrix.toolchains import checks_of, toolchain_view
+from kernel_matrix.matrix.checks import checks_of
 from kernel_matrix.pipeline import Project
+from kernel_matrix.probes.toolchain_view import toolchain_view
 from kernel_matrix.report import difference
 from kernel_matrix.report.difference import Difference
 from kernel_matrix.report.document import Document, RunNotes

@@ -28,6 +28,11 @@ def is_plain(text: str) -> bool:
     return _PLAIN.fullmatch(text) is not None
 
 
+def of_fuzzer(name: str) -> list[str]:
+    """Return the words of the command that runs a case of the fuzzer again; none for another name."""
+    return ["fuzz", "--case", name] if name.startswith("fuzz:") or "/fuzz:" in name else []
+
+
 class Commands:
     """The commands that repeat results of one matrix. Each operator's quick tier is listed once."""
 

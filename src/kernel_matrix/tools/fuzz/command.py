@@ -52,11 +52,6 @@ def main(options: argparse.Namespace) -> int:
     return int((repeat if wish.names else search)(project, wish, print))
 
 
-def repeated(name: str) -> list[str]:
-    """Return the words of the command that runs a case of the fuzzer again; none for another name."""
-    return ["fuzz", "--case", name] if name.startswith("fuzz:") or "/fuzz:" in name else []
-
-
 def _lanes_of(cases: Sequence[str]) -> tuple[list[tuple[str, str, str]], tuple[str, ...]]:
     """Return the lanes that stand before names, as the page has them, and the names without these."""
     lanes, names = [], []

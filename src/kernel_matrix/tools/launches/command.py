@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kernel_matrix import plugins
 from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.cli.options import print_dashboard
@@ -19,6 +18,7 @@ from kernel_matrix.tools.launches.invocation import invocation
 from kernel_matrix.tools.launches.recording import Options
 from kernel_matrix.tools.launches.study import study
 from kernel_matrix.tools.launches.targets import Target, emulated_targets, targets_named
+from kernel_matrix.tools.sanitize.program import sanitized
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -77,8 +77,7 @@ def _of_running(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Return 1 if a launch does not compile or cannot be launched, or if the program did not end well."""
     if options.sanitize is not None:
-        sanitized = plugins.part("--sanitize")
-        return int(sanitized(options.words, options.sanitize, (options.build / "launches").resolve(), print))
+        return sanitized(options.words, options.sanitize, (options.build / "launches").resolve(), print)
     emulate = _emulated(options.emulate, options.simulator)
     targets = targets_named([*options.targets, *emulate])
     files = (options.build / "simulator").resolve()

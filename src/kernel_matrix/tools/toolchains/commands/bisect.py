@@ -6,13 +6,14 @@ import argparse
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.cli.options import load_project
+from kernel_matrix.matrix import commits
+from kernel_matrix.probes.attempts import state_of_case
 from kernel_matrix.run.settings import AUTO, EXECUTORS
-from kernel_matrix.tools.probes import commits
-from kernel_matrix.tools.probes.bisect import bisect, state_of_case, state_of_probe
-from kernel_matrix.tools.probes.commands import add_subject_options
-from kernel_matrix.tools.probes.subject import make_subject
-from kernel_matrix.tools.probes.try_version import try_version
-from kernel_matrix.tools.probes.versions import chosen, published
+from kernel_matrix.tools.toolchains.bisect import bisect, state_of_probe
+from kernel_matrix.tools.toolchains.commands import add_subject_options
+from kernel_matrix.tools.toolchains.subject import make_subject
+from kernel_matrix.tools.toolchains.try_version import try_version
+from kernel_matrix.tools.toolchains.versions import chosen, published
 from kernel_matrix.vendors.machine import detect
 
 

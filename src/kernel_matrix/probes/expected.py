@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kernel_matrix.diagnosis import Rule, diagnose, in_words
+from kernel_matrix.probes.probe import Probe, Window
 from kernel_matrix.report.toolchains import Verdict
 from kernel_matrix.store.record import PROBE, Record, is_probe_record, versions_of
-from kernel_matrix.tools.probes.probe import Probe, Window
 
 VERDICTS: tuple[Verdict, ...] = Verdict.__args__  # type: ignore[attr-defined]
 

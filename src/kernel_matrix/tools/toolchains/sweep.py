@@ -10,9 +10,9 @@ from threading import Lock
 
 from packaging.version import Version
 
-from kernel_matrix.tools.probes.attempts import Attempt, Sweep
-from kernel_matrix.tools.probes.subject import Subject
-from kernel_matrix.tools.probes.try_version import try_version
+from kernel_matrix.probes.attempts import Attempt, Sweep
+from kernel_matrix.tools.toolchains.subject import Subject
+from kernel_matrix.tools.toolchains.try_version import try_version
 
 
 def sweep(

@@ -17,6 +17,12 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.selection import Selection
 from kernel_matrix.doctor.environment import examine, process
 from kernel_matrix.pipeline import Project
+from kernel_matrix.probes.attempts import Attempt, Stage
+from kernel_matrix.probes.changes import FIGURES
+from kernel_matrix.probes.expected import judge_all
+from kernel_matrix.probes.names import by_name
+from kernel_matrix.probes.probe_toolchains import interpreter_of
+from kernel_matrix.probes.probing import last_exception, run_probes
 from kernel_matrix.report.toolchains import SweptCase, SweptProbe
 from kernel_matrix.results.judged import Judged
 from kernel_matrix.results.noise import ratios
@@ -26,13 +32,7 @@ from kernel_matrix.run.executors import InstallError, Interpreter
 from kernel_matrix.run.settings import Settings
 from kernel_matrix.run.supervise import death
 from kernel_matrix.store.record import Sample, versions_of
-from kernel_matrix.tools.probes.attempts import Attempt, Stage
-from kernel_matrix.tools.probes.changes import FIGURES
-from kernel_matrix.tools.probes.expected import judge_all
-from kernel_matrix.tools.probes.names import by_name
-from kernel_matrix.tools.probes.probe_toolchains import interpreter_of
-from kernel_matrix.tools.probes.probing import last_exception, run_probes
-from kernel_matrix.tools.probes.subject import Subject
+from kernel_matrix.tools.toolchains.subject import Subject
 
 # Run in the environment: it imports the module of a distribution, whose name may be written in several ways.
 IMPORT = """

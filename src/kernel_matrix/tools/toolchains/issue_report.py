@@ -16,15 +16,15 @@ from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.config.plan import Case
 from kernel_matrix.diagnosis import diagnose
 from kernel_matrix.pipeline import Project
+from kernel_matrix.probes.attempts import kept_sweeps, read
+from kernel_matrix.probes.expected import Judged, judge_all
+from kernel_matrix.probes.probe import select_probes
+from kernel_matrix.probes.probe_toolchains import environments, interpreter_of
+from kernel_matrix.probes.probing import run_probes
 from kernel_matrix.run.executors import InstallError, UnavailableError
 from kernel_matrix.store.load import collect
 from kernel_matrix.store.record import Record, versions_of
-from kernel_matrix.tools.probes.attempts import kept_sweeps, read
-from kernel_matrix.tools.probes.expected import Judged, judge_all
-from kernel_matrix.tools.probes.probe import select_probes
-from kernel_matrix.tools.probes.probe_toolchains import environments, interpreter_of
-from kernel_matrix.tools.probes.probing import run_probes
-from kernel_matrix.tools.probes.reduction import Reduction, Rerun, reduce_case
+from kernel_matrix.tools.toolchains.reduction import Reduction, Rerun, reduce_case
 from kernel_matrix.vendors.machine import Machine
 
 

@@ -15,7 +15,7 @@ from kernel_matrix.run import schedule
 from kernel_matrix.run.settings import Settings
 from kernel_matrix.store.load import collect
 from kernel_matrix.store.record import Record
-from kernel_matrix.tools.probes.try_version import Silent
+from kernel_matrix.tools.toolchains.try_version import Silent
 from kernel_matrix.vendors.machine import Machine
 
 Axes = Mapping[str, Scalar]

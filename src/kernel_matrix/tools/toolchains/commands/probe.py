@@ -7,8 +7,8 @@ import os
 import sys
 
 from kernel_matrix.cli.options import add_matrix_options, load_project
-from kernel_matrix.tools.probes.probe import select_probes
-from kernel_matrix.tools.probes.probe_toolchains import probe_toolchains
+from kernel_matrix.probes.probe import select_probes
+from kernel_matrix.probes.probe_toolchains import probe_toolchains
 from kernel_matrix.vendors.machine import detect
 
 

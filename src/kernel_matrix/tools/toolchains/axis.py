@@ -13,11 +13,11 @@ from packaging.version import Version
 from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.config.model.platforms import Versions
 from kernel_matrix.pipeline import Project
-from kernel_matrix.tools.probes.attempts import Attempt
-from kernel_matrix.tools.probes.bisect import TurningPoint, bisect, state_of_case
-from kernel_matrix.tools.probes.changes import is_of_the_version, usual
-from kernel_matrix.tools.probes.subject import Subject
-from kernel_matrix.tools.probes.versions import chosen
+from kernel_matrix.probes.attempts import Attempt, state_of_case
+from kernel_matrix.probes.changes import is_of_the_version, usual
+from kernel_matrix.tools.toolchains.bisect import TurningPoint, bisect
+from kernel_matrix.tools.toolchains.subject import Subject
+from kernel_matrix.tools.toolchains.versions import chosen
 from kernel_matrix.vendors.machine import Machine
 
 Try = Callable[[Version], Attempt]

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernel_matrix.base.syntax import parsed
+from kernel_matrix.probes.probe import Probe
 from kernel_matrix.run.executors import Interpreter
 from kernel_matrix.run.own_time import wait_for_end
-from kernel_matrix.tools.probes.probe import Probe
 
 _IMPORT_SECONDS = 180
 

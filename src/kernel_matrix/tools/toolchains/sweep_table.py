@@ -8,11 +8,12 @@ from collections.abc import Iterator, Sequence
 from rich.table import Table
 
 from kernel_matrix.diagnosis import Rule, diagnose_all, in_words
+from kernel_matrix.probes import attempts as stages
+from kernel_matrix.probes.attempts import WITHOUT_IMPORT, Attempt
+from kernel_matrix.probes.expected import VERDICTS
+from kernel_matrix.probes.names import picked
 from kernel_matrix.results.states import STATES
-from kernel_matrix.tools.probes import attempts as stages
-from kernel_matrix.tools.probes.attempts import WITHOUT_IMPORT, Attempt
-from kernel_matrix.tools.probes.expected import VERDICTS
-from kernel_matrix.tools.probes.subject import Subject, picked
+from kernel_matrix.tools.toolchains.subject import Subject
 
 
 def table(subject: Subject, attempts: Sequence[Attempt]) -> Table:

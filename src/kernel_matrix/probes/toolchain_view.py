@@ -10,6 +10,12 @@ from packaging.version import Version
 
 from kernel_matrix.diagnosis import NOT_KNOWN, Diagnosis, Error, diagnose_all
 from kernel_matrix.pipeline import Project
+from kernel_matrix.probes.attempts import Attempt, Sweep, kept_sweeps, read
+from kernel_matrix.probes.changes import changes, warnings
+from kernel_matrix.probes.expected import VERDICTS, Judged, judge_all
+from kernel_matrix.probes.names import picked
+from kernel_matrix.probes.probe import Probe, load_probes
+from kernel_matrix.probes.probe_toolchains import environments
 from kernel_matrix.report.toolchains import (
     Asked,
     Cause,
@@ -23,12 +29,6 @@ from kernel_matrix.report.toolchains import (
     Toolchains,
 )
 from kernel_matrix.store.record import Record, is_probe_record, versions_of
-from kernel_matrix.tools.probes.attempts import Attempt, Sweep, kept_sweeps, read
-from kernel_matrix.tools.probes.changes import changes, warnings
-from kernel_matrix.tools.probes.expected import VERDICTS, Judged, judge_all
-from kernel_matrix.tools.probes.probe import Probe, load_probes
-from kernel_matrix.tools.probes.probe_toolchains import environments
-from kernel_matrix.tools.probes.subject import picked
 
 _IN_WORDS = {"works": "work", "known": "fail as known", "changed": "changed", "unavailable": "lack what they need",
              "missing": "have no result"}  # fmt: skip

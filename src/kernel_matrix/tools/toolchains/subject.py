@@ -16,14 +16,11 @@ from kernel_matrix.base.paths import without_folders
 from kernel_matrix.config.locks import lock_file, pins, requirements_in, source_of
 from kernel_matrix.config.model import Matrix, Platform, Toolchain
 from kernel_matrix.pipeline import Project
-from kernel_matrix.tools.probes.names import by_name, required
-from kernel_matrix.tools.probes.probe import Probe, select_probes
+from kernel_matrix.probes.names import OF_A_JOB, required, staying
+from kernel_matrix.probes.probe import Probe, select_probes
 from kernel_matrix.vendors.machine import Machine
 
 _NAME = re.compile(r"^(?P<name>[A-Za-z0-9][\w.-]*)", re.MULTILINE)
-
-# What a job itself imports. These pins of a toolchain's lock stay while one package moves.
-_OF_A_JOB = ("numpy", "pytest", "ml-dtypes")
 
 
 @dataclass(frozen=True)
@@ -62,11 +59,11 @@ class Subject:
         that was resolved from nothing does not say what was asked for; there the toolchain's ``requires`` does.
         """
         asked = _asked_for(self.lock) if self.lock else set()
-        patterns = _staying(self.project.matrix)
+        patterns = staying(self.project.matrix)
         if patterns is None:
             patterns = ("*",)
             if self.lock and not source_of(self.lock).exists():
-                asked = {*_OF_A_JOB, *self._required()}
+                asked = {*OF_A_JOB, *self._required()}
         return {
             name: version
             for name, version in self.preferred(pinned).items()
@@ -104,7 +101,7 @@ class Subject:
     @property
     def keeps_the_rest(self) -> bool:
         """True if a distribution that no version has to move stays: matrix.yaml names no companions."""
-        return self.is_axis or _staying(self.project.matrix) is None
+        return self.is_axis or staying(self.project.matrix) is None
 
     def _required(self) -> set[str]:
         assert self.toolchain
@@ -188,25 +185,6 @@ def toolchain_of(matrix: Matrix, root: Path, package: str) -> str | None:
         if name_of_package in _asked_for(lock_file(root, toolchain.lock)):
             by_lock.setdefault(toolchain.lock, name)
     return next(reversed(by_lock.values()), None)
-
-
-def picked(matrix: Matrix, package: str, pinned: Mapping[str, str], versions: Mapping[str, str]) -> dict[str, str]:
-    """Return the versions of interest that the installer picked itself: neither pinned nor of a companion."""
-    settled = {canonicalize_name(name) for name in (package, *pinned)}
-    patterns = _staying(matrix) or _OF_A_JOB
-    present = by_name(versions)
-    names = (canonicalize_name(name) for name in matrix.package.distributions)
-    return {
-        name: present[name]
-        for name in names
-        if name in present and name not in settled and not any(fnmatch.fnmatch(name, one) for one in patterns)
-    }
-
-
-def _staying(matrix: Matrix) -> tuple[str, ...] | None:
-    """Return the patterns of the distributions that stay; None where matrix.yaml does not say which."""
-    companions = matrix.package.companions
-    return None if companions is None else (*_OF_A_JOB, *map(canonicalize_name, companions))
 
 
 def _is_about(probe: Probe, package: str) -> bool:

@@ -11,10 +11,9 @@ from packaging.version import Version
 
 from kernel_matrix.config.locks import all_pins
 from kernel_matrix.config.model import Matrix
+from kernel_matrix.probes.attempts import Attempt, Sweep, state_of_case
 from kernel_matrix.report.toolchains import Change, SweptCase
 from kernel_matrix.results.states import RED
-from kernel_matrix.tools.probes.attempts import Attempt, Sweep
-from kernel_matrix.tools.probes.bisect import state_of_case
 
 # What compilers report of code, with their own names: spills in bytes (NVIDIA) or in registers (AMD).
 FIGURES = ("registers", "spill_bytes", "spilled_registers", "shared_bytes", "stack_bytes", "bytes")

@@ -9,7 +9,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.tools.probes.attempts import Attempt
+from kernel_matrix.probes.attempts import Attempt
 
 
 @dataclass(frozen=True)
@@ -81,11 +81,3 @@ def state_of_probe(probe: str) -> Callable[[Attempt], str]:
         return f"fails in {result.stage}: {result.reason[:120]}"
 
     return state
-
-
-def state_of_case(attempt: Attempt, identity: str = "") -> str:
-    """Return the state of a case in an attempt, or of the worst of its cases."""
-    case = attempt.cases.get(identity) if identity else attempt.worst
-    if not case:
-        return f"stopped at {attempt.stopped}"
-    return f"{case.state}{f' in {case.stage}' if case.stage else ''}"

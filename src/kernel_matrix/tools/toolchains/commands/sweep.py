@@ -18,15 +18,15 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.cli.options import load_project
 from kernel_matrix.config.model.platforms import Versions
 from kernel_matrix.pipeline import Project
-from kernel_matrix.tools.probes.attempts import Attempt, keep, read
-from kernel_matrix.tools.probes.axis import axes, named, newest, turning_points
-from kernel_matrix.tools.probes.changes import changes, described, warnings
-from kernel_matrix.tools.probes.commands import add_subject_options
-from kernel_matrix.tools.probes.subject import Subject, make_subject
-from kernel_matrix.tools.probes.sweep import as_sweep, sweep
-from kernel_matrix.tools.probes.sweep_table import stops, table
-from kernel_matrix.tools.probes.try_version import of_results, try_version
-from kernel_matrix.tools.probes.versions import chosen, published
+from kernel_matrix.probes.attempts import Attempt, keep, read
+from kernel_matrix.probes.changes import changes, described, warnings
+from kernel_matrix.tools.toolchains.axis import axes, named, newest, turning_points
+from kernel_matrix.tools.toolchains.commands import add_subject_options
+from kernel_matrix.tools.toolchains.subject import Subject, make_subject
+from kernel_matrix.tools.toolchains.sweep import as_sweep, sweep
+from kernel_matrix.tools.toolchains.sweep_table import stops, table
+from kernel_matrix.tools.toolchains.try_version import of_results, try_version
+from kernel_matrix.tools.toolchains.versions import chosen, published
 from kernel_matrix.vendors.machine import detect
 
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from kernel_matrix.cli.options import add_matrix_options, load_project
-from kernel_matrix.tools.probes.issue_report import report_failing_case, report_failing_probe
+from kernel_matrix.tools.toolchains.issue_report import report_failing_case, report_failing_probe
 from kernel_matrix.vendors.machine import detect
 
 

@@ -138,3 +138,11 @@ def keep(path: Path, sweep: Sweep) -> None:
 def kept_sweeps(folder: Path | None) -> Sequence[Path]:
     """Return the files of the kept sweeps of a folder, by name; none where there is no folder."""
     return sorted(folder.glob("*.json"), key=lambda path: path.stem) if folder else []
+
+
+def state_of_case(attempt: Attempt, identity: str = "") -> str:
+    """Return the state of a case in an attempt, or of the worst of its cases."""
+    case = attempt.cases.get(identity) if identity else attempt.worst
+    if not case:
+        return f"stopped at {attempt.stopped}"
+    return f"{case.state}{f' in {case.stage}' if case.stage else ''}"

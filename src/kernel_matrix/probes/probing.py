@@ -13,12 +13,12 @@ from pathlib import Path
 
 from kernel_matrix.base.paths import without_folders
 from kernel_matrix.doctor.environment import Environment, examine, process
+from kernel_matrix.probes.expected import record_id
+from kernel_matrix.probes.forked import Ending, Group, groups, run_group
+from kernel_matrix.probes.probe import Probe
 from kernel_matrix.run.executors import Interpreter
 from kernel_matrix.run.supervise import death
 from kernel_matrix.store.record import Record
-from kernel_matrix.tools.probes.expected import record_id
-from kernel_matrix.tools.probes.forked import Ending, Group, groups, run_group
-from kernel_matrix.tools.probes.probe import Probe
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.registry import programs
 

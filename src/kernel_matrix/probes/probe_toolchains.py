@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from typing import Protocol
 
 from kernel_matrix.base.errors import unknown
 from kernel_matrix.base.git import commit
@@ -17,16 +18,25 @@ from kernel_matrix.config.model import Matrix, Tier
 from kernel_matrix.config.plan import Job
 from kernel_matrix.config.reads import Checkout
 from kernel_matrix.diagnosis import diagnose, in_words
-from kernel_matrix.matrix.kept import Keeper
 from kernel_matrix.pipeline import Project
+from kernel_matrix.probes.expected import Judged, described, judge_all
+from kernel_matrix.probes.probe import Probe, select_probes
+from kernel_matrix.probes.probing import run_probes
 from kernel_matrix.run.executors import InstallError, Interpreter, Request, UnavailableError
 from kernel_matrix.run.settings import load_executor
 from kernel_matrix.store import write as store
 from kernel_matrix.store.record import Record
-from kernel_matrix.tools.probes.expected import Judged, described, judge_all
-from kernel_matrix.tools.probes.probe import Probe, select_probes
-from kernel_matrix.tools.probes.probing import run_probes
 from kernel_matrix.vendors.machine import Machine
+
+
+class Keeper(Protocol):
+    """The protocol of what keeps the results of earlier runs."""
+
+    def since(self, name: str, made_from: Sequence[str]) -> str:
+        """Return when the results called ``name`` were made; nothing if they cannot be kept."""
+
+    def remember(self, name: str, made_from: Sequence[str]) -> None:
+        """Note what the results called ``name`` were made from."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +117,8 @@ def probing(
 
     In the quick tier a probe is asked once of the same versions: of several environments that have them, the smallest.
     """
+    if project.matrix.package.probes is None:
+        return []
     by_environment = environments(project.matrix, toolchains)
     probes = _asked(project, select_probes(project.matrix, project.root), by_environment, once=tier == "quick")
     checkout = Checkout(project.matrix, project.root)
@@ -133,7 +145,7 @@ def probing(
 
 
 def _own_code(project: Project) -> str:
-    """Return the hash of this distribution and of the programs of the probes: other code may find something else."""
+    """Return the hash of this room and of the programs of the probes: other code may find something else."""
     programs = project.root / (project.matrix.package.probes or "")
     files = [path for folder in (Path(__file__).parent, programs) for path in sorted(folder.rglob("*.py"))]
     return sha256(b"".join(sha256(file.read_bytes()).digest() for file in files)).hexdigest()
