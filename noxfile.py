@@ -45,6 +45,7 @@ nox.options.default_venv_backend = "uv"
 
 LOCKS = ROOT / "ci" / "locks"
 SOURCE = {"PYTHONPATH": "src"}
+LINT_IMPORTS = ("-c", "from importlinter.cli import lint_imports_command as lint; lint()", "--no-logo", "--no-cache")
 START = {**SOURCE, "KERNEL_MATRIX_START": "ci/kernel-matrix"}  # messages name commands as a person types them
 SCRIPTS = [
     *(".ci/run", "ci/base-images", "ci/environment", "ci/kernel-matrix", "ci/nox"),
@@ -177,12 +178,13 @@ def _is_test(word: str) -> bool:
 
 @nox.session(reuse_venv=True)
 def lint(session: nox.Session) -> None:
-    """Check style, types, matrix.yaml, its JSON Schema, the tables of the docs, the scripts and the workflow files."""
+    """Check style, types, imports, matrix.yaml and its JSON Schema, tables of the docs, scripts and workflow files."""
     python = python_with_checks(session)
     session.install("-r", str(LOCKS / "workflows.txt"))
     session.run(*python, "-m", "ruff", "check", ".", external=True)
     session.run(*python, "-m", "ruff", "format", "--check", ".", external=True)
     session.run(*python, "-m", "mypy", external=True)
+    session.run(*python, *LINT_IMPORTS, env=SOURCE, external=True)
     session.run(*python, "-m", "kernel_matrix", "check", env=SOURCE, external=True)
     if (ROOT / "matrix.schema.json").read_text(encoding="utf-8") != schema():
         session.error("matrix.schema.json is out of date: ci/kernel-matrix check --schema > matrix.schema.json")
@@ -195,7 +197,9 @@ def lint(session: nox.Session) -> None:
 
 def python_with_checks(session: nox.Session) -> Sequence[str]:
     """Return a Python that has everything of harness.txt: the present one, as ci/nox makes it, or the session's own."""
-    if all(importlib.util.find_spec(name) for name in ("hypothesis", "mypy", "pytest", "ruff", "xdist")):
+    if all(
+        importlib.util.find_spec(name) for name in ("hypothesis", "importlinter", "mypy", "pytest", "ruff", "xdist")
+    ):
         return (sys.executable,)
     session.install("-r", str(LOCKS / "harness.txt"))
     return ("python",)

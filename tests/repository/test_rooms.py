@@ -1,63 +1,104 @@
-"""The rooms of the harness import each other in one direction."""
+"""Imports between the rooms of the harness go one way, and its functions are short and described.
+
+The contracts of import-linter stand in pyproject.toml.
+"""
 
 from __future__ import annotations
 
 import ast
+import os
 import re
-from collections.abc import Iterator, Mapping
+import shutil
+import subprocess
+import sys
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
+import grimp
 import pytest
 from common import ROOT
 
-HARNESS = ROOT / "src" / "kernel_matrix"
-MODULES = sorted(HARNESS.rglob("*.py"))
+PACKAGES = ("kernel_matrix", "gpu_emulators", "mhc")
 LONGEST_FUNCTION = 40
-
-# A room imports itself and the rooms of the lines before it, so that there is no circle.
-ORDER = (
-    ("base",),
-    ("job",),  # all that a job imports: it runs in an environment that has nothing else of the harness
-    ("kit",),  # what a suite imports there: no other room of the harness but job
-    ("vendors",),
-    ("config",),
-    ("audit",),  # a second opinion: it shares nothing with the rooms that it checks
-    ("store",),
-    ("results",),
-    ("judge",),
-    ("diagnosis",),
-    ("run", "report", "machines"),
-    ("pipeline",),
-    ("judging", "doctor"),
-    ("probes",),
-    ("matrix",),
-    ("cli",),
-    ("ci", "send"),
-    ("adopt", "serve"),
-    ("tools",),
-)
-ROOMS = {room for line in ORDER for room in line}
+LINT = "from importlinter.cli import lint_imports_command as lint; lint()"
 
 
-def name_of(path: Path) -> list[str]:
-    """Return ``["cli", "run"]`` for cli/run.py, and the own name of a package."""
-    parts = list(path.relative_to(HARNESS).with_suffix("").parts)
-    return parts[:-1] if parts[-1] == "__init__" else parts
+def lint_imports(source: Path) -> str:
+    """Return what import-linter says of the packages in a folder, without its line breaks."""
+    command = [sys.executable, "-c", LINT, "--no-logo", "--no-cache", str(ROOT / "pyproject.toml")]
+    variables = {**os.environ, "PYTHONPATH": str(source), "COLUMNS": "1000"}
+    return subprocess.run(command, env=variables, capture_output=True, text=True, check=False).stdout
 
 
-def imports(path: Path) -> Iterator[list[str]]:
-    """Yield the modules of the harness that a module imports, as ``name_of`` gives them."""
-    for parts in all_imports(path):
-        if parts[0] == "kernel_matrix" and len(parts) > 1:
-            yield parts[1:]
+@pytest.fixture(scope="module")
+def graph() -> grimp.ImportGraph:
+    """Return which module imports which, relative imports and those of functions too."""
+    return grimp.build_graph(*PACKAGES, cache_dir=None)
 
 
-def all_imports(path: Path) -> list[list[str]]:
-    """Return the dotted names that a module imports, as lists of their parts."""
-    return read(path).imports
+def test_every_contract_of_imports_is_kept():
+    assert re.search(r"Contracts: \d kept, 0 broken", lint_imports(ROOT / "src"))
+
+
+ROOMS = "A room imports only rooms below it"
+# A module, the line that is put in, and the contract that it breaks.
+FAULTS = [
+    ("kernel_matrix/base/paths.py", "from ..config import plan", ROOMS),
+    ("kernel_matrix/job/wire.py", "from kernel_matrix.base import git", ROOMS),
+    ("kernel_matrix/report/words.py", "from kernel_matrix.tools.bench import command", ROOMS),
+    ("kernel_matrix/adopt/comment.py", "from ..serve import page", ROOMS),
+    ("kernel_matrix/kit/conform.py", "from ..base import git", "The kit imports job alone"),
+    ("kernel_matrix/audit/raw.py", "from ..store import names", "The audit imports nothing of what it checks"),
+    ("mhc/ops/needs.py", "import kernel_matrix.pipeline",
+     "The kernel package and the emulators import nothing of the harness"),
+    ("kernel_matrix/run/quiet.py", "from mhc.ops import needs",
+     "The harness and the emulators import nothing of the kernel package"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory) -> str:
+    """Return what import-linter says of a copy with every fault, and with a room that no contract knows."""
+    source = tmp_path_factory.mktemp("faults")
+    for package in PACKAGES:
+        shutil.copytree(ROOT / "src" / package, source / package, ignore=_only_python)
+    for name, line, _ in FAULTS:
+        path = source / name
+        path.write_text(f"{path.read_text()}\n{line}\n")
+    (source / "kernel_matrix" / "attic").mkdir()
+    (source / "kernel_matrix" / "attic" / "__init__.py").touch()
+    return lint_imports(source)
+
+
+def _only_python(folder: str, names: list[str]) -> list[str]:
+    return [name for name in names if not name.endswith(".py") and not Path(folder, name).is_dir()]
+
+
+@pytest.mark.parametrize(("module", "line", "contract"), FAULTS)
+def test_a_contract_of_imports_is_broken_by_a_fault(broken, module, line, contract):
+    importer = module.removesuffix(".py").replace("/", ".")
+    assert f"{contract} BROKEN" in broken
+    assert f"{importer} -> " in broken, line
+
+
+def test_a_room_that_no_contract_knows_is_named(broken):
+    assert "attic" in broken
+
+
+def test_no_modules_import_each_other_in_a_circle(graph):
+    imported = {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
+    assert len(imported) > 700
+    TopologicalSorter(imported).prepare()  # raises a CycleError, which names the circle
+
+
+def test_no_command_imports_a_command(graph):
+    from kernel_matrix.cli import commands
+
+    assert {name: graph.find_modules_that_directly_import(name) for name in commands().values()} == {
+        name: set() for name in commands().values()
+    }
 
 
 class Function(NamedTuple):
@@ -69,71 +110,18 @@ class Function(NamedTuple):
     is_property: bool
 
 
-class Module(NamedTuple):
-    """Hold what a module imports, and its functions."""
-
-    imports: list[list[str]]
-    functions: list[Function]
-
-
 @cache
-def read(path: Path) -> Module:
-    """Return the imports and functions of a module. Several tests ask, and parsing all modules takes a second."""
-    module = Module([], [])
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            module.imports.extend(f"{node.module}.{alias.name}".split(".") for alias in node.names)
-        elif isinstance(node, ast.Import):
-            module.imports.extend(alias.name.split(".") for alias in node.names)
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            is_property = any(getattr(mark, "id", "").endswith("property") for mark in node.decorator_list)
-            lines = (node.end_lineno or node.lineno) - node.lineno
-            place = f"{node.name} in {path.relative_to(ROOT / 'src')}"
-            docstring = ast.get_docstring(node) or ""
-            module.functions.append(Function(place, lines, docstring, is_property))
-    return module
-
-
-def functions() -> Iterator[Function]:
-    """Yield the functions of the harness."""
-    for path in MODULES:
-        yield from read(path).functions
-
-
-@pytest.mark.parametrize("room", sorted(ROOMS))
-def test_a_room_imports_only_rooms_before_it(room):
-    number = next(number for number, line in enumerate(ORDER) if room in line)
-    before = {other for line in ORDER[:number] for other in line}
-    before = {"job": set(), "kit": {"job"}, "audit": {"base", "vendors", "config"}}.get(room, before)
-    for path in (path for path in MODULES if name_of(path)[:1] == [room]):
-        others = {parts[0] for parts in imports(path)} & ROOMS - {room}
-        assert others <= before, path
-
-
-def test_no_modules_import_each_other_in_a_circle():
-    files = {".".join(["kernel_matrix", *name_of(path)]): path for path in MODULES}
-    imported = {name: {module_of(parts, files) for parts in all_imports(path)} for name, path in files.items()}
-    graph = {name: modules - {name, ""} for name, modules in imported.items()}
-    TopologicalSorter(graph).prepare()  # raises a CycleError, which names the circle
-
-
-def module_of(parts: list[str], files: Mapping[str, Path]) -> str:
-    """Return the module that a dotted name is or lies in; empty for one of another distribution, and the top folder."""
-    names = (".".join(parts[:length]) for length in range(len(parts), 1, -1))
-    return next((name for name in names if name in files), "")
-
-
-def test_every_module_stands_in_a_room():
-    assert {(name_of(path) or ["__init__"])[0] for path in MODULES} == ROOMS | {"__init__", "__main__"}
-
-
-def test_no_command_imports_a_command():
-    from kernel_matrix.cli import commands
-
-    modules = {tuple(module.split(".")) for module in commands().values()}
-    for path in MODULES:
-        imported = {tuple(parts[:length]) for parts in all_imports(path) for length in range(len(parts) + 1)}
-        assert not imported & modules, path
+def functions() -> list[Function]:
+    """Return the functions of the harness."""
+    found = []
+    for path in sorted((ROOT / "src" / "kernel_matrix").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                is_property = any(getattr(mark, "id", "").endswith("property") for mark in node.decorator_list)
+                lines = (node.end_lineno or node.lineno) - node.lineno
+                place = f"{node.name} in {path.relative_to(ROOT / 'src')}"
+                found.append(Function(place, lines, ast.get_docstring(node) or "", is_property))
+    return found
 
 
 def test_no_function_is_too_long():
