@@ -27,28 +27,38 @@ from kernel_matrix.store.record import Record
 # Real errors that no rule was written for. They came from probes and from other work.
 HELD_OUT = [
     ("lower", "tvm.error.InternalError: Check failed: value < 1LL << (dtype.bits() - 1) (2147483648 vs. 2147483648)"),
-    ("compile", "ptxas /x.ptx, line 90; error   : Feature 'wgmma' not supported on .target sm_80"),
     ("compile", "error: 'tt.reduce' op requires the same element type for all operands"),
     (
         "launch",
         "RuntimeError: The size of tensor a (4) must match the size of tensor b (3) at non-singleton dimension 1",
     ),
     ("launch", "RuntimeError: expected scalar type Float but found BFloat16"),
-    ("import", "SyntaxError: invalid syntax. Perhaps you forgot a comma?"),
-    ("import", "ImportError: cannot import name 'Tensor' from partially initialized module 'torch' (circular import)"),
-    ("crash", "the process died of SIGSEGV in stage launch"),
     ("fail", "h_in: max_abs 0.12 is over its limit 0.01"),
     ("install", "error: Failed to parse: `torch=2.13.0`"),
     (
         "build",
         "COPY failed: file not found in build context or excluded by .dockerignore: stat lock.txt: file does not exist",
     ),
-    ("launch", "AssertionError: Tensor-likes are not close!"),
     ("launch", "ZeroDivisionError: division by zero"),
     ("launch", "TypeError: unsupported operand type(s) for ** or pow(): 'str' and 'int'"),
     ("launch", "KeyError: 'nvcc_options'"),
-    ("import", "ModuleNotFoundError: No module named 'a_module_of_ours'"),
+    # A general rule knows the first of the two errors, and the second one ended the program.
+    (
+        "launch",
+        "ModuleNotFoundError: No module named 'fast_path'\nDuring handling of it:\nValueError: no kernel for float64",
+    ),
 ]
+LAYERS = {
+    "docker: Error response from daemon: strange thing": "the container engine",
+    "RuntimeError: CUDA error: a new thing was encountered": "the driver or the device",
+    "NCCL WARN something that nobody has seen": "processes that compute together",
+    "ptxas fatal   : Internal error: a new one": "the compiler of kernels",
+    "clang-20: warning: odd\nclang-20: remark: odder": "the compiler or the linker of C++",
+    "CMake Warning at a.cmake:3": "the build system",
+    "The runner is unable to go on": "the CI service",
+    "E: Sub-process /usr/bin/dpkg returned an error": "the installer of packages",
+    "ValueError: no kernel for float64": "the package or a library of it",
+}
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +125,20 @@ def test_an_error_without_a_rule_is_not_known(all_rules):
     found = diagnose_all([(error, stage, ()) for stage, error in HELD_OUT], all_rules)
     assert found == [None] * len(HELD_OUT)
     assert NOT_KNOWN in in_words(None)
+
+
+@pytest.mark.parametrize(("text", "layer"), LAYERS.items())
+def test_an_error_without_a_rule_names_who_speaks_and_the_line_that_decides(text, layer):
+    assert diagnose(text) is None
+    assert in_words(None, f"a line before\n{text}\nand one after") == (
+        f"cause: {NOT_KNOWN}. It comes from {layer}: {text.splitlines()[-1]}"
+    )
+
+
+def test_a_general_rule_gives_way_to_an_exact_one_that_stands_before_it():
+    text = "nvcc fatal   : Unsupported gpu architecture 'compute_70'\nERROR: Failed building wheel for a"
+    assert diagnose(text).rule == "nvcc-arch-not-named"
+    assert diagnose("ERROR: Failed building wheel for a").rule == "build-failed-for-pip"
 
 
 def test_there_are_enough_rules_and_each_stands_for_itself(all_rules):

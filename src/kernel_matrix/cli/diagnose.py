@@ -31,7 +31,7 @@ def main(options: argparse.Namespace) -> int:
     named = options.matrix is not None or matrix.exists()
     rules = rules_of(load(matrix), matrix.parent) if named else None
     diagnosis = diagnose(text, options.stage, rules=rules)
-    print(here(in_words(diagnosis)))
+    print(here(in_words(diagnosis, text)))
     if diagnosis and diagnosis.link:
         print(f"  see: {diagnosis.link}")
     return int(diagnosis is None)

@@ -6,6 +6,7 @@ A diagnosis is shown together with the raw error, never instead of it. An error 
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.patterns import last_lines
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.diagnosis.plain import decoded, plain
-from kernel_matrix.diagnosis.rule import STAGES, Rule, Stage, harness_rules, read_rules
+from kernel_matrix.diagnosis.rule import STAGES, Rule, Stage, harness_rules, layers, read_rules
 from kernel_matrix.store.record import versions_of
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "diagnose",
     "diagnose_all",
     "in_words",
+    "not_known",
     "rules_of",
     "says_no_device",
     "with_cause",
@@ -36,6 +38,11 @@ __all__ = [
 Versions = tuple[tuple[str, str], ...]  # of distributions, by name
 Error = tuple[str, str, Versions]  # the text, the stage, and what was there
 NOT_KNOWN = "not known: no rule of the diagnosis matches this error"
+_LONGEST = 200  # of a line that is shown
+_EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception)(?::|$)")
+_FOLLOWS = re.compile(
+    r"Error building extension|CalledProcessError|non-zero exit|ChildFailedError|exit(?:ed with)? code"
+)
 
 
 @dataclass(frozen=True)
@@ -91,15 +98,24 @@ def diagnose_all(errors: Sequence[Error], rules: tuple[Rule, ...]) -> list[Diagn
     by_text: dict[str, list[int]] = {}
     for number, (text, *_) in enumerate(errors):
         by_text.setdefault(text, []).append(number)
-    best: list[tuple[int, Rule | None]] = [(0, None)] * len(errors)
-    found = last_lines([rule.match for rule in rules], [*map(plain, by_text)])
-    numbers = [*by_text.values()]
+    best: list[tuple[bool, int, Rule | None]] = [(False, 0, None)] * len(errors)
+    texts, numbers = [*map(plain, by_text)], [*by_text.values()]
+    found = last_lines([rule.match for rule in rules], texts)
     for of_rule, place, line in found:
         for number in numbers[place]:
             _, stage, versions = errors[number]
-            if line > best[number][0] and rules[of_rule].holds(stage, dict(versions)):
-                best[number] = line, rules[of_rule]
-    return [Diagnosis(rule.name, rule.cause, rule.remedy, rule.link) if rule else None for _, rule in best]
+            rule = rules[of_rule]
+            counts = rule.holds(stage, dict(versions)) and not (rule.general and line < _last_exception(texts[place]))
+            if counts and (not rule.general, line) > best[number][:2]:
+                best[number] = not rule.general, line, rule
+    return [Diagnosis(rule.name, rule.cause, rule.remedy, rule.link) if rule else None for *_, rule in best]
+
+
+@functools.lru_cache(maxsize=256)
+def _last_exception(text: str) -> int:
+    """Return the last line with an exception of Python that says more than that another program failed."""
+    numbered = [*enumerate(text.splitlines(), 1)]
+    return next((n for n, line in reversed(numbered) if _EXCEPTION.match(line) and not _FOLLOWS.search(line)), 0)
 
 
 def says_no_device(text: str, stage: str, rules: tuple[Rule, ...]) -> bool:
@@ -108,13 +124,26 @@ def says_no_device(text: str, stage: str, rules: tuple[Rule, ...]) -> bool:
     return found is not None and any(rule.no_device for rule in rules if rule.name == found.rule)
 
 
-def in_words(diagnosis: Diagnosis | None) -> str:
-    """Return a diagnosis as one or two lines for people."""
+def not_known(texts: Sequence[str]) -> list[str]:
+    """Return the sentence for each error that no rule matches: who speaks last in it, and the line that decides."""
+    lines = [plain(text).split("\n") for text in texts]
+    last = [(0, "")] * len(texts)
+    for of_layer, place, line in last_lines([one.match for one in layers()], ["\n".join(one) for one in lines]):
+        if line > last[place][0]:
+            last[place] = line, layers()[of_layer].layer
+    return [
+        f"{NOT_KNOWN}. It comes from {layer}: {of_text[line - 1].strip()[:_LONGEST]}" if layer else NOT_KNOWN
+        for of_text, (line, layer) in zip(lines, last, strict=True)
+    ]
+
+
+def in_words(diagnosis: Diagnosis | None, text: str = "") -> str:
+    """Return a diagnosis as one or two lines for people. ``text`` is the error, which may have none."""
     if diagnosis is None:
-        return f"cause: {NOT_KNOWN}"
+        return f"cause: {not_known([text])[0]}"
     return f"cause: {diagnosis.cause} [{diagnosis.rule}]\n  remedy: {diagnosis.remedy}"
 
 
 def with_cause(text: str, stage: str, rules: tuple[Rule, ...] | None = None) -> str:
     """Return an error, and its cause in words below it."""
-    return f"{text}\n{in_words(diagnose(text, stage, rules=rules))}"
+    return f"{text}\n{in_words(diagnose(text, stage, rules=rules), text)}"

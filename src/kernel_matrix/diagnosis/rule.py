@@ -42,6 +42,7 @@ class Rule(BaseModel):
     cause: str = Field(min_length=20)
     remedy: str = Field(min_length=5, description="A command or an edit.")
     link: str = ""
+    general: bool = Field(default=False, description="It counts only where no rule without this mark knows the error.")
     no_device: bool = Field(default=False, description="It is raised because no GPU, or device of its kind, is here.")
     recorded: str = Field(pattern=r"^(here|https?://\S+)$", description="Where the example comes from.")
     example: str = Field(min_length=10, description="The real error, word for word.")
@@ -59,14 +60,33 @@ class Rule(BaseModel):
         )
 
 
+class Layer(BaseModel):
+    """One of those who speak in a log: a compiler, a driver, the CI service."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    layer: str = Field(min_length=5, description="Its name, as a sentence has it.")
+    match: Pattern = Field(min_length=5, description="A regular expression that a line of it contains.")
+
+
+_SHARED = ("services.yaml", "rules.yaml", "general.yaml", "no_device.yaml")
+
+
+@functools.cache
+def layers() -> tuple[Layer, ...]:
+    """Return the layers that may speak in a log."""
+    text = files("kernel_matrix.diagnosis").joinpath("layers.yaml").read_text(encoding="utf-8")
+    return tuple(Layer.model_validate(entry) for entry in YAML(typ="safe").load(text))
+
+
 @functools.cache
 def harness_rules() -> tuple[Rule, ...]:
-    """Return the rules that every package shares: of toolchains, machines, images, programs' own words, and the kit."""
+    """Return the rules that every package shares: of toolchains, machines, services, any program, and the kit."""
     folder = files("kernel_matrix.diagnosis")
     toolchains = sorted(folder.joinpath("toolchains").iterdir(), key=lambda file: file.name)
     written = (
         rule
-        for file in (*toolchains, folder.joinpath("rules.yaml"), folder.joinpath("no_device.yaml"))
+        for file in (*toolchains, *(folder.joinpath(name) for name in _SHARED))
         for rule in _parse(file.read_text(encoding="utf-8"))
     )
     return (*written, *(_of_kit(code, kind) for code, kind in KINDS.items()))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from kernel_matrix.diagnosis import NOT_KNOWN, Diagnosis, Error, diagnose_all
+from kernel_matrix.diagnosis import Diagnosis, Error, diagnose_all, not_known
 from kernel_matrix.pipeline import Project
 from kernel_matrix.probes.attempts import Attempt, Sweep, kept_sweeps, read
 from kernel_matrix.probes.changes import changes, warnings
@@ -116,9 +116,10 @@ def _error(one: Judged) -> Error | None:
 def _verdict(one: Judged, causes: _Causes) -> ProbeVerdict:
     if not (error := _error(one)) or not one.record:
         return ProbeVerdict(verdict=one.verdict, reason=one.reason, error="", diagnosis=Cause())
-    cause = Cause(cause=NOT_KNOWN)
     if diagnosis := causes[error]:
         cause = Cause(rule=diagnosis.rule, cause=diagnosis.cause, remedy=diagnosis.remedy)
+    else:
+        cause = Cause(cause=not_known(error[:1])[0])
     return ProbeVerdict(verdict=one.verdict, reason=one.reason, error=one.record.message, diagnosis=cause)
 
 

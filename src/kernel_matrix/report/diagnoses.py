@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kernel_matrix.diagnosis import NOT_KNOWN, Diagnosis, Rule, diagnose_all
+from kernel_matrix.diagnosis import Diagnosis, Rule, diagnose_all, not_known
 from kernel_matrix.diagnosis.rule import harness_rules
 from kernel_matrix.results.judged import Judged
 from kernel_matrix.results.states import State
@@ -30,7 +30,10 @@ class Diagnoses:
         versions = {job: tuple(sorted(versions_of(self.judged.jobs[job]).items())) for job, *_ in new}
         asked = [(text, stage, versions[job]) for job, stage, text in new]
         made = diagnose_all(asked, self.rules or harness_rules()) if new else []
-        self._known |= {key: one or Diagnosis("", NOT_KNOWN, "", "") for key, one in zip(new, made, strict=True)}
+        self._known |= {key: one for key, one in zip(new, made, strict=True) if one}
+        unknown = [key for key in new if key not in self._known]
+        sentences = not_known([text for *_, text in unknown]) if unknown else []
+        self._known |= {key: Diagnosis("", one, "", "") for key, one in zip(unknown, sentences, strict=True)}
         return [self._known[key] for key in keys]
 
 
