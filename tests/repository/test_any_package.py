@@ -28,8 +28,8 @@ BUILDS = {
 TOOLCHAINS = HARNESS / "diagnosis" / "toolchains"
 # The page as it is built, with minified libraries; what npm installs to build it; the tests of its sources.
 NOT_OWN = {"dist", "node_modules", "tests"}
-# `adopt` recognises what people have, and the tools are programs about toolchains.
-ROOMS = sorted({path.name for path in HARNESS.glob("*")} - {"__pycache__", "adopt", "tools"})
+# `adopt` recognises what people have; `probes` and the tools are programs about toolchains.
+ROOMS = sorted({path.name for path in HARNESS.glob("*")} - {"__pycache__", "adopt", "probes", "tools"})
 
 
 def lines_with_a_name(path: Path) -> list[str]:

@@ -53,6 +53,7 @@ class Diagnosis:
     cause: str
     remedy: str
     link: str
+    general: bool = False
 
 
 def rules_of(matrix: Matrix, root: Path) -> tuple[Rule, ...]:
@@ -108,7 +109,11 @@ def diagnose_all(errors: Sequence[Error], rules: tuple[Rule, ...]) -> list[Diagn
             counts = rule.holds(stage, dict(versions)) and not (rule.general and line < _last_exception(texts[place]))
             if counts and (not rule.general, line) > best[number][:2]:
                 best[number] = not rule.general, line, rule
-    return [Diagnosis(rule.name, rule.cause, rule.remedy, rule.link) if rule else None for *_, rule in best]
+    return [_of_rule(rule) if rule else None for *_, rule in best]
+
+
+def _of_rule(rule: Rule) -> Diagnosis:
+    return Diagnosis(rule.name, rule.cause, rule.remedy, rule.link, general=rule.general)
 
 
 @functools.lru_cache(maxsize=256)

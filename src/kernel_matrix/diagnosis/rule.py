@@ -89,7 +89,7 @@ def harness_rules() -> tuple[Rule, ...]:
         for file in (*toolchains, *(folder.joinpath(name) for name in _SHARED))
         for rule in _parse(file.read_text(encoding="utf-8"))
     )
-    return (*written, *(_of_kit(code, kind) for code, kind in KINDS.items()))
+    return (*(_of_kit(code, kind) for code, kind in KINDS.items()), *written)
 
 
 def _of_kit(code: str, kind: Kind) -> Rule:

@@ -85,14 +85,9 @@ def _red_case(commands: Commands, verdict: Verdict, rules: Rules, options: Seque
     yield f"{verdict.state}{stage}: {case.id}\n  {reason}"
     if record and verdict.state == "fail" and (ratios := noises.in_words(record, _MOST_OUTPUTS)):
         yield f"  noise ratio: {ratios}"
-<<<<<<< HEAD
     found = diagnose(record.text, record.stage, record.job, rules()) if record else None
-    if found or (record and verdict.state == "error"):
-        yield f"  {in_words(found)}"
-=======
-    if record and verdict.state == "error":
-        yield f"  {in_words(diagnose(record.text, record.stage, record.job, rules()), record.text)}"
->>>>>>> ad4d5a9d (Diagnosis by layers: services, drivers, general words, who speaks last)
+    if record and (verdict.state == "error" or (found and not found.general)):
+        yield f"  {in_words(found, record.text)}"
     yield f"  repeat it: {line_here(commands.command(case.id, record), options)}"
 
 
