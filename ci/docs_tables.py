@@ -21,6 +21,7 @@ import bench_tables
 import calibration_tables
 import sweep_tables
 from packaging.version import Version
+from ruamel.yaml import YAML
 from sweep_tables import escaped
 
 from kernel_matrix.ci import cost, services
@@ -43,6 +44,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"
 CALIBRATIONS = ROOT / "docs" / "calibration"
 CHECKS = ROOT / "docs" / "checks"
+CACHES = ROOT / "tests" / "toolchains" / "compile_caches.yaml"
 MUTANTS = ROOT / "tests" / "package" / "mutants"
 PAGES = (
     *("README.md", "CONTRIBUTING.md"),
@@ -203,6 +205,13 @@ def checked(machine: str) -> str:
     return markdown(head, [(*names, *map(str, counts)) for names, counts in sorted(rows.items())])
 
 
+def caches(_: str) -> str:
+    """Return what is known of each toolchain with a kind of compile cache."""
+    entries = YAML(typ="safe").load(CACHES.read_text(encoding="utf-8"))
+    rows = [(each["toolchain"], each["kind"], each["reason"].strip()) for each in entries]
+    return markdown(("toolchain", "cache", "whose fault it is"), sorted(rows))
+
+
 def noise(machine: str) -> str:
     """Return the largest share of the budget and the largest noise ratio of every output on a machine."""
     head = ("operator", "output", "dtype", "largest share of the budget", "largest noise ratio")
@@ -361,6 +370,7 @@ TABLES: Mapping[str, Callable[[str], str]] = {
     "attempts": lambda package: markdown(*sweep_tables.attempts(package)),
     "bench": bench,
     "calibrated": calibrated,
+    "caches": caches,
     "checks": checked,
     "columns": columns,
     "events": events,

@@ -1,7 +1,7 @@
 # /// probe
 # asks = "Does tilelang import where the folder of its cache cannot be made?"
 # means = "A read-only home, such as a container's, does not keep it from compiling."
-# met = "kernel-matrix caches"
+# met = "a case with a read-only cache"
 # truth = "It does not: the import makes the folder. Name one that can be written in TILELANG_CACHE_DIR, or make it beforehand."
 # requires = ["tilelang"]
 # [[expect]]

@@ -1,7 +1,7 @@
 # /// probe
 # asks = "Does torch._dynamo import where the folder of Inductor's cache cannot be made?"
 # means = "A read-only home, such as a container's, does not keep code that compiles nothing from running."
-# met = "kernel-matrix caches: the backward of a kernel in C++, whose autograd imports it"
+# met = "a case with a read-only cache: the backward of a kernel in C++, whose autograd imports it"
 # truth = "It does not: the import makes the folder. Name one that can be written in TORCHINDUCTOR_CACHE_DIR, or make it beforehand."
 # requires = ["torch>=2.13"]
 # [[expect]]

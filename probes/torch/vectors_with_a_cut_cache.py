@@ -1,7 +1,7 @@
 # /// probe
 # asks = "Does Inductor notice that the library with which it tried the CPU's vectors is cut short?"
 # means = "A damaged cache does not change the numbers of kernels."
-# met = "kernel-matrix caches"
+# met = "a case with a damaged cache"
 # truth = "It does not: it keeps that library in its cache, takes a library that does not load for a CPU without these vectors, and from then on compiles for narrower ones, without a word. Sums have other bits. Delete the cache."
 # requires = ["torch>=2.13"]
 # [[expect]]

@@ -1,7 +1,7 @@
 # /// probe
 # asks = "Does Inductor read a filled cache in which it cannot make a file?"
 # means = "An image may bring a cache that nobody can write."
-# met = "kernel-matrix caches"
+# met = "a case with a read-only cache"
 # truth = "It does not: it makes a lock's file in the cache before it looks whether something is to be written. Copy the cache to a folder that can be written."
 # requires = ["torch>=2.13"]
 # [[expect]]

@@ -1,7 +1,7 @@
 # /// probe
 # asks = "Does triton.compile make a kernel anew if the metadata in its cache are cut short?"
 # means = "A machine that went down while Triton wrote does not break every later run."
-# met = "kernel-matrix caches"
+# met = "a case with a damaged cache"
 # truth = "Since 3.7 it does. Before, it read the JSON of the kernel without a check, and raised each time until the cache was deleted."
 # requires = ["triton>=3.6"]
 # [[expect]]

@@ -1,7 +1,7 @@
 # /// probe
 # asks = "Does triton.compile work where its cache takes no file?"
 # means = "A full disk or a read-only home, such as a container's, does not keep kernels from running."
-# met = "kernel-matrix caches"
+# met = "a case with a read-only cache"
 # truth = "It does not: what it made is lost with an OSError. Name a folder that can be written in TRITON_CACHE_DIR."
 # requires = ["triton>=3.6"]
 # [[expect]]

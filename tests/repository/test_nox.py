@@ -102,11 +102,10 @@ def test_an_option_of_a_session_before_the_dashes_is_answered_with_where_it_stan
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("session", "command"), [("plan", "ci plan"), ("doctor", "doctor")])
-def test_a_session_that_is_a_command_alone_is_answered_with_the_command(project, session, command):
-    done = nox(project, "-s", session, "--", "--rows")
+def test_a_session_that_is_a_command_alone_is_answered_with_the_command(project):
+    done = nox(project, "-s", "doctor", "--", "--rows")
     assert done.returncode == 2
-    assert done.stderr.strip() == f"nox -s {session} is no session any more: type ci/kernel-matrix {command}"
+    assert done.stderr.strip() == "nox -s doctor is no session: type ci/kernel-matrix doctor"
 
 
 @pytest.mark.slow

@@ -31,7 +31,7 @@ LONGEST = (
     *("test_cpu_platform", "test_launch_toolchains", "test_amd_emulator", "test_tvm_gpu", "test_diff", "test_judge"),
     *("test_act", "test_run", "test_docs_commands", "test_bench", "test_access"),
     *("test_page_files", "test_query", "test_cheats", "test_cheats_by_files", "test_tables_run", "test_present"),
-    *("test_harness_image", "test_scale", "test_everything", "test_launch_emulated", "test_caches"),
+    *("test_harness_image", "test_scale", "test_everything", "test_launch_emulated", "test_compile_caches"),
     *("test_webgpu", "test_distributions", "test_serve", "test_report", "test_compare"),
     *("test_views", "test_gitlab", "test_systemd", "test_buildkite", "test_without_gpu", "test_probes"),
     *("test_gfx_pseudocode", "test_jobs", "test_cli", "test_repro", "test_audit", "test_bench_cpu", "test_init"),

@@ -63,7 +63,6 @@ PURPOSES = {
     },
     "Toolchains": {
         "bench": "tools.bench.command",
-        "caches": "tools.caches.command",
         "calibrate": "tools.calibrate.command",
         "fuzz": "tools.fuzz.command",
         "launches": "tools.launches.command",

@@ -5,7 +5,7 @@ import { h } from "./dom";
 
 /** Colours that people with each kind of colour blindness can tell apart, on a light and on a dark ground. */
 export const PALETTE = ["#2b7bba", "#d9730d", "#7a5bd0", "#2f9e6e", "#b5487f", "#8a7400", "#5b7083", "#0f8a94"];
-export const SYMBOLS = ["circle", "triangle", "square", "diamond", "star", "cross", "wye", "times"] as const;
+const SYMBOLS = ["circle", "triangle", "square", "diamond", "star", "cross", "wye", "times"] as const;
 
 /** Return a chart in a figure; `name` says in words what it shows. */
 export function chart(name: string, options: PlotOptions, caption?: Node | string): HTMLElement {

@@ -427,6 +427,10 @@ export interface Cell {
    * Why its first stale case is stale; empty if no case is.
    */
   stale: string;
+  /**
+   * Its cases that an emulator or an interpreter ran.
+   */
+  emulated: number;
   reason: string;
   /**
    * The command that repeats the cell.
@@ -455,10 +459,6 @@ export interface Cell {
   };
   planned: number;
   stale_cases: number;
-  /**
-   * Its cases that an emulator or an interpreter ran.
-   */
-  emulated: number;
   stage: string;
   diagnosis: Diagnosis | null;
   /**

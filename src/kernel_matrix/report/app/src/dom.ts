@@ -114,7 +114,7 @@ export function table<T>(
 }
 
 /** Return a box that scrolls sideways and that the keyboard reaches. */
-export function scroller(name: string, ...children: Child[]): HTMLElement {
+function scroller(name: string, ...children: Child[]): HTMLElement {
   return h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": name }, children);
 }
 

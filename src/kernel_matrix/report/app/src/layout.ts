@@ -34,7 +34,7 @@ export interface LineRow {
   lane: number;
 }
 
-export type Row = GroupRow | LineRow;
+type Row = GroupRow | LineRow;
 
 export interface Layout {
   corner: string;

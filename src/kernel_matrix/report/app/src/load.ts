@@ -12,7 +12,7 @@ import type {
 } from "./data";
 
 /** The version of the data that this page can show. */
-export const SCHEMA_VERSION = 4;
+const SCHEMA_VERSION = 4;
 
 export interface Files {
   overview: Overview;

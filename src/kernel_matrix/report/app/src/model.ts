@@ -6,7 +6,7 @@ import { badness } from "./numbers";
 export type StateName = Overview["states"][number]["name"];
 
 /** No case of this letter is planned in a cell. */
-export const NOT_PLANNED = 255;
+const NOT_PLANNED = 255;
 
 export class Model {
   readonly size: number;

@@ -2,7 +2,7 @@
 
 import { append, h } from "./dom";
 
-export interface SquareColumn {
+interface SquareColumn {
   head: Node;
   width: number;
 }

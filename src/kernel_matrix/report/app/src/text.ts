@@ -3,7 +3,7 @@
 import { h } from "./dom";
 import { visible } from "./visible";
 
-export const LONGEST = 6_000;
+const LONGEST = 6_000;
 
 /** Return the beginning of a text on one line. */
 export function beginning(text: string, length = 200): string {

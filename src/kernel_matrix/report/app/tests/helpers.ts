@@ -34,7 +34,7 @@ export interface SmallCell {
   differing?: number;
 }
 
-export const CASES = ["tokens5-bf16-seed0", "tokens5-fp32-seed0", "tokens1000-bf16-seed1"];
+const CASES = ["tokens5-bf16-seed0", "tokens5-fp32-seed0", "tokens1000-bf16-seed1"];
 
 export const CELLS: readonly SmallCell[] = [
   { lane: 0, op: 0, cases: "ppp", noise: 1.05, differing: 0 },

@@ -1,6 +1,6 @@
 /** The keys of the search language. The help on the page is made from this list. */
 
-export type Kind = "name" | "text" | "number" | "yes" | "case";
+type Kind = "name" | "text" | "number" | "yes" | "case";
 
 export interface Key {
   name: string;

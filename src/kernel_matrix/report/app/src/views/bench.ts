@@ -117,7 +117,7 @@ function clockOf(one: BenchResult): string {
 }
 
 /** Return a time with its spread. */
-export function spread(time: BenchTime): Child {
+function spread(time: BenchTime): Child {
   return [
     duration(time.median_us / 1e6),
     h("br"),

@@ -41,6 +41,6 @@ export function rowChart({ name, rows, rowHeight, contenders, label, line, marks
 }
 
 /** Return the name of a row, cut where it needs more than the pixels that there are. */
-export function cut(row: string, left: number): string {
+function cut(row: string, left: number): string {
   return row.length * OF_LETTER > left - 16 ? `${row.slice(0, Math.floor(left / OF_LETTER) - 4)}…` : row;
 }

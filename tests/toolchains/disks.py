@@ -11,7 +11,10 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from kernel_matrix.tools.caches.results import NotTriedError
+
+class NoMountsError(Exception):
+    """This machine allows a process no mounts of its own; the text says why."""
+
 
 _OWN_MOUNTS = (("unshare", "--mount"), ("unshare", "--map-root-user", "--mount"))
 _PAGE = 4096  # the least size of a disk in memory; 0 would be no limit
@@ -25,7 +28,7 @@ def read_only(folder: Path) -> list[str]:
     """Return the words for a process that cannot write below the folder.
 
     Raises:
-        NotTriedError: this machine does not allow it.
+        NoMountsError: this machine does not allow it.
     """
     return _with_mounts(_READ_ONLY, folder)
 
@@ -34,7 +37,7 @@ def small(folder: Path, room: int) -> list[str]:
     """Return the words for a process that has an empty folder with room for so many bytes.
 
     Raises:
-        NotTriedError: this machine does not allow it.
+        NoMountsError: this machine does not allow it.
     """
     return _with_mounts(_SMALL.format(room=max(_PAGE, room)), folder)
 
@@ -57,7 +60,7 @@ def _unshare() -> Sequence[str]:
     """Return the command that gives a process mounts of its own, after it has been tried.
 
     Raises:
-        NotTriedError: no such command works here.
+        NoMountsError: no such command works here.
     """
     said = ""
     for command in _OWN_MOUNTS:
@@ -68,10 +71,10 @@ def _unshare() -> Sequence[str]:
                 try:
                     done = subprocess.run(words, capture_output=True, text=True, check=False)
                 except OSError as error:
-                    raise NotTriedError(f"this machine has no {command[0]}: {error.strerror}") from None
+                    raise NoMountsError(f"this machine has no {command[0]}: {error.strerror}") from None
                 said = said or done.stderr.strip().splitlines()[-1] if done.stderr.strip() else said
                 if done.returncode or (folder / "a").exists():
                     break
             else:
                 return command
-    raise NotTriedError(f"this machine allows a process no mounts of its own: {said or 'the mount has no effect'}")
+    raise NoMountsError(f"this machine allows a process no mounts of its own: {said or 'the mount has no effect'}")

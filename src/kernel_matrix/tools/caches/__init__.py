@@ -1,1 +1,0 @@
-"""Cases under caches of compiled code that are cold, warm, shared, old, damaged, read-only or full."""
