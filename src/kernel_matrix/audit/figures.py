@@ -80,6 +80,8 @@ def of_cell(cell: Shown, raws: Sequence[Raw], dtypes: Mapping[str, str]) -> Iter
     yield from unequal("stale", cell["stale"], next((r["stale"] for r in results if r["stale"]), ""))
     yield from unequal("canaries", cell["canaries"], _canaries(raws))
     yield from unequal("determinism", cell.get("determinism"), _determinism(raws))
+    made = {text for raw in raws if (text := raw.facts.get("checks", ""))}
+    yield from unequal("checks", sorted(cell.get("checks", ())), sorted(made))
     yield from _accuracy(cell["accuracy"], raws)
     yield from _artifact(cell["artifact"], raws)
     yield from _noise(cell["noise"], raws, dtypes)

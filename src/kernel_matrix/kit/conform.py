@@ -15,8 +15,7 @@ from kernel_matrix.kit.checks.names import CHECKS
 from kernel_matrix.kit.description import Operator
 from kernel_matrix.kit.running import Running
 
-MADE = "kit.checks"  # the facts of a case: "12 of 14 checks", and the others with their reasons
-NOT_ASKED = "kit.not_asked"
+MADE = "checks"  # the fact of a case: "12 of 14 checks", and the others with their reasons
 
 # In the order in which they are made: what chance determines is seen before what depends on it.
 _ORDER: Mapping[str, Callable[[Running], None]] = {
@@ -61,12 +60,13 @@ def conform(case: RunningCase, op: Operator, values: draws.Arrays | None = None)
     made: list[str] = []
     for name, check in _ORDER.items():
         once = (name, case.op, case.direction, str(case.axes.get("dtype")), running.kernel(running.sizes)["function"])
-        if (name != "golden" and does_not_apply(running, name)) or once in _made:
+        if name != "golden" and does_not_apply(running, name):
             continue
         if reason := why_not(running, name):
             running.not_asked[name] = reason
             continue
-        check(running)
+        if once not in _made:
+            check(running)
         made.append(name)
         if name in _ONCE:
             _made.add(once)
@@ -85,7 +85,10 @@ def _record(running: Running, made: list[str]) -> None:
         else:
             made.append(name)
     asked = [name for name in made if name not in running.not_asked]
-    running.case.facts[MADE] = f"{len(asked)} of {len(asked) + len(running.not_asked)} checks"
+    text = f"{len(asked)} of {len(asked) + len(running.not_asked)} checks"
     if running.not_asked:
-        rest = [f"{name}: {running.not_asked[name]}" for name in CHECKS if name in running.not_asked]
-        running.case.facts[NOT_ASKED] = "; ".join(rest)
+        reasons: dict[str, list[str]] = {}  # the checks of each
+        for name in (name for name in CHECKS if name in running.not_asked):
+            reasons.setdefault(running.not_asked[name], []).append(name)
+        text += "; not asked: " + "; ".join(f"{', '.join(names)} ({why})" for why, names in reasons.items())
+    running.case.facts[MADE] = text

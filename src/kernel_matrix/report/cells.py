@@ -143,11 +143,14 @@ class _Cells:
         with ThreadPoolExecutor(1) as pool:  # DuckDB answers the next question while objects are made of an answer
             states, accuracy = pool.submit(cell_states, self._judged), pool.submit(rows, connection, _ACCURACY)
             noise = pool.submit(noise_of_cells, connection)
-            more = [pool.submit(rows, connection, question) for question in (_ARTIFACTS, _REPEATS, _TIMED, _JOBS)]
+            more = [
+                pool.submit(rows, connection, question) for question in (_ARTIFACTS, _REPEATS, _TIMED, _JOBS, _CHECKS)
+            ]
             self._states = states.result()
             self._accuracy = {cell: _accuracy(*worst) for cell, *worst in accuracy.result()}
             self._noise = noise.result()
-            artifacts, repeats, timed, jobs = (answer.result() for answer in more)
+            artifacts, repeats, timed, jobs, checks = (answer.result() for answer in more)
+        self._checks = {cell: tuple(texts) for cell, texts in checks}
         self._artifacts = {cell: _artifact(*artifact) for cell, *artifact in artifacts}
         self._determinism = {cell: Determinism(repeats=int(n), differing=int(d)) for cell, n, d in repeats if n}
         self._timed: dict[int, list[Timed]] = {}
@@ -196,6 +199,7 @@ class _Cells:
             artifact=self._artifacts.get(number),
             canaries=Canaries(injected=cell.injected, caught=cell.caught) if cell.injected else None,
             determinism=self._determinism.get(number),
+            checks=self._checks.get(number, ()),
             timed=tuple(self._timed.get(number, ())),
             versions=self._versions_of(jobs),
             lock=self._made_from(place.platform, place.toolchain, jobs),
@@ -403,4 +407,8 @@ _JOBS = """
 _REPEATS = """
     SELECT t.cell, coalesce(sum(c.figures['repeats']), 0), coalesce(sum(c.figures['repeats_differing']), 0)
     FROM taken t JOIN cases c USING (record) GROUP BY t.cell
+"""
+_CHECKS = """
+    SELECT t.cell, list_sort(list(DISTINCT c.facts['checks']))
+    FROM taken t JOIN cases c USING (record) WHERE coalesce(c.facts['checks'], '') <> '' GROUP BY t.cell
 """

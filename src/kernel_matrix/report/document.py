@@ -152,6 +152,13 @@ class Cell(CellOutline):
     artifact: Artifact | None
     canaries: Canaries | None
     determinism: Annotated[Determinism | None, Field(description="None if no case says that it ran twice.")] = None
+    checks: Annotated[
+        tuple[str, ...],
+        Field(
+            description="How many of the checks of its operator's description its cases had, and which were not asked: "
+            "one text, or several where its cases differ. Empty where the operator is not described."
+        ),
+    ] = ()
     timed: tuple[Timed, ...]
     versions: Annotated[dict[str, tuple[str, ...]], Field(description="More than one of a name where machines differ.")]
     lock: str

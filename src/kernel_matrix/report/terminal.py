@@ -48,6 +48,7 @@ def summary(matrix: Matrix, judged: Judged, rules: Rules, options: Sequence[str]
     if judged.is_empty:
         yield NOTHING
     yield from _noise(judged, matrix.package.baseline)
+    yield from _checks(judged)
     commands = Commands(matrix)
     for number, first in judged.red_by_cell(_MOST_CASES):
         for verdict in first:
@@ -76,6 +77,12 @@ def _noise(judged: Judged, baseline: str) -> Iterator[str]:
                     worst[dtype] = max(worst.get(dtype, (-1.0, "", "")), (noise.ratio, output, cell))
     for dtype, (ratio, output, place) in sorted(worst.items()):
         yield f"noise ratio (the error over that of {baseline}), {dtype}: at most {ratio:.3g} ({output} in {place})"
+
+
+def _checks(judged: Judged) -> Iterator[str]:
+    """Yield how many checks the cases of described operators had that passed, and which were not asked."""
+    for text, cases in judged.checks()[:_MOST_REASONS]:
+        yield f"{text[:300]}: {counted(cases, 'case')}"
 
 
 def _red_case(commands: Commands, verdict: Verdict, rules: Rules, options: Sequence[str]) -> Iterator[str]:

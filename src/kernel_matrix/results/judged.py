@@ -90,6 +90,16 @@ class Judged:
         """
         return Counter(dict(rows(self.connection, question, [state])))
 
+    def checks(self) -> list[tuple[str, int]]:
+        """Return the checks that cases of described operators had and passed, in words, the most frequent first."""
+        question = f"""
+            SELECT c.facts['checks'] AS made, count(*) AS cases
+            FROM taken t JOIN cases c USING (record) JOIN planned USING (planned)
+            WHERE t.state = 'pass' AND coalesce(c.facts['checks'], '') <> '' AND {self.where}
+            GROUP BY made ORDER BY cases DESC, made
+        """
+        return rows(self.connection, question)
+
     def noise(self) -> dict[str, dict[str, dict[str, Noise]]]:
         """Return the noise by the id of the cell, dtype and output."""
         noise = noise_of_cells(self.connection, self.where)

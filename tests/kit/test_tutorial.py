@@ -1,0 +1,53 @@
+"""The description of the tutorial of depth 3: eight kernels give one green and seven reds, each with its sentence."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import driving
+import pytest
+
+PAGE = (driving.ROOT / "docs" / "tutorials" / "depth-3.md").read_text(encoding="utf-8")
+FILES = dict(re.findall(r'^```python title="([^"]+)"\n(.*?)^```$', PAGE, re.M | re.S))
+CASES = [("double", "forward", {"tokens": tokens}) for tokens in (1, 7, 128)]
+SENTENCES = {
+    "past_end": "the kernel wrote past an end of its output out [kit-past-end]",
+    "reads_garbage": "the kernel computes with memory that nobody has written [kit-unwritten]",
+    "cached": "the results do not follow their inputs: other values at the same addresses: ",
+    "spoils_input": "the kernel changed its input x [kit-changed-input]",
+    "state": "the kernel changed what NumPy does on errors [kit-changed-process]",
+    "every_third": "run 3 on the same inputs gives other results: out [kit-other-bits]",
+    "child": "another process started or worked while the kernel ran [kit-other-process]",
+}
+
+
+def job_of(folder: Path, kernel: str) -> driving.Job:
+    suite = folder / "suite"
+    suite.mkdir()
+    (suite / "test_operators.py").write_text(FILES["suite/test_operators.py"])
+    return driving.run(folder / "job", suite, f"scaling:{kernel}", CASES, Path(__file__).with_name("packages"))
+
+
+def test_what_a_user_writes_has_at_most_25_lines():
+    assert sum(len(body.splitlines()) for body in FILES.values()) <= 25
+    assert len(FILES["suite/test_operators.py"].splitlines()) <= 6
+
+
+def test_the_right_kernel_is_green_and_says_how_many_checks_it_had(tmp_path):
+    job = job_of(tmp_path, "good")
+    assert (len(job.ends), job.red()) == (3, {}), job.output
+    assert [end["facts"]["checks"] for end in job.ends.values()] == [
+        "14 of 14 checks",
+        "15 of 15 checks",
+        "15 of 15 checks",
+    ]
+
+
+@pytest.mark.parametrize("kernel", SENTENCES)
+def test_a_kernel_that_does_something_else_is_red_with_its_own_sentence(tmp_path, kernel):
+    job = job_of(tmp_path, kernel)
+    assert len(job.ends) == 3, job.output
+    texts = job.red().values()
+    assert len(texts) == 3
+    assert all(text.startswith(SENTENCES[kernel]) for text in texts), texts
