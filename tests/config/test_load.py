@@ -210,3 +210,16 @@ def test_the_published_schema_is_the_model_s():
     published = (ROOT / "matrix.schema.json").read_text()
     assert published == schema(), "write it anew: ci/kernel-matrix check --schema"
     assert json.loads(published)["additionalProperties"] is False
+
+
+def test_a_target_that_no_entry_uses_is_named(doubles: Doubles):
+    doubles.edit("targets: [any]", "targets: [any, other]")
+    load(doubles.root / "matrix.yaml")
+    path = doubles.root / "matrix.yaml"
+    text = path.read_text()
+    names = text.partition("toolchains: [")[2].partition("]")[0].replace("\n", " ").split(",")
+    entries = ", ".join(f"{{ toolchain: {name.strip()}, targets: [any] }}" for name in names)
+    begin, _, rest = text.partition("    toolchains: [good")
+    path.write_text(f"{begin}    toolchains: [{entries}]\n{rest.partition(']')[2].lstrip()}")
+    with pytest.raises(UserError, match=r"targets\[1\]: no entry of 'toolchains' uses 'other', so it has no cell"):
+        load(path)

@@ -159,7 +159,9 @@ def test_the_benchmark_holds_an_output_to_its_own_budget():
 def case(tmp_path) -> RunningCase:
     planned = {"id": "a/b/c/double.forward/x", "name": "x", "op": "double", "direction": "forward"}
     planned |= {"target": "sm_90", "axes": {}, "action": "compile"}
-    return RunningCase({"backend": "good", "device": "cpu"}, planned, Journal(tmp_path / "journal.jsonl"))
+    return RunningCase(
+        {"backend": "good", "device": "cpu", "accuracy": {}}, planned, Journal(tmp_path / "journal.jsonl")
+    )
 
 
 def test_a_case_has_several_artifacts_with_their_own_figures(case):

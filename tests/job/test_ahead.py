@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import textwrap
 from pathlib import Path
@@ -11,10 +12,13 @@ from pathlib import Path
 import pytest
 from common import ROOT
 
+from kernel_matrix.config.checks.names import unknown_targets
 from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import Job
 from kernel_matrix.job.ahead import Artifact, sent
-from kernel_matrix.job.ahead.targets import LimitError, target_named
+from kernel_matrix.job.ahead.targets import TARGETS, LimitError, target_named
+from kernel_matrix.job.case import RunningCase
+from kernel_matrix.job.journal import Journal
 from kernel_matrix.run.environments import venv
 from kernel_matrix.run.executors import Request
 from kernel_matrix.run.harness import copy_for_jobs
@@ -115,13 +119,70 @@ def test_the_limits_are_those_that_launches_are_held_to():
                 described.hold(figures)
 
 
-def test_the_limits_are_those_that_the_package_s_own_compilation_keeps_to():
-    """The package does not import the harness, so it has a table of its own. It is read, because Triton is not here."""
-    tree = ast.parse((ROOT / "src/mhc/backends/triton/ahead.py").read_text(encoding="utf-8"))
-    values = {node.targets[0].id: node.value for node in tree.body if isinstance(node, ast.Assign)}
-    table = eval(ast.unparse(values["_SHARED_LIMITS"]), {"_KIB": 1024})
-    assert len(table) > 20
-    assert {name: target_named(name).shared for name in table} == table
+@pytest.mark.parametrize(
+    ("target", "resources", "words"),
+    [
+        ("sm_90", {"shared": 227 * 1024.0, "threads": 1024.0}, ""),
+        ("sm_90", {"shared": 227 * 1024.0 + 1}, "a block needs 232449 bytes of shared memory, and sm_90 has 232448"),
+        ("sm_120", {"shared_bytes": 131072.0}, "a block needs 131072 bytes of shared memory, and sm_120 has 101376"),
+        (
+            "gfx942",
+            {"shared": 0.0, "shared_bytes": 65537.0},
+            "a block needs 65537 bytes of shared memory, and gfx942 has",
+        ),
+        ("gfx1100", {"threads": 1025.0}, "a block has 1025 threads, and gfx1100 has 1024"),
+        ("gfx950", {"shared": 163840.0}, ""),
+        ("sm_199", {"shared": 1e9}, ""),
+        ("x86-64-v3", {"shared": 1e9, "threads": 1e6}, ""),
+    ],
+)
+def test_a_case_of_what_its_target_cannot_launch_is_an_error_whoever_compiled_it(tmp_path, target, resources, words):
+    planned = {"id": "a/b/c/d.forward/x", "name": "x", "op": "d", "direction": "forward", "axes": {}}
+    planned |= {"target": target, "action": "compile"}
+    case = RunningCase(
+        {"backend": "good", "device": "cpu", "accuracy": {}}, planned, Journal(tmp_path / "journal.jsonl")
+    )
+    if not words:
+        case.compiled("cubin", b"1", resources)
+        assert case.facts["artifact.kind"] == "cubin"
+        return
+    with pytest.raises(LimitError, match=re.escape(words)) as raised:
+        case.compiled("cubin", b"1", resources)
+    assert raised.value.stage == "compile"
+    assert "artifact.kind" not in case.facts, "what cannot be launched is no artifact"
+
+
+def test_no_other_module_has_a_table_of_targets():
+    """The emulators import nothing of the harness; what simulators and references can do is theirs alone."""
+    own = ("gpu_emulators", "kernel_matrix/tools/launches/simulators.py", "recorder/emulated/reference.py")
+    found = []
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        if path.name == "targets.py" or any(part in str(path) for part in own):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            several = [*getattr(node, "elts", ()), *(getattr(node, "keys", ()) if isinstance(node, ast.Dict) else ())]
+            named = {one.value for one in several if isinstance(one, ast.Constant) and one.value in TARGETS}
+            if len(named) > 2:
+                found.append(f"{path}:{node.lineno}: {sorted(named)}")
+    assert found == []
+    assert len(TARGETS) > 20
+
+
+def test_a_target_that_nobody_knows_is_named_and_its_results_are_as_good(matrix, monkeypatch):
+    assert list(unknown_targets(matrix)) == []
+    assert set(known()) <= TARGETS.keys()
+    cuda, rocm = (matrix.platforms[name] for name in ("cuda", "rocm"))
+    others = {
+        "cuda": cuda.model_copy(update={"targets": [*cuda.targets, "sm_90a", "sm_100f", "sm_101"]}),
+        "rocm": rocm.model_copy(update={"targets": [*rocm.targets, "gfx9422"]}),
+    }
+    found = list(unknown_targets(matrix.model_copy(update={"platforms": {**matrix.platforms, **others}})))
+    assert [sentence.partition(", so")[0] for sentence in found] == [
+        "platforms.cuda.targets: nothing is known of 'sm_101'",
+        "platforms.rocm.targets: nothing is known of 'gfx9422'",
+    ]
+    assert "Did you mean 'gfx942'?" in found[1]
+    assert target_named("sm_101").shared is None
 
 
 def test_several_artifacts_are_sent_by_their_names():

@@ -15,12 +15,12 @@ from kernel_matrix.audit.occupancy import occupancy
 from kernel_matrix.audit.raw import _raw
 from kernel_matrix.audit.states import Judge, Now
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.base.occupancy import UNITS
 from kernel_matrix.ci.loosened import loosened
 from kernel_matrix.config.model import Resource
 from kernel_matrix.config.plan import Job, Plan, plan
 from kernel_matrix.config.reads import Checkout
 from kernel_matrix.config.rule_state import facts_of
+from kernel_matrix.job.ahead.targets import TARGETS
 from kernel_matrix.store.database import database, rows
 from kernel_matrix.store.query import opened
 from kernel_matrix.store.record import Record
@@ -228,7 +228,7 @@ def test_the_occupancy_is_that_of_the_published_tables(target, registers, thread
 def test_the_occupancy_of_a_query_is_that_of_the_audit():
     random = Random(1)
     with database() as connection:
-        for target in UNITS:
+        for target in TARGETS:
             code = {
                 "registers": float(random.randint(1, 255)),
                 "threads": float(random.choice([32, 96, 128, 640, 1024])),

@@ -110,7 +110,7 @@ def test_the_resources_are_those_of_the_direction_s_own_kernels():
         "registers": 168,
         "stack_bytes": 16,
         "shared_bytes": 512,
-        "spill_bytes": 20,
+        "spill_bytes": 8,
     }
     assert compilers._resources(CLANG_LOG, forward) == {"registers": 126}
     assert compilers._resources(CLANG_LOG, backward) == {"registers": 133}

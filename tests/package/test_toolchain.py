@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from kernel_matrix.job.ahead import figures
 from mhc.backends.tilelang import headers
 from mhc.toolchain import cache, compilers, intel
 
@@ -38,7 +39,7 @@ def test_of_several_kernels_the_most_that_one_uses_is_reported():
         "registers": 168,
         "stack_bytes": 16,
         "shared_bytes": 512,
-        "spill_bytes": 20,
+        "spill_bytes": 8,
     }
     assert compilers.clang_resources(CLANG) == {
         "registers": 61,
@@ -47,6 +48,20 @@ def test_of_several_kernels_the_most_that_one_uses_is_reported():
         "spill_bytes": 8,
     }
     assert compilers.ptxas_resources("nothing of the kind") == {}
+
+
+def test_the_package_and_the_harness_count_spills_alike():
+    """Bytes that a thread stores, whoever counts them: ptxas the bytes, AMD's compilers vector registers."""
+    metadata = "amdhsa.kernels:\n  - .vgpr_spill_count: 2\n    .sgpr_spill_count: 3\n"
+    counted = [
+        (figures.figures_of_log(PTXAS)["spills"], compilers.ptxas_resources(PTXAS)["spill_bytes"]),
+        (figures.figures_of_clang(CLANG)["spills"], compilers.clang_resources(CLANG)["spill_bytes"]),
+        (figures.figures_of_amd(metadata)["spills"], 8),
+    ]
+    assert counted == [(8, 8)] * 3
+    assert figures.figures_of_amd(metadata)["scalar_spills"] == 3
+    text = (Path(compilers.__file__).parents[1] / "backends" / "triton" / "ahead.py").read_text(encoding="utf-8")
+    assert 'resources["spill_bytes"] *= 4' in text, "Triton is not in this environment"
 
 
 # What ocloc 26.27 writes for a kernel without scratch, and for one that spills; sizes of zero are left out.

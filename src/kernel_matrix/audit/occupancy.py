@@ -1,19 +1,19 @@
-"""The theoretical occupancy of code, counted a second time; :mod:`kernel_matrix.base.occupancy` has its figures."""
+"""The theoretical occupancy of code, counted a second time; :mod:`kernel_matrix.job.ahead.targets` has its figures."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 
-from kernel_matrix.base.occupancy import SCHEDULERS, UNITS
+from kernel_matrix.job.ahead.targets import SCHEDULERS, TARGETS
 
 
 def occupancy(target: str, code: Mapping[str, float]) -> float | None:
     """Return the occupancy that the figures of an artifact allow; None where the target or a figure is not known."""
     registers, threads = int(code.get("registers", 0)), int(code.get("threads", 0))
-    if target not in UNITS or registers <= 0 or threads <= 0 or code.get("occupancy"):
+    unit = TARGETS[target].unit if target in TARGETS else None
+    if unit is None or registers <= 0 or threads <= 0 or code.get("occupancy"):
         return None
-    unit = UNITS[target]
     waves = math.ceil(threads / unit.lanes)
     most = SCHEDULERS * unit.waves
     by_registers = unit.registers // (math.ceil(registers / unit.granule) * unit.granule)

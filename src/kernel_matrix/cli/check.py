@@ -10,6 +10,7 @@ from kernel_matrix.base.commands import here
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.cli.options import add_matrix_options, load_project, selection_of
+from kernel_matrix.config.checks.names import unknown_targets
 from kernel_matrix.config.edits import edited
 from kernel_matrix.config.lock_faults import lock_faults
 from kernel_matrix.config.plan import outputs_not_named
@@ -57,7 +58,8 @@ def _check(options: argparse.Namespace) -> int:
     project = load_project(options)
     planned = pipeline.plan_for(project, selection_of(options))
     print(f"{options.matrix}: {counted(len(planned.cases), 'case')} in {counted(len(planned.jobs), 'job')}")
-    print("".join(f"{sentence}\n" for sentence in outputs_not_named(planned)), end="")
+    notes = [*outputs_not_named(planned), *unknown_targets(project.matrix)]
+    print("".join(f"{sentence}\n" for sentence in notes), end="")
     states = judging.rule_states(project, {}, judging.clock().date())
     ended = ended_lines(project.file, [state for state in states if state.state != "holds"])
     faults = [*ended, *lock_faults(project.matrix, project.root)]

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from kernel_matrix.job import inputs, quiet, sample
 from kernel_matrix.job.accuracy import Golden
+from kernel_matrix.job.ahead.targets import hold
 from kernel_matrix.job.artifacts import Artifacts
 from kernel_matrix.job.budget import rules_of
 from kernel_matrix.job.canaries import Subject, try_canaries
@@ -258,7 +259,9 @@ class RunningCase:
 
         Raises:
             ValueError: it made nothing, or the name is none, or another artifact has it.
+            LimitError: it compiles, and the target cannot launch it.
         """
+        hold(self.target, resources)
         facts, metrics = self._artifacts.add(kind, data, resources, name)
         self.facts |= facts
         self.metrics |= metrics

@@ -1,8 +1,10 @@
-"""The theoretical occupancy of code as an expression for SQL; :mod:`kernel_matrix.base.occupancy` has its figures."""
+"""The theoretical occupancy of code as an expression for SQL; :mod:`kernel_matrix.job.ahead.targets` has figures."""
 
 from __future__ import annotations
 
-from kernel_matrix.base.occupancy import SCHEDULERS, UNITS
+from kernel_matrix.job.ahead.targets import SCHEDULERS, TARGETS
+
+_UNITS = {name: one.unit for name, one in TARGETS.items() if one.unit}
 
 
 def occupancy(target: str, figures: str) -> str:
@@ -10,7 +12,7 @@ def occupancy(target: str, figures: str) -> str:
 
     def of_unit(name: str) -> str:
         values: dict[int, list[str]] = {}
-        for one, unit in UNITS.items():
+        for one, unit in _UNITS.items():
             values.setdefault(int(getattr(unit, name)), []).append(f"'{one}'")
         cases = " ".join(f"WHEN {target} IN ({', '.join(names)}) THEN {value}" for value, names in values.items())
         return f"(CASE {cases} ELSE 1 END)"
@@ -31,6 +33,6 @@ def occupancy(target: str, figures: str) -> str:
         f"CASE WHEN {free} THEN {most} ELSE {of_unit('blocks')} END",
         f"CASE WHEN {shared} > 0 THEN {by_shared} ELSE {most} END",
     )
-    names = ", ".join(f"'{name}'" for name in UNITS)
+    names = ", ".join(f"'{name}'" for name in _UNITS)
     known = f"{target} IN ({names}) AND {figure('registers')} > 0 AND {figure('threads')} > 0"
     return f"CASE WHEN {known} AND {figure('occupancy')} = 0 THEN least({', '.join(blocks)}) * {waves} / {most} END"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from kernel_matrix.job.ahead.targets import emulated, of_vendor, products
 from kernel_matrix.vendors import software
 from kernel_matrix.vendors.device_files import driver_finding
 from kernel_matrix.vendors.finding import Finding
@@ -14,10 +15,7 @@ from kernel_matrix.vendors.program import Program
 from kernel_matrix.vendors.system import texts_in
 from kernel_matrix.vendors.vendor import Device, Vendor
 
-_EMULATED = (
-    *("gfx906", "gfx908", "gfx90a", "gfx942", "gfx950"),
-    *("gfx1100", "gfx1150", "gfx1151", "gfx1200", "gfx1201"),
-)
+_EMULATED = emulated(of_vendor("gfx").values())
 _PCI_ID = "0x1002"
 _TOPOLOGY = Path("/sys/class/kfd/kfd/topology/nodes")
 
@@ -99,17 +97,6 @@ VENDOR = Vendor(
     ),
     stand_in=stand_in,
     stood_in_for=frozenset(_EMULATED),
-    names={
-        "gfx906": "MI50 MI60 Radeon-VII Vega",
-        "gfx908": "MI100 CDNA1",
-        "gfx90a": "MI210 MI250 MI250X CDNA2",
-        "gfx942": "MI300 MI300A MI300X MI325X CDNA3",
-        "gfx950": "MI350X MI355X CDNA4",
-        "gfx1030": "RX-6800 RX-6900 W6800 RDNA2",
-        "gfx1100": "RX-7900 W7900 RDNA3",
-        "gfx1150": "Strix-Point Radeon-890M RDNA3.5",
-        "gfx1151": "Strix-Halo Radeon-8060S RDNA3.5",
-        "gfx1200": "RX-9060 RDNA4",
-        "gfx1201": "RX-9070 R9700 RDNA4",
-    },
+    names=products("gfx"),
+    known=frozenset(of_vendor("gfx")),
 )

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kernel_matrix.job.ahead.targets import of_vendor, products
 from kernel_matrix.vendors.finding import Finding
 from kernel_matrix.vendors.program import Program
 from kernel_matrix.vendors.system import Answer, ask, is_on_pci_bus
@@ -89,18 +90,6 @@ VENDOR = Vendor(
             version="release",
         ),
     ),
-    names={
-        "sm_70": "V100 Titan-V Volta",
-        "sm_75": "T4 RTX-2080 Turing",
-        "sm_80": "A100 A30 Ampere",
-        "sm_86": "A10 A40 A6000 RTX-3090 Ampere",
-        "sm_87": "Orin Jetson Ampere",
-        "sm_89": "L4 L40 L40S RTX-4090 Ada Lovelace",
-        "sm_90": "H100 H200 H800 H20 GH200 Hopper",
-        "sm_100": "B100 B200 GB200 Blackwell",
-        "sm_103": "B300 GB300 Blackwell Ultra",
-        "sm_110": "Thor Jetson Blackwell",
-        "sm_120": "RTX-5090 RTX-PRO-6000 Blackwell",
-        "sm_121": "GB10 DGX-Spark Blackwell",
-    },
+    names=products("sm_"),
+    known=frozenset(of_vendor("sm_")),
 )

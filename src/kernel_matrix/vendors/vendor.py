@@ -56,6 +56,7 @@ class Vendor:
         is none for the target. None where no target has one. Only the job can find out whether it works on a machine.
     stood_in_for: The targets that may have such a device, on some machine; empty means all or none.
     names: By target, the names that people have for its devices, as words: the search of the page knows them.
+    known: The targets that this version knows, where it has a table of them; empty where any name may be one.
     """
 
     title: str
@@ -80,6 +81,7 @@ class Vendor:
     stand_in: Callable[[Sequence[Device], str], Device | None] | None = None
     stood_in_for: frozenset[str] = frozenset()
     names: Mapping[str, str] = field(default_factory=dict)
+    known: frozenset[str] = frozenset()
 
     @property
     def driver_finding(self) -> str:

@@ -13,6 +13,7 @@ from kernel_matrix.base.errors import did_you_mean
 from kernel_matrix.config.document import Fault, Place
 from kernel_matrix.config.model import ASSERTED, Matrix, Op, Output, Platform, Scalar, ScalarOrList, as_list
 from kernel_matrix.config.suite import is_suite
+from kernel_matrix.vendors.registry import vendor_named
 
 _MOST_CASES = 2_000_000  # of an operator in all cells: this repository's matrix has 43,000 of one
 _HOSTED = re.compile(r"(ubuntu|windows|macos)-")
@@ -61,9 +62,24 @@ def platforms(matrix: Matrix) -> Iterator[Fault]:
         if any(map(_HOSTED.match, platform.runner)) and platform.runner != [matrix.ci.hosted]:
             text = f"hosted machines are those of ci.hosted. Write [{matrix.ci.hosted}] alone, or own ones."
             yield (*place, "runner"), text
+        used = {target for entry in platform.entries for target in entry.targets or platform.targets}
+        for index, target in enumerate(platform.targets):
+            if target not in used:
+                text = f"no entry of 'toolchains' uses '{target}', so it has no cell. Give it to one, or take it out."
+                yield (*place, "targets", index), text
         for index, target in enumerate(platform.machines or ()):
             yield from _unknown_target(platform, (*place, "machines", index), target)
         yield from _platform_toolchains(matrix, platform, (*place, "toolchains"))
+
+
+def unknown_targets(matrix: Matrix) -> Iterator[str]:
+    """Yield a sentence for each target that this version does not know. It may be a newer one."""
+    for name, platform in matrix.platforms.items():
+        known = vendor_named(platform.device).known
+        for target in platform.targets if known else ():
+            if re.sub(r"(?<=\d)[af]$", "", target) not in known and target not in known:
+                said = f"nothing is known of '{target}', so nobody checks what a launch of it needs."
+                yield f"platforms.{name}.targets: {said}{did_you_mean(target, known)}"
 
 
 def _platform_toolchains(matrix: Matrix, platform: Platform, place: Place) -> Iterator[Fault]:

@@ -12,7 +12,7 @@ from kernel_matrix.config.model.fields import ScalarOrList, Section
 # The names that compilers and suites have for a figure; of several the first that a result has.
 FIGURES: Mapping[str, tuple[str, ...]] = {
     "registers": ("registers",),
-    "spills": ("spill_bytes", "spills", "spilled_registers"),
+    "spills": ("spill_bytes", "spills", "spilled_registers"),  # of older results, registers
     "shared": ("shared_bytes", "shared"),
     "stack": ("stack_bytes", "stack", "local_bytes"),
     "code": ("code_bytes", "bytes"),
@@ -40,7 +40,9 @@ class Resource(Section):
 
     where: dict[str, ScalarOrList] = Field(min_length=1, description="platform, target, toolchain, op or an axis.")
     registers: Count | None = Field(default=None, description="Of one thread.")
-    spills: Size | None = Field(default=None, description="Bytes, or registers where the compiler counts these.")
+    spills: Size | None = Field(
+        default=None, description="Bytes of registers that a thread spills: stored, and not loaded."
+    )
     shared: Size | None = Field(default=None, description="Shared memory of a block, such as '100 KiB'.")
     stack: Size | None = Field(default=None, description="Stack of one thread.")
     code: Size | None = Field(default=None, description="Size of the machine code.")

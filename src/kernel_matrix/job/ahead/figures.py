@@ -1,4 +1,8 @@
-"""Figures of kernels in what compilers say: registers, spills, stack, shared memory."""
+"""Figures of kernels in what compilers say: registers, spills, stack, shared memory.
+
+``spills`` are the bytes of registers that a thread stores, for want of registers, whoever counts them: ptxas names the
+bytes, AMD's compilers the vector registers, of four bytes each. What is loaded again is not counted.
+"""
 
 from __future__ import annotations
 
@@ -37,12 +41,17 @@ def figures_of_log(log: str) -> dict[str, float]:
 
 def figures_of_amd(metadata: str) -> dict[str, float]:
     """Return the figures in the metadata of a code object, as assembly has it."""
-    return _figures(_OF_AMD, metadata)
+    return _in_bytes(_figures(_OF_AMD, metadata))
 
 
 def figures_of_clang(log: str) -> dict[str, float]:
     """Return the figures that clang has written for AMD with ``-Rpass-analysis=kernel-resource-usage``."""
-    return _figures(_OF_CLANG, log)
+    return _in_bytes(_figures(_OF_CLANG, log))
+
+
+def _in_bytes(figures: dict[str, float]) -> dict[str, float]:
+    """Return figures of AMD's compilers with the bytes of the spilled vector registers."""
+    return {name: 4 * value if name == "spills" else value for name, value in figures.items()}
 
 
 def _figures(patterns: Mapping[str, str], text: str) -> dict[str, float]:

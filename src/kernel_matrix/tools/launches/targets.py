@@ -11,6 +11,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from kernel_matrix.base.errors import unknown
+from kernel_matrix.job.ahead.targets import TARGETS
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,16 @@ class Vendor:
 def vendors() -> tuple[Vendor, ...]:
     """Return all vendors."""
     text = files("kernel_matrix.tools.launches").joinpath("targets.yaml").read_text(encoding="utf-8")
-    return tuple(Vendor(name=name, **entry) for name, entry in YAML(typ="safe").load(text).items())
+    content = YAML(typ="safe").load(text)
+    for entry in content.values():
+        entry["targets"] = {name: {**_of_table(name), **facts} for name, facts in entry["targets"].items()}
+    return tuple(Vendor(name=name, **entry) for name, entry in content.items())
+
+
+def _of_table(name: str) -> dict[str, Any]:
+    """Return what every part of the harness knows of a target."""
+    known = TARGETS[name]
+    return {"capability": list(known.capability), "warp": known.warp, "emulated": known.emulated, **known.limits}
 
 
 def known() -> dict[str, Target]:

@@ -91,8 +91,8 @@ _FIGURES = ("registers", "spills", "shared", "threads", "code_bytes")
 _FIGURES_HEAD = (
     "## Figures",
     "",
-    "The largest of all compiled launches of a kernel: registers of a thread, spills (bytes on NVIDIA, registers on",
-    "AMD), shared memory in bytes, threads of a block, and bytes of code.",
+    "The largest of all compiled launches of a kernel: registers of a thread, the bytes of them that it spills, shared",
+    "memory in bytes, threads of a block, and bytes of code.",
     "",
     "| kernel | target | launches | registers | spills | shared | threads | code |",
     "| --- | --- | --- | --- | --- | --- | --- | --- |",

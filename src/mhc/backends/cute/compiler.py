@@ -23,7 +23,6 @@ from mhc.toolchain.cache import Entry, cached
 from mhc.toolchain.cubins import entry_of, resources
 
 ELEMENTS = {torch.float32: cutlass.Float32, torch.bfloat16: cutlass.BFloat16, torch.float16: cutlass.Float16}
-_SPECIFIC = {"sm_90", "sm_100", "sm_103", "sm_110", "sm_120", "sm_121"}  # the compiler knows these with an "a" only
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,8 @@ def compiled(program: Program, target: str) -> tuple[str, bytes]:
         else make_ptr(ELEMENTS[dtype], 0, cute.AddressSpace.gmem, assumed_align=4 * program.sizes.vector)
         for dtype in program.parameters
     )
-    arch = f"{target}a" if target in _SPECIFIC else target
+    # From Hopper on the compiler knows a target with an "a" only.
+    arch = f"{target}a" if int(target.removeprefix("sm_")) >= 90 else target
     with tempfile.TemporaryDirectory(prefix="mhc-") as folder:
         options = f"--gpu-arch={arch} --keep-ptx --keep-cubin --dump-dir={folder}"
         # Where the GPU is here, it would also make code for the host, which nothing calls: the driver launches.

@@ -15,51 +15,21 @@ from triton.runtime.jit import JITFunction
 
 from mhc.backends import Artifact, stage
 
-_KIB = 1024
 # From 3.7 on every constant has an entry among the attributes of a launch, and before only strings have one.
 _ALL_CONSTANTS = tuple(map(int, triton.__version__.split(".")[:2])) >= (3, 7)
-
-# Shared memory (LDS) that one block may have, from NVIDIA's table of compute capabilities (less the 1 KiB per block
-# that the system keeps) and AMD's ISA guides. triton.compile does not check them; only a launch would.
-_SHARED_LIMITS = {
-    "sm_75": 64 * _KIB,
-    "sm_80": 163 * _KIB,
-    "sm_86": 99 * _KIB,
-    "sm_89": 99 * _KIB,
-    "sm_90": 227 * _KIB,
-    "sm_100": 227 * _KIB,
-    "sm_103": 227 * _KIB,
-    "sm_110": 227 * _KIB,
-    "sm_120": 99 * _KIB,
-    "sm_121": 99 * _KIB,
-    "gfx906": 64 * _KIB,
-    "gfx908": 64 * _KIB,
-    "gfx90a": 64 * _KIB,
-    "gfx942": 64 * _KIB,
-    "gfx950": 160 * _KIB,
-    "gfx1030": 64 * _KIB,
-    "gfx1100": 64 * _KIB,
-    "gfx1150": 64 * _KIB,
-    "gfx1151": 64 * _KIB,
-    "gfx1200": 64 * _KIB,
-    "gfx1201": 64 * _KIB,
-    "gfx1250": 320 * _KIB,
-}
 
 
 def gpu_target(name: str) -> GPUTarget:
     """Return Triton's description of ``sm_90``, ``gfx942`` and so on; gfx9 has 64 threads a wave, the others 32."""
-    if name not in _SHARED_LIMITS:
-        raise ValueError(f"triton: there is no target {name!r}; there are {', '.join(_SHARED_LIMITS)}")
-    return _described(name)
+    if (target := described(name)) is None:
+        raise ValueError(f"triton: {name!r} is no target of NVIDIA (sm_90) or AMD (gfx942)")
+    return target
 
 
 def described(name: str) -> GPUTarget | None:
     """Return Triton's description of any target that a GPU may be, and None for a name that is none of a GPU."""
-    return _described(name) if re.fullmatch(r"sm_\d+|gfx[0-9a-f]+", name) else None
-
-
-def _described(name: str) -> GPUTarget:
+    if not re.fullmatch(r"sm_\d+|gfx[0-9a-f]+", name):
+        return None
     if name.startswith("sm_"):
         return GPUTarget("cuda", int(name.removeprefix("sm_")), 32)
     return GPUTarget("hip", name, 64 if name.startswith("gfx9") else 32)
@@ -82,10 +52,7 @@ def compile_ahead(
 
     ``types`` are the types of the arguments that are no ``constants``, None for an argument that is None.
     The pointers are taken as PyTorch's allocator gives them: aligned to 16 bytes and, which matters on
-    AMD only, with less than 2 GiB behind them.
-
-    Raises:
-        ValueError: the kernel needs more shared memory than the target has.
+    AMD only, with less than 2 GiB behind them. Nobody checks here whether the target could launch it.
     """
     with stage("lower"):
         attribute = [["tt.divisibility", 16]]
@@ -105,9 +72,6 @@ def compile_ahead(
         source = ASTSource(kernel, signature, constants, attributes)
     with stage("compile"):
         compiled = triton.compile(source, target=target, options=options)
-        shared, limit = compiled.metadata.shared, _SHARED_LIMITS[name]
-        if shared > limit:
-            raise ValueError(f"triton: {kernel.__name__} needs {shared} bytes of shared memory; {name} has {limit}")
         threads = {"threads": compiled.metadata.num_warps * target.warp_size}
         if target.backend == "cuda":
             resources = _cuda_resources(compiled, target)
@@ -157,13 +121,14 @@ def _hip_resources(compiled: CompiledKernel) -> dict[str, int]:
     names = {
         "registers": "vgpr_count",
         "scalar_registers": "sgpr_count",
-        "spilled_registers": "vgpr_spill_count",
+        "spill_bytes": "vgpr_spill_count",
         "spilled_scalar_registers": "sgpr_spill_count",
         "stack_bytes": "private_segment_fixed_size",
         "shared_bytes": "group_segment_fixed_size",
     }
     assembly = compiled.asm["amdgcn"]
     resources = {name: _number(rf"^\s*(?:- )?\.{field}:\s*(\d+)", assembly) for name, field in names.items()}
+    resources["spill_bytes"] *= 4  # registers
     # Triton declares none there: it asks for all of it at the launch.
     resources["shared_bytes"] += compiled.metadata.shared
     return resources
