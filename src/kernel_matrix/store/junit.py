@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
 from io import BytesIO
-from itertools import compress
+from itertools import compress, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.parsers import expat
@@ -168,7 +168,7 @@ def read_any(path: Path, bounds: Bounds) -> list[Record]:
         return journal.read(path, bounds)
     records = read(path, bounds)
     check_figures(records)
-    for job in {id(record.job): record.job for record in records}.values():
+    for job, _ in groupby(record.job for record in records):
         check_job(job)
     return records
 
