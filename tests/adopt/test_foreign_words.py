@@ -145,6 +145,8 @@ OF_THE_RUNNER = (
     "cancelled", "timed out after 60 s", "Timeout", "timeout of 30 s", "exceeded its time limit", "Time limit reached",
     "timeout for the test unit is exceeded", "the worker crashed", "Crash", "process was killed", "Segmentation fault",
     "SIGSEGV", "Subprocess aborted", "core dumped", "killed by signal 9", "the host was lost", "node died",
+    "the test exceeded the timeout of 60 s", "it ran over its time limit", "over time limit",
+    "it went beyond the timeout", "timeout reached", "reached the time limit of 60 s",
     "compiler error", "linker error: undefined symbol", "could not compile gemm.cu", "build failure",
     "no such executable",
     "exec format error", "the process never started", "depends on setup, which failed", "blocked by failing test a",
@@ -159,6 +161,9 @@ OF_THE_TEST = (
     "disabled", "set RUN_SLOW=1 to run it", "the library has no fp8", "cannot find a GPU", "too slow on a CPU",
     "is flaky", "hung on CI before (issue 12)", "no compiler", "the build has no CUDA", "needs a linker that is newer",
     "depends on CUDA", "blocked by issue 12", "exit code is checked on Linux alone",
+    "this test takes over the timeout of CI machines, set RUN_SLOW=1", "takes longer than the time limit of CI",
+    "this shape exceeds the time limit of hosted machines", "would exceed the timeout here, see issue 12",
+    "runs beyond the timeout of a CPU", "needs over the time limit of 60 s", "reaches the timeout on a CPU",
     "not implemented", "only on Windows", "dependency test case \"a\" was skipped", "skipped by the user",
 )  # fmt: skip
 

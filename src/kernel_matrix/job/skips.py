@@ -43,9 +43,10 @@ _BY_RUNNER = re.compile(
     | \bfail[ -]?fast\b | \bbail(?:ed|ing)?[ -]?out\b
     | ^\W*(?:cancell?ed|interrupted|aborted|not\ (?:run|executed|started))\W*$
     # no end
-    | \btimed[ -]?out\b | ^\W*time-?out\b (?!\ tests?\b) | \btime-?out\ (?:of|after|expired|reached|exceeded)\b
+    | \btimed[ -]?out\b | ^\W*time-?out\b (?!\ tests?\b) | \btime-?out\ (?:of\ [\d.]+|after|expired|reached|exceeded)\b
     | \b(?:time-?out|time\ ?limit)\b [^;\n]{{0,60}} \b(?:exceeded|reached|expired)\b
-    | \b(?:exceeded|exceeds|over|reached|beyond)\b [^;\n]{{0,40}} \btime\ ?(?:limit|out)\b
+    | (?:\b(?:exceeded|reached|(?:ran|went|was|is)\ (?:over|beyond))\b | ^\W*(?:over|beyond)\b)
+      [^;\n]{{0,40}} \btime\ ?(?:limit|out)\b
     | \bdeadline\ exceeded\b | \bno\ output\ for\b | \b(?:{_WHO}|it)\ (?:has\ )?hung\b
     # died
     | \b(?:{_WHO}|it)\b [^;\n]{{0,60}}
