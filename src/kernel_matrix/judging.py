@@ -17,9 +17,6 @@ from kernel_matrix.config import suite
 from kernel_matrix.config.model import Tier
 from kernel_matrix.config.plan import Plan, outputs_not_named, with_cases
 from kernel_matrix.config.rule_state import RuleState, locked_versions
-from kernel_matrix.machines import row_times
-from kernel_matrix.machines.absences import with_absences
-from kernel_matrix.machines.job_status import JobStatus
 from kernel_matrix.machines.row_plan import RowPlan, asked_of
 from kernel_matrix.pipeline import Project, plan
 from kernel_matrix.results import history, repeat
@@ -31,6 +28,7 @@ from kernel_matrix.store.record import Record
 from kernel_matrix.store.validation import STREAMED
 
 if TYPE_CHECKING:
+    from kernel_matrix.machines.job_status import JobStatus
     from kernel_matrix.report.runs import Side
     from kernel_matrix.results.judged import Judged
     from kernel_matrix.results.planned import Planned
@@ -66,6 +64,7 @@ def judged(
         UserError: a folder does not exist, or this Python has no DuckDB or no pyarrow.
     """
     _require_libraries()
+    from kernel_matrix.machines import row_times
     from kernel_matrix.results import judged
     from kernel_matrix.store import database, records  # DuckDB and pyarrow take long to import
 
@@ -132,6 +131,7 @@ def _enter_absences(
     refused: Mapping[str, str],
 ) -> None:
     """Enter why planned results of the rows are missing, by the status of their jobs."""
+    from kernel_matrix.machines.absences import with_absences
     from kernel_matrix.store.records import enter_absences
 
     minutes = project.matrix.ci.queue_minutes

@@ -13,7 +13,6 @@ from kernel_matrix.audit import sampled as sampling
 from kernel_matrix.config.lock_faults import lock_differences
 from kernel_matrix.matrix.checks import checks_of
 from kernel_matrix.pipeline import Project
-from kernel_matrix.probes.toolchain_view import toolchain_view
 from kernel_matrix.report import difference
 from kernel_matrix.report.difference import Difference
 from kernel_matrix.report.document import Document, RunNotes
@@ -64,6 +63,7 @@ def write_dashboard(
     Raises:
         UserError: ``against`` holds no report.
     """
+    from kernel_matrix.probes.toolchain_view import toolchain_view
     from kernel_matrix.report import cells, make_document, site  # what they import takes long, and few commands report
 
     sources = cells.Sources(project.matrix, judged, project.rules, project.root)

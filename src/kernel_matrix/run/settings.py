@@ -15,7 +15,6 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.installation import lacking
 from kernel_matrix.config.model import Platform
 from kernel_matrix.job.test_names import Key
-from kernel_matrix.run.environments import current, venv
 from kernel_matrix.run.executors import Interpreter, Prepare, Request, UnavailableError
 from kernel_matrix.store.record import Record
 
@@ -55,13 +54,17 @@ class Settings:
 
 
 def load_executor(name: str) -> AbstractContextManager[Prepare]:
-    """Return the executor of that name, one of ``EXECUTORS``, for one run."""
+    """Return the executor of that name, one of ``EXECUTORS``, for one run. Only its own module is imported."""
     if name == CONTAINER:
-        from kernel_matrix.run.container.executor import Containers  # its library is an extra
+        from kernel_matrix.run.container.executor import Containers
 
         return Containers()
     if name == "venv":
+        from kernel_matrix.run.environments import venv
+
         return _with_this_python(venv.executor())
+    from kernel_matrix.run.environments import current
+
     return current.executor()
 
 
