@@ -288,7 +288,7 @@ def worked_examples(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none")
 def distributions(session: nox.Session) -> None:
-    """Build the wheel and the source archive of every distribution into build/distributions: -- VERSION."""
+    """Build the wheels and source archives of the three distributions into build/distributions: -- VERSION."""
     session.run(sys.executable, "ci/distributions.py", *session.posargs, external=True)
 
 
