@@ -24,6 +24,7 @@ from kernel_matrix.tools.launches.invocation import Invocation
 
 PROGRAM = ROOT / "tests" / "tools" / "launched" / "launched_emulated.py"
 TARGETS = ("gfx942", "gfx1100")
+EXTREMES = ("extremes", "o"), ("atomic_extremes", "o")
 
 
 def launched(build, targets, *words):
@@ -88,7 +89,7 @@ def test_a_target_of_each_other_family_may_come_first(target, tmp_path):
 @pytest.mark.environments
 @pytest.mark.parametrize("target", TARGETS)
 def test_numbers_of_the_machine_code_are_inside_the_budget_and_canaries_are_found(done, target):
-    for kernel, output in (("softmax", "o"), ("scaled", "o"), ("counted", "counts"), ("product", "o")):
+    for kernel, output in (("softmax", "o"), ("scaled", "o"), ("counted", "counts"), ("product", "o"), *EXTREMES):
         record = done.records[kernel, target]
         assert (record.outcome, record.action) == ("pass", "emulate"), record.message
         assert record.metrics[f"{output}.max_abs"] <= record.metrics[f"{output}.limit_max_abs"]
@@ -104,6 +105,7 @@ def test_a_number_that_one_target_computes_otherwise_fails_there(done):
     wrong = done.records["differs", "gfx1100"]
     assert (wrong.outcome, wrong.action) == ("fail", "emulate")
     assert re.match(r"o: max_abs 1e-05 is over \d", wrong.message)
+    assert re.search(r"^fail: .*\n    differs on gfx1100$", done.output, re.MULTILINE)
 
 
 @pytest.mark.environments
@@ -141,10 +143,11 @@ def test_what_the_interpreter_lacks_is_computed_by_the_machine_code_and_not_call
 def test_the_page_says_emulated_and_the_program_went_on_with_right_numbers(done):
     assert done.status == 1
     assert "did not end well" not in done.output, done.output
-    assert "emulated on gfx942: 7 launches ran, 5 were compared, 1 have findings" in done.output
+    assert "emulated on gfx942: 9 launches ran, 7 were compared, 1 have findings" in done.output
+    assert "not compared: 2 launches that ran on emulated targets; so this is no success" in done.output
     folder = str(done.build / "launches")
     again = harness("report", "--matrix", f"{folder}/matrix.yaml", "--build", folder)
-    assert "Of 16 cells 10 ran in an emulator, 2 compiled. Red:" in again.stdout
+    assert "Of 20 cells 14 ran in an emulator, 2 compiled. Red:" in again.stdout
 
 
 def changes(where, before, after):

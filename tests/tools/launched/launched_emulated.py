@@ -60,6 +60,28 @@ def differs(x, o, block: tl.constexpr):
 
 
 @triton.jit
+def extremes(x, y, o, block: tl.constexpr):
+    i = tl.arange(0, block)
+    a, b = tl.load(x + i), tl.load(y + i)
+    every: tl.constexpr = tl.PropagateNan.ALL
+    tl.store(o + i, tl.maximum(a, b))
+    tl.store(o + block + i, tl.minimum(a, b))
+    tl.store(o + 2 * block + i, tl.clamp(a, -0.5, 0.5))
+    tl.store(o + 3 * block + i, tl.maximum(a, b, propagate_nan=every))
+    tl.store(o + 4 * block + i, tl.minimum(a, b, propagate_nan=every))
+    tl.store(o + 5 * block + i, tl.clamp(a, -0.5, 0.5, propagate_nan=every))
+    tl.store(o + 6 * block + i, a - tl.max(b, 0))
+    tl.store(o + 7 * block + i, a - tl.min(b, 0))
+
+
+@triton.jit
+def atomic_extremes(x, o, block: tl.constexpr):
+    i = tl.arange(0, block)
+    tl.atomic_max(o + i % 4, tl.load(x + i))
+    tl.atomic_min(o + 4 + i % 4, tl.load(x + i))
+
+
+@triton.jit
 def assembly(x, o, block: tl.constexpr):
     i = tl.arange(0, block)
     values = tl.load(x + i)
@@ -102,6 +124,9 @@ def main() -> None:
     torch.testing.assert_close(o, a.float() @ b.float(), atol=1e-4, rtol=1e-4)
     differs[1,](y, z, block=128)
     assert torch.equal(y[:128], z[:128])
+    some = torch.where(torch.arange(128, device="cuda") % 5 > 0, torch.randn(128, device="cuda"), float("nan"))
+    extremes[1,](some, some.flip(0), torch.empty(8 * 128, device="cuda"), block=128)
+    atomic_extremes[1,](y, torch.tensor([-1.0] * 4 + [1.0] * 4, device="cuda"), block=128)
     assembly[1,](y, z, block=128)
     assert torch.equal(2 * y[:128], z[:128]), "what the interpreter lacks is computed by the machine code"
     without_mask[1,](y[:100].clone(), z, 100, block=128)

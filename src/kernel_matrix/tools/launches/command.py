@@ -16,7 +16,7 @@ from kernel_matrix.results.states import Verdict
 from kernel_matrix.tools.launches import simulators, versions
 from kernel_matrix.tools.launches.invocation import invocation
 from kernel_matrix.tools.launches.recording import Options
-from kernel_matrix.tools.launches.study import study
+from kernel_matrix.tools.launches.study import Study, study
 from kernel_matrix.tools.launches.targets import Target, emulated_targets, targets_named
 from kernel_matrix.tools.sanitize.program import sanitized
 
@@ -75,7 +75,7 @@ def _of_running(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Return 1 if a launch does not compile or cannot be launched, or if the program did not end well."""
+    """Return 1 if a launch does not compile, cannot be launched or is compared with nothing, or the program fails."""
     if options.sanitize is not None:
         return sanitized(options.words, options.sanitize, (options.build / "launches").resolve(), print)
     emulate = _emulated(options.emulate, options.simulator)
@@ -97,7 +97,7 @@ def main(options: argparse.Namespace) -> int:
     if options.versions:
         return _in_versions(options, targets, told, chosen, folder)
     done = study(options.words, targets, told, chosen, folder, options.package, print)
-    print_dashboard(done.dashboard)
+    _print_end(done)
     print(f"figures: {done.page}")
     return done.exit_status
 
@@ -117,7 +117,7 @@ def _in_versions(
         except UserError as error:
             status, results[number] = 1, str(error)
             continue
-        print_dashboard(done.dashboard)
+        _print_end(done)
         status, results[number] = max(status, done.exit_status), done.verdicts
     page = folder / "versions.md"
     write_atomically(page, versions.page(name, call.text, results))
@@ -125,6 +125,13 @@ def _in_versions(
         print(line)
     print(f"side by side: {page}")
     return status
+
+
+def _print_end(done: Study) -> None:
+    """Print where the dashboard is, and how many launches were to be compared and were not."""
+    print_dashboard(done.dashboard)
+    if done.not_compared:
+        print(f"not compared: {done.not_compared} launches that ran on emulated targets; so this is no success")
 
 
 def _emulated(text: str, simulator: str) -> tuple[str, ...]:

@@ -33,8 +33,18 @@ class Study:
 
     @property
     def exit_status(self) -> int:
-        """1 if a case is red or the program did not end well for some vendor; else as the dashboard says."""
-        return max(self.dashboard.exit_status, int(any(recording.fault for recording in self.recordings)))
+        """1 if a case is red, a launch was to be compared and was not, or the program did not end well for some vendor.
+
+        Else it is as the dashboard says.
+        """
+        is_bad = bool(self.not_compared) or any(recording.fault for recording in self.recordings)
+        return max(self.dashboard.exit_status, int(is_bad))
+
+    @property
+    def not_compared(self) -> int:
+        """How many launches ran on an emulated target without a finding, and were compared with nothing."""
+        ran = (one for recording in self.recordings for one in recording.compiled if not (one.stage or one.findings))
+        return sum(bool(one.without) for one in ran)
 
 
 def study(

@@ -57,24 +57,25 @@ def _counted(title: str, counts: Mapping[str, int]) -> Iterator[str]:
 
 
 def cell_lines(verdicts: Sequence[Verdict]) -> Iterator[str]:
-    """Yield the states by target, why some are not known, and each error once with the kernels that have it."""
+    """Yield the states by target, why some are not known, and each error and wrong number once with its kernels."""
     states: dict[str, Counter[str]] = defaultdict(Counter)
     unavailable: Counter[str] = Counter()
-    errors: dict[tuple[str, str], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    wrong: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for verdict in verdicts:
         case: Case = verdict.case
         states[case.cell.target][verdict.state] += 1
         if verdict.state == "unavailable":
             unavailable[verdict.reason] += 1
-        if verdict.state == "error" and verdict.record:
-            errors[verdict.record.stage, verdict.reason][case.cell.op].add(case.cell.target)
+        if verdict.state in ("error", "fail") and verdict.record:
+            stage = f" in stage {verdict.record.stage}" if verdict.state == "error" else ""
+            wrong[f"{verdict.state}{stage}: {verdict.reason[:300]}"][case.cell.op].add(case.cell.target)
     for target, counts in states.items():
         yield f"{target}: {', '.join(f'{count} {state}' for state, count in counts.items())}"
     for message, count in unavailable.items():
         yield f"unavailable: {message[:300]} ({count} cases)"
-    for (stage, message), ops in errors.items():
+    for message, ops in wrong.items():
         where = "; ".join(f"{op} on {' '.join(sorted(targets))}" for op, targets in ops.items())
-        yield f"error in stage {stage}: {message[:300]}\n    {where}"
+        yield f"{message}\n    {where}"
 
 
 def page(

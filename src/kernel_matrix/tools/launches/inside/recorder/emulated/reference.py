@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from triton import language as tl
+from triton._C.libtriton import ir
 from triton.language.semantic import TritonSemantic
 from triton.runtime import interpreter
 from triton.runtime.interpreter import TensorHandle
@@ -71,6 +72,11 @@ class Builder(interpreter.InterpreterBuilder):
     def create_maxnumf(self, lhs: Any, rhs: Any) -> TensorHandle:
         """Return the larger number; a NaN only where both are."""
         return self.binary_op(lhs, rhs, np.fmax)
+
+    def create_clampf(self, arg: Any, low: Any, high: Any, propagate_nan: Any) -> TensorHandle:
+        """Return the number inside the bounds; NaN becomes the lower one, unless it is asked for."""
+        keeps = propagate_nan == tl.PropagateNan.ALL
+        return self.ternary_op(arg, low, high, np.clip if keeps else lambda x, a, b: np.fmin(np.fmax(x, a), b))
 
     def create_fma(self, x: Any, y: Any, z: Any) -> TensorHandle:
         """Multiply and add, with one rounding."""
@@ -174,6 +180,25 @@ class Builder(interpreter.InterpreterBuilder):
         return TensorHandle(before, val.dtype.scalar)
 
 
+class _Semantic(TritonSemantic):
+    """The operations of the language. An atomic extreme of floats is one of numbers, and not of their bits."""
+
+    def atomic_max(self, ptr: Any, val: Any, mask: Any, sem: Any, scope: Any) -> Any:
+        """Let memory have the larger number, and return what was there."""
+        return self._extreme("max", ptr, val, mask, sem, scope)
+
+    def atomic_min(self, ptr: Any, val: Any, mask: Any, sem: Any, scope: Any) -> Any:
+        """Let memory have the smaller number, and return what was there."""
+        return self._extreme("min", ptr, val, mask, sem, scope)
+
+    def _extreme(self, name: str, ptr: Any, val: Any, mask: Any, sem: Any, scope: Any) -> Any:
+        if not ptr.type.scalar.element_ty.is_floating():
+            return getattr(super(), f"atomic_{name}")(ptr, val, mask, sem, scope)
+        ptr, val, mask = self.atom_red_typechecking_impl(ptr, val, mask, name)
+        operation = getattr(ir.ATOMIC_OP, name.upper())
+        return self.tensor(self.builder.create_atomic_rmw(operation, ptr.handle, val.handle, mask.handle), val.type)
+
+
 _BUILDER = Builder()
 _RMW: Mapping[str, Callable[[Any, Any], Any]] = {
     **dict.fromkeys(("ADD", "FADD"), np.add),
@@ -236,6 +261,20 @@ class _Reduction(_Slices, interpreter.ReduceOps):
             left = numbers.rounded(halves[0] + halves[1], given.dtype.scalar)
         return self._kept(np.take(left, 0, axis), given)
 
+    def min_max(self, given: Any, val_reduce_op: Any, idx_reduce_op: Any = None) -> Any:
+        """Return the extreme and, if it is asked for, its place.
+
+        Raises:
+            NotImplementedError: the place is asked for among NaN; the order of the reduction decides.
+        """
+        data = given.handle.data
+        if idx_reduce_op is None:
+            extreme = np.fmax if val_reduce_op is np.nanmax else np.fmin
+            return self.to_tensor(extreme.reduce(data, axis=self.axis, keepdims=self.keep_dims), given.dtype)
+        if data.dtype == np.float64 and np.isnan(data).any():
+            raise NotImplementedError("the place of an extreme among NaN")
+        return super().min_max(given, val_reduce_op, idx_reduce_op)  # type: ignore[misc]  # of the interpreter's class
+
     def generic_reduce(self, given: Any) -> Any:
         axis = 0 if self.axis is None else self.axis
         arrays = [one.handle.data.reshape(-1) if self.axis is None else one.handle.data for one in given]
@@ -296,6 +335,7 @@ def _patch_language(function: Any) -> Any:
     changed = _PATCH_LANGUAGE(function)
     for module in (tl, tl.core):
         changed.set_attr(module, "range", _counted)
+    changed.set_attr(tl.tensor, "__index__", lambda scalar: scalar.handle.data.item())
     return changed
 
 
@@ -311,7 +351,7 @@ def install(target: str) -> None:
     interpreter.FunctionRewriter.ast_transformer = _Transformer()
     interpreter._patch_lang, interpreter._counted = _patch_language, _counted
     interpreter.interpreter_builder = _BUILDER
-    interpreter.interpreter_semantic = TritonSemantic(_BUILDER)
+    interpreter.TritonSemantic, interpreter.interpreter_semantic = _Semantic, _Semantic(_BUILDER)
     interpreter._get_np_dtype = _numpy_dtype
     interpreter._validate_np_data_size = lambda *_: True
     interpreter.ReduceOps, interpreter.ScanOps = _Reduction, _Scan
