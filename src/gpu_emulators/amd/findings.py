@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from gpu_emulators.common.findings import Place, access, memory_race
+from gpu_emulators.common.findings import Place, access, memory_race, relative
 
 # Of a missing wait: numbers from the first one on mean scalar registers; numbers from the others on mean no register.
 _SCALARS, _BARRIER, _IN_FLIGHT = 1000, 2000, 3000
 _READERS = 0x10000  # of a race: the wave was a reader
 _SEVERAL = 0xFFFF
+_LANES = 64
 _ACCUMULATORS = 256
 _SPECIAL = {106: "vcc", 107: "vcc", 126: "exec", 127: "exec", 128: "MODE"}
 _USES = ("in an address", "as data of a store", "as a scalar")
@@ -54,6 +56,26 @@ def _unknown(value: int, is_mode: int, _: Sequence[Place]) -> str:
     return f"{what}, which the emulator does not know"
 
 
+def _same_place(address: int, lane: int, places: Sequence[Place]) -> str:
+    where = relative(address, places)
+    return f"stores {where}, where lane {lane} of the same wave stores another value, and nothing orders the two"
+
+
+def _left_out(lanes: int, *_: Any) -> str:
+    return f"is passed without lanes {_listed(lanes)}, which go on later: they were elsewhere in the code"
+
+
+def _no_end(count: int, lanes: int, _: Sequence[Place]) -> str:
+    return f"begins {count} instructions that lanes {_listed(lanes)} repeat without an end"
+
+
+def _listed(lanes: int) -> str:
+    """Return the lanes of a mask as ranges, such as 0-31."""
+    edges = [lane for lane in range(_LANES + 1) if (lanes >> lane ^ lanes << 1 >> lane) & 1]
+    pairs = zip(edges[::2], edges[1::2], strict=True)
+    return ", ".join(str(first) if end == first + 1 else f"{first}-{end - 1}" for first, end in pairs) or "none"
+
+
 KINDS: dict[int, tuple[str, Callable[[int, int, Sequence[Place]], str]]] = {
     1: ("read outside", access("reads")),
     2: ("write outside", access("writes")),
@@ -65,4 +87,7 @@ KINDS: dict[int, tuple[str, Callable[[int, int, Sequence[Place]], str]]] = {
     8: ("write protected", access("writes")),
     9: ("race in memory", memory_race),
     10: ("overwritten", _overwritten),
+    11: ("same place", _same_place),
+    12: ("divergent", _left_out),
+    13: ("no end", _no_end),
 }

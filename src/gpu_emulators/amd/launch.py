@@ -98,7 +98,7 @@ class Program:
         findings = (*self.hazards, *(self._finding(one, places) for one in found[: count.value]))
         if executed == 2**64 - 1:
             told = f"; {findings[0]}" if findings else ""
-            raise EmulatorError(f"{self.kernel.name} ran past its end, or a wave past {limit} instructions{told}")
+            raise EmulatorError(f"{self.kernel.name} ran past its end, or a workgroup past {limit} instructions{told}")
         return Ran(executed, findings)
 
     def without(self, address: int) -> Program:
@@ -142,7 +142,7 @@ class Program:
         content = bytes(block)
         words = struct.unpack_from(f"<{preloaded}I", content, 4 * first) if preloaded else ()
         launch.grid[:] = size
-        launch.waves, launch.lanes = -(-threads // kernel.wave), kernel.wave
+        launch.threads, launch.waves, launch.lanes = threads, -(-threads // kernel.wave), kernel.wave
         launch.family, launch.lds, launch.scratch = _FAMILIES.index(self._family), lds, kernel.scratch
         second = kernel.resources[1]
         launch.user_scalars, launch.group_ids = second >> 1 & 31, second >> 7 & 7

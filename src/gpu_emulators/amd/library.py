@@ -23,7 +23,7 @@ class Launch(ctypes.Structure):
         *(
             (name, ctypes.c_uint32)
             for name in (
-                *("waves", "lanes", "family", "lds", "scratch"),
+                *("threads", "waves", "lanes", "family", "lds", "scratch"),
                 *("user_scalars", "group_ids", "argument_register", "has_scratch_buffer"),
             )
         ),

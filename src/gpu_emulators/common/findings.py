@@ -13,6 +13,7 @@ class Place:
     name: str
     base: int
     size: int
+    reach: int = 1 << 39  # bytes before and behind it in which an address is told by its distance
 
 
 @dataclass(frozen=True)
@@ -43,26 +44,27 @@ class Finding:
 
 def access(verb: str) -> Callable[[int, int, Sequence[Place]], str]:
     """Return what tells of an access outside of memory."""
-    return lambda address, size, places: f"{verb} {size} bytes {_relative(address, places)}"
+    return lambda address, size, places: f"{verb} {size} bytes {relative(address, places)}"
 
 
-def _relative(address: int, places: Sequence[Place]) -> str:
+def relative(address: int, places: Sequence[Place]) -> str:
     """Return where an address is, as a distance from the nearest range of memory below or above."""
-    below = [place for place in places if place.base <= address]
-    if below and address - (nearest := max(below, key=lambda place: place.base)).base < 1 << 39:
+    below = [place for place in places if 0 <= address - place.base < place.size + place.reach]
+    if below:
+        nearest = max(below, key=lambda place: place.base)
         offset = address - nearest.base
         if offset >= nearest.size:
             return f"that begin {offset - nearest.size} bytes behind the end of {nearest.name} ({nearest.size} bytes)"
         return f"from byte {offset} of {nearest.name} on, which has {nearest.size}"
-    above = [place for place in places if place.base > address and place.base - address < 1 << 39]
+    above = [place for place in places if 0 < place.base - address < place.reach]
     if above:
         nearest = min(above, key=lambda place: place.base)
         return f"that begin {nearest.base - address} bytes before {nearest.name}"
-    return f"at {address:#x}, which is in no memory of the launch"
+    return f"at {address:#x}, which is in no memory of the launch; a pointer that a tensor holds is not mapped"
 
 
 def memory_race(address: int, other: int, places: Sequence[Place]) -> str:
     """Return who else was at a byte of memory."""
     group, wave, did = other >> 32, other >> 1 & 0x7FFFFFFF, "read" if other & 1 else "wrote"
-    where = _relative(address, places)
+    where = relative(address, places)
     return f"races {where}: wave {wave} of workgroup {group - 1} {did} it, and nothing orders the two"

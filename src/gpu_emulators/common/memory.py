@@ -15,7 +15,7 @@ from gpu_emulators.common.library import Region
 if TYPE_CHECKING:
     import torch
 
-LIMIT = 2_000_000_000  # instructions of one launch
+LIMIT = 300_000_000  # instructions of the waves of one workgroup
 SPOILED = 0x7F  # the byte in registers and shared memory that nobody wrote: a large number in fp32, NaN in fp16
 MOST_FINDINGS = 64
 _WINDOW = 40  # bits: each range of memory has a window of addresses for itself
@@ -64,11 +64,17 @@ def in_windows(
         if isinstance(value, bytes):
             given.append(value)
             continue
-        base = number << _WINDOW | value.address & 0xFFFF  # aligned as it is
+        base = (number << _WINDOW) + _over_border(value)
         regions.append(Region(base, value.size, value.address, int(value.writable)))
         places.append(Place(value.name, base, value.size))
         given.append(base.to_bytes(8, "little"))
     return regions, places, given
+
+
+def _over_border(memory: Memory) -> int:
+    """Return where in its window memory begins: aligned as it is, and across 4 GiB, as a lost carry shows there."""
+    align = 256 if memory.size >= 512 else 16
+    return (1 << 32) - memory.size // 2 // align * align - align + memory.address % align
 
 
 def identical(buffer: Any) -> Region:
@@ -79,4 +85,4 @@ def identical(buffer: Any) -> Region:
 
 def place_of(name: str, buffer: Any) -> Place:
     """Return the place of such memory, by the name that findings have for it."""
-    return Place(name, ctypes.addressof(buffer), ctypes.sizeof(buffer))
+    return Place(name, ctypes.addressof(buffer), ctypes.sizeof(buffer), reach=1 << 16)

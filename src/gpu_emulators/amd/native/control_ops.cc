@@ -20,8 +20,12 @@ HANDLER(s_cbranch_execnz) { branch(w, i, w.exec != 0); }
 
 // A wave waits here for the others. What it wrote to LDS has to be there before.
 HANDLER(s_barrier) {
+  look_at_left_out(w);
   if (w.last_lds_write > w.lds.done) report(w, i, kNoWait, kBarrier);
   w.group->awaited[w.number] = w.lds.done;
+  const u64 absent = w.all & ~w.exec;
+  if (absent & ~w.left_out) w.left_out_at = static_cast<u64>(&i - w.group->code);
+  w.left_out |= absent;
   w.waiting = true;
 }
 

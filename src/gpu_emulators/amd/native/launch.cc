@@ -1,4 +1,5 @@
 // A launch: workgroups in turn, and the waves of one in turn from barrier to barrier. This is what Python calls.
+#include <algorithm>
 #include <cstdlib>
 #include <new>
 
@@ -8,10 +9,12 @@
 
 struct Launch {
   u32 grid[3];
-  u32 waves, lanes, family, lds, scratch, user_scalars, group_ids, argument_register, has_scratch_buffer;
+  u32 threads, waves, lanes, family, lds, scratch, user_scalars, group_ids, argument_register, has_scratch_buffer;
   u64 arguments;  // where the kernel finds them
   u32 preloaded, start, spoiled, store_states, mode;
 };
+
+constexpr u32 kLongestLoop = 1 << 16;  // instructions of a loop that is looked for behind the limit
 
 struct Place {
   u32 x, y, z;
@@ -42,7 +45,8 @@ void begin(Wave& w, const Launch& launch, Group& group, u32 number, char* scratc
   memset(static_cast<void*>(&w), 0, sizeof w);
   spoil(w, launch.spoiled);
   w.lanes = launch.lanes;
-  w.exec = launch.lanes == 64 ? ~0ull : 0xffffffff;
+  const u32 there = std::min(launch.lanes, launch.threads - number * launch.lanes);  // of the last wave perhaps not all
+  w.all = w.exec = ~0ull >> (64 - there);
   w.family = static_cast<Family>(launch.family);
   w.group = &group;
   w.number = number;
@@ -70,11 +74,24 @@ void check_overwritten(Wave& w, const Record& record) {
   w.overwritten = 0;
 }
 
+// Say which instructions a wave that met the limit repeats, and which lanes do so.
+void report_loop(Wave& w, const Record* code, u32 size) {
+  const u64 exec = w.exec;
+  u64 first = w.next, last = w.next;
+  for (u32 k = 0; k < kLongestLoop && !w.done && w.next < size; k++) {
+    first = std::min(first, w.next), last = std::max(last, w.next);
+    const Record& record = code[w.next++];
+    perform(w, record);
+  }
+  if (!w.done && w.next < size) report(w, code[first], kNoEnd, last - first + 1, exec);
+}
+
 // Run a wave to its next barrier or its end; false where it leaves the code or the limit is met.
 bool advance(Wave& w, const Record* code, u32 size, u64 limit) {
   w.waiting = false;
   while (!w.done && !w.waiting) {
-    if (w.next >= size || w.executed >= limit) return false;
+    if (w.next >= size) return false;
+    if (w.group->executed++ >= limit) return report_loop(w, code, size), false;
     const Record& record = code[w.next++];
     perform(w, record);
     w.executed++;

@@ -31,14 +31,15 @@ static char* lds_place(Wave& w, const Record& i, u64 address, u32 size) {
   return nullptr;
 }
 
-static u64 offset_of(const Record& i, u32 place) {
-  return static_cast<u64>(place ? i.target : static_cast<u32>(i.immediate)) * i.parameter[kFactor];
+// The address of an access, of 32 bits: a register may be below zero, and the offset leads back into the memory.
+static u64 address_of(u32 address, const Record& i, u32 place) {
+  return address + (place ? i.target : static_cast<u32>(i.immediate)) * i.parameter[kFactor];
 }
 
 // parameter[kSpace] is the number of places that one instruction reads or writes: one or two.
 static void read_lane(Wave& w, const Record& i, u32 lane, u32 address, u32 place, Known* good) {
   const u32 bytes = access_bytes(i), first = i.destination + place * i.parameter[kCount];
-  const u64 at = address + offset_of(i, place);
+  const u64 at = address_of(address, i, place);
   const char* from = lds_place(w, i, at, bytes);
   for (u32 k = 0; from && k < bytes; k++) {
     check_read(w, i, at + k);
@@ -57,6 +58,7 @@ static void read_lane(Wave& w, const Record& i, u32 lane, u32 address, u32 place
 }
 
 HANDLER(lds_read) {
+  look_at_left_out(w);
   check_data(w, i, i.source[0].number, 1);
   const u64 operation = w.lds.issue();
   const u32 count = i.parameter[kCount] * i.parameter[kSpace];
@@ -108,7 +110,7 @@ struct Touched {
 static void write_lane(Wave& w, const Record& i, u32 lane, u32 place, std::vector<Touched>& touched) {
   Group& g = *w.group;
   const u32 bytes = access_bytes(i), first = i.source[2 + place].number;
-  const u64 at = w.vector[i.source[0].number][lane] + offset_of(i, place);
+  const u64 at = address_of(w.vector[i.source[0].number][lane], i, place);
   u32 value[4];
   for (u32 k = 0; k < i.parameter[kCount]; k++) value[k] = w.vector[first + k][lane];
   if (i.parameter[kPart] == 2) value[0] >>= 16;
@@ -126,6 +128,7 @@ static void write_lane(Wave& w, const Record& i, u32 lane, u32 place, std::vecto
 // Several lanes may write one byte. What counts for a race is what the whole instruction leaves there.
 HANDLER(lds_write) {
   static thread_local std::vector<Touched> touched;
+  look_at_left_out(w);
   check_data(w, i, i.source[0].number, 1);
   w.last_lds_write = w.lds.issue();
   w.group->writes++;

@@ -25,6 +25,15 @@ static inline bool is_private(const Wave& w, const char* at) {
   return at >= w.scratch && at < w.scratch + static_cast<u64>(w.scratch_size) * kLanes;
 }
 
+// The address at which a kernel sees a place of this machine.
+static inline u64 address_at(const Group& g, const char* at) {
+  for (u32 k = 0; k < g.region_count; k++) {
+    const Region& region = g.regions[k];
+    if (at >= region.memory && at < region.memory + region.size) return region.base + static_cast<u64>(at - region.memory);
+  }
+  return 0;
+}
+
 // Keep a write to memory that other waves see, before it is done.
 static inline void note_write(Wave& w, const Record& i, const char* to, const void* value, u32 size, bool is_atomic) {
   if (is_private(w, to)) return;
@@ -32,12 +41,7 @@ static inline void note_write(Wave& w, const Record& i, const char* to, const vo
   History& history = *w.group->history;
   const Mark* other = is_atomic ? history.exchange(to, size, mark_of(w))
                                 : history.store(to, value, size, mark_of(w), &was_read);
-  for (u32 k = 0; other && k < w.group->region_count; k++) {
-    const Region& region = w.group->regions[k];
-    if (to < region.memory || to >= region.memory + region.size) continue;
-    report(w, i, kRaceInMemory, region.base + static_cast<u64>(to - region.memory), packed(*other, was_read));
-    return;
-  }
+  if (other) report(w, i, kRaceInMemory, address_at(*w.group, to), packed(*other, was_read));
 }
 
 // Where a read races, `raced` is set: lanes that repeat the work of others read what nobody uses.
@@ -148,6 +152,7 @@ static inline u64 stored_of(const Wave& w, const Record& i, u32 number) {
 }
 
 static inline void check_address(Wave& w, const Record& i) {
+  look_at_left_out(w);
   if (i.source[0].kind == kVector) {
     const u32 wide = i.parameter[kSpace] == kBuffer ? i.half & i.half_high : i.half;
     for (u32 k = 0; k <= wide; k++) {

@@ -33,23 +33,35 @@ HANDLER(memory_load) {
   }
 }
 
+// Look for a lane whose value another lane of the same instruction has overwritten with another one.
+static void report_overwritten(Wave& w, const Record& i, char* const* places, const u32 (*values)[4], u32 bytes) {
+  for (u32 lane = 0; lane < w.lanes; lane++) {
+    if (places[lane] && memcmp(places[lane], values[lane], bytes)) {
+      return report(w, i, kSamePlace, address_at(*w.group, places[lane]), lane);
+    }
+  }
+}
+
 HANDLER(memory_store) {
   check_address(w, i);
   const u32 bytes = access_bytes(i), first = i.source[3].number;
   if (w.family == kCdna) w.memory.issue();  // RDNA counts stores apart
   for (u32 k = 0; k < i.parameter[kCount]; k++) await_vector(w, i, first + k, halves_of(i, false));
   u64 stored = 0;  // the lanes that store something: buffers have no place for masked ones
+  char* places[kLanes] = {};
+  u32 values[kLanes][4];
   for (u32 lane = 0; lane < w.lanes; lane++) {
     if (!(w.exec >> lane & 1)) continue;
     char* to = place_of(w, i, lane, bytes, true);
     if (!to) continue;
-    if (!is_private(w, to)) stored |= 1ull << lane;  // a register may be spilled that nobody has written
-    u32 value[4];
+    if (!is_private(w, to)) stored |= 1ull << lane, places[lane] = to;  // a register may be spilled that nobody has written
+    u32* value = values[lane];
     for (u32 k = 0; k < i.parameter[kCount]; k++) value[k] = w.vector[first + k][lane];
     if (i.parameter[kPart] == 2) value[0] >>= 16;
     note_write(w, i, to, value, bytes, false);
     memcpy(to, value, bytes);
   }
+  report_overwritten(w, i, places, values, bytes);
   for (u32 k = 0; k < i.parameter[kCount]; k++) {
     if (stored & ~stored_of(w, i, first + k)) report(w, i, kUndefined, first + k, 1);
   }

@@ -37,7 +37,7 @@ struct Record {
 
 enum FindingKind : u32 {
   kReadOutside = 1, kWriteOutside, kNoWait, kRace, kLdsOutside, kUndefined, kUnknown, kWriteProtected,
-  kRaceInMemory, kOverwritten
+  kRaceInMemory, kOverwritten, kSamePlace, kLeftOut, kNoEnd
 };
 
 constexpr u32 kBarrier = 2000, kInFlight = 3000;  // of kNoWait, where no register is meant
@@ -61,6 +61,7 @@ struct Group {
   const Record* code;
   Findings* findings;
   u64 writes = 0;  // instructions that wrote to the LDS
+  u64 executed = 0;  // instructions of all waves
   History* history = nullptr;
   u32 id = 0;  // from 1 on
   std::vector<u64> awaited = std::vector<u64>(1);  // the operations that each wave knew to be done at its last barrier
@@ -114,11 +115,12 @@ struct Wave {
   u32 scc;
   u32 mode;
   bool is_usual;  // whether MODE rounds to nearest even, keeps subnormal numbers, and makes infinity of an overflow
-  u64 exec, mask;  // mask: the lanes that the present instruction writes
+  u64 all, exec, mask;  // the lanes that there are; those that are active; those that the present instruction writes
   u32 lanes;
   Family family;
   u64 next, executed;
   bool done, waiting;
+  u64 left_out, left_out_at;  // lanes that a barrier was passed without, and the number of that instruction
   char* scratch;
   u32 scratch_size;
   Group* group;
@@ -143,4 +145,11 @@ static inline void report(Wave& w, const Record& i, FindingKind kind, u64 first,
     kind = kRaceInMemory, record = static_cast<u32>(w.raced - 1), first = w.raced_address, second = w.raced_with;
   }
   add(*w.group->findings, {kind, record, first, second, w.number, 0});
+}
+
+// A lane that goes on behind a barrier that its wave passed without it: it was elsewhere, and has not ended.
+static inline void look_at_left_out(Wave& w) {
+  if (!(w.exec & w.left_out)) return;
+  report(w, w.group->code[w.left_out_at], kLeftOut, w.exec & w.left_out);
+  w.left_out = 0;
 }

@@ -1,0 +1,134 @@
+"""Run kernels of a few instructions that no compiler makes on an emulated gfx1100, and print what is found: JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gpu_emulators.amd import Memory, Program, decoding
+from gpu_emulators.amd.code_object import Argument, CodeObject, Kernel
+from gpu_emulators.common.errors import EmulatorError
+
+decoding._decoder()
+from tinygrad.renderer.amd.dsl import EXEC_LO, NULL, VCC_LO, s, v  # noqa: E402  behind the check of its version
+from tinygrad.runtime.autogen.amd.rdna3 import ins as op  # noqa: E402
+
+OUT, X, NEXT = s[4:5], s[6:7], s[20]
+BEGIN = (op.s_load_b64(OUT, s[0:1], 0, soffset=NULL), op.s_load_b64(X, s[0:1], 8, soffset=NULL), op.s_waitcnt(0))
+FEW = (op.v_cmp_gt_u32_e32(8, v[0]), op.s_and_saveexec_b32(NEXT, VCC_LO))  # lanes 0 to 7
+ALL = (op.s_or_b32(EXEC_LO, EXEC_LO, NEXT),)
+
+
+def launched(code: Sequence[Any], threads: int, *arrays: Any, lds: int = 0, limit: int = 10_000) -> list[str]:
+    """Run a kernel whose arguments are two arrays, and return its findings, or its error."""
+    data = b"".join(one.to_bytes() for one in (*BEGIN, *code, op.s_endpgm()))
+    arguments = tuple(Argument(name, "global_buffer", 8 * place, 8) for place, name in enumerate(("out", "x")))
+    kernel = Kernel("k", data, 0, lds, 0, 16, (0xC0 << 12, 2 << 1 | 1 << 7, 0), 8 | 1 << 10, 0, arguments)
+    given = [Memory.of(one.name, array) for one, array in zip(arguments, arrays, strict=True)]
+    try:
+        return [
+            str(one)
+            for one in Program(CodeObject({"k": kernel}, data, {}), "gfx1100")
+            .launch((1,), threads, given, limit=limit)
+            .findings
+        ]
+    except EmulatorError as error:
+        return [str(error)]
+
+
+def store(value: Any, place: Any) -> Any:
+    return op.global_store_b32(addr=place, data=value, saddr=OUT)
+
+
+def arrays(size: int = 64) -> tuple[Any, Any]:
+    return np.full(size, -1, np.int32), np.arange(size, dtype=np.int32)
+
+
+def partial() -> dict[str, Any]:
+    """Store the number of each of 40 threads: the second wave has 8 lanes."""
+    out, x = arrays(40)
+    found = launched([op.v_lshlrev_b32_e32(v[1], 2, v[0]), store(v[0], v[1])], 40, out, x)
+    return {"found": found, "same": (out == x).all()}
+
+
+def carries() -> dict[str, Any]:
+    """Add the number of a lane to an address of 64 bits, with its carry and without it."""
+    result = {}
+    for name, high in (
+        ("carry", op.v_add_co_ci_u32_e32(v[3], v[3], v[4])),
+        ("none", op.v_add_nc_u32_e32(v[3], v[3], v[4])),
+    ):
+        out, x = arrays(4096)
+        address = [
+            op.v_mov_b32_e32(v[2], s[4]), op.v_mov_b32_e32(v[3], s[5]), op.v_mov_b32_e32(v[4], 0),
+            op.v_lshlrev_b32_e32(v[1], 9, v[0]), op.v_add_co_u32(v[2], VCC_LO, v[2], v[1]), high,
+        ]  # fmt: skip
+        result[name] = launched([*address, op.global_store_b32(addr=v[2:3], data=v[0], saddr=NULL)], 32, out, x)
+        result[f"{name} same"] = (out[::128][:32] == np.arange(32)).all()
+    return result
+
+
+def places() -> dict[str, Any]:
+    """Store from all lanes to one place: their numbers, or the same number."""
+    zero = op.v_mov_b32_e32(v[1], 0)
+    return {
+        name: launched([zero, op.v_mov_b32_e32(v[2], 7), store(value, v[1])], 32, *arrays())
+        for name, value in (("numbers", v[0]), ("same", v[2]))
+    }
+
+
+def barriers() -> dict[str, Any]:
+    """Pass a barrier with eight lanes; the others go on behind it, or have ended."""
+    address = op.v_lshlrev_b32_e32(v[1], 2, v[0])
+    return {
+        "go on": launched([address, *FEW, op.s_barrier(), *ALL, store(v[0], v[1])], 32, *arrays()),
+        "all": launched([address, *FEW, *ALL, op.s_barrier(), store(v[0], v[1])], 32, *arrays()),
+        "ended": launched([address, *FEW, op.s_barrier(), store(v[0], v[1])], 32, *arrays()),
+        "part": launched([address, op.s_barrier(), store(v[0], v[1])], 8, *arrays()),
+    }
+
+
+def loops() -> dict[str, Any]:
+    """Repeat two instructions for ever, with eight lanes."""
+    return {"found": launched([*FEW, op.v_mov_b32_e32(v[1], 0), op.s_branch(0xFFFE)], 32, *arrays())}
+
+
+def wraps() -> dict[str, Any]:
+    """Use LDS at an address below zero whose offset leads back into it, and at one that stays outside."""
+    result = {}
+    for name, offset in (("inside", 256), ("outside", 64)):
+        out, x = arrays(32)
+        low = {"addr": v[2], "offset0": offset & 255, "offset1": offset >> 8}
+        code = [
+            op.v_lshlrev_b32_e32(v[1], 2, v[0]),
+            *[op.v_add_nc_u32_e32(v[2], -64, register) for register in (v[1], v[2])],
+            *[op.ds_store_b32(data0=v[0], **low), op.s_waitcnt(0), op.ds_load_b32(vdst=v[3], **low), op.s_waitcnt(0)],
+            store(v[3], v[1]),
+        ]
+        result[name] = launched(code, 32, out, x, lds=256)
+        result[f"{name} same"] = (out == x).all()
+    return result
+
+
+def pointers() -> dict[str, Any]:
+    """Read at an address that an array holds."""
+    held = np.arange(8, dtype=np.int32)
+    out, x = np.zeros(8, np.int32), np.array([held.ctypes.data], np.uint64)
+    code = [op.s_load_b64(s[8:9], X, 0, soffset=NULL), op.s_waitcnt(0), op.s_load_b32(s[10], s[8:9], 0, soffset=NULL)]
+    return {"found": launched([*code, op.s_waitcnt(0)], 32, out, x)}
+
+
+PROGRAMS: Sequence[Callable[[], dict[str, Any]]] = (partial, carries, places, barriers, loops, wraps, pointers)
+
+
+def main() -> None:
+    for program in PROGRAMS:
+        result = {name: bool(value) if isinstance(value, np.bool_) else value for name, value in program().items()}
+        print(json.dumps([program.__name__, "gfx1100", result]))
+
+
+if __name__ == "__main__":
+    main()

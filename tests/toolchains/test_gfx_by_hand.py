@@ -1,0 +1,71 @@
+"""Kernels of a few instructions: what the emulator of AMD's GPUs finds in those that are wrong, and in no others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from in_environment import python_of, results_of
+from interpreters import kept_interpreter
+
+pytestmark = pytest.mark.environments
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, dict]:
+    """Run all kernels, and return what was said of each."""
+    program = Path(__file__).with_name("gfx_by_hand.py")
+    told = results_of(python_of("rocm", "triton-3.7"), program, **kept_interpreter())
+    return {name: result for (name, _), result in told.items()}
+
+
+def test_the_last_wave_has_no_more_lanes_than_the_workgroup_has_threads(results):
+    assert results["partial"] == {"found": [], "same": True}
+
+
+def test_a_carry_that_an_address_loses_is_found(results):
+    told = results["carries"]
+    assert (told["carry"], told["carry same"], told["none same"]) == ([], True, False)
+    assert len(told["none"]) == 1
+    assert "global_store_b32 writes 4 bytes that begin 429" in told["none"][0]
+
+
+def test_lanes_of_a_wave_that_store_different_values_to_one_place_are_found(results):
+    told = results["places"]
+    assert told["same"] == []
+    assert told["numbers"] == [
+        (
+            "k+0x1c: global_store_b32 stores from byte 0 of out on, which has 256, where lane 0 of the same wave "
+            "stores another value, and nothing orders the two (wave 0)"
+        )
+    ]
+
+
+def test_a_barrier_that_lanes_leave_out_is_found_where_they_go_on_later(results):
+    told = results["barriers"]
+    assert [told[name] for name in ("all", "ended", "part")] == [[]] * 3
+    assert told["go on"] == [
+        "k+0x20: s_barrier is passed without lanes 8-31, which go on later: they were elsewhere in the code (wave 0)"
+    ]
+
+
+def test_a_loop_without_an_end_is_told_with_its_instructions_and_lanes(results):
+    assert results["loops"]["found"] == [
+        (
+            "k ran past its end, or a workgroup past 10000 instructions; "
+            "k+0x1c: v_mov_b32 begins 2 instructions that lanes 0-7 repeat without an end (wave 0)"
+        )
+    ]
+
+
+def test_an_address_of_the_lds_has_32_bits(results):
+    told = results["wraps"]
+    assert (told["inside"], told["inside same"]) == ([], True)
+    assert len(told["outside"]) == 2
+    assert all("from byte 4294967232 of the LDS on, past its end" in one for one in told["outside"])
+
+
+def test_a_pointer_that_a_tensor_holds_is_named_as_what_is_not_mapped(results):
+    [told] = results["pointers"]["found"]
+    assert "reads 4 bytes at 0x" in told
+    assert "a pointer that a tensor holds is not mapped" in told
