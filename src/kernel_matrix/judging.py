@@ -64,7 +64,6 @@ def judged(
         UserError: a folder does not exist, or this Python has no DuckDB or no pyarrow.
     """
     _require_libraries()
-    from kernel_matrix.machines import row_times
     from kernel_matrix.results import judged
     from kernel_matrix.store import database, records  # DuckDB and pyarrow take long to import
 
@@ -78,8 +77,14 @@ def judged(
         jobs = records.Jobs(connection)
         present = present_of(project.matrix, project.root, now) if asks_present else None
         found = _judged(project, planned, columns, connection, loaded, jobs, present)
-        of_rows = row_times.notes(row_plan, statuses or {}) if row_plan else ()
-        yield replace(found, notes=(*of_rows, *found.notes))
+        yield replace(found, notes=(*_notes_of_rows(row_plan, statuses or {}), *found.notes))
+
+
+def _notes_of_rows(row_plan: RowPlan | None, statuses: Mapping[str, JobStatus]) -> tuple[str, ...]:
+    """Return the sentences about the rows of a run for its page."""
+    from kernel_matrix.machines import row_times
+
+    return row_times.notes(row_plan, statuses) if row_plan else ()
 
 
 def _loaded(
