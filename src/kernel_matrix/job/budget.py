@@ -1,7 +1,8 @@
 """The formula of the error budget, as a pure function of numbers.
 
-A job calls it with what it has measured, and the reader of its record calls it with what the record says: so both have
-the same limits. The comment at the end of :mod:`kernel_matrix.job.accuracy` says why a budget is made so.
+A job calls it with what it has measured. The judge makes the same limits of what the record says, in SQL
+(``judge/steps/07_limits.sql``); ``tests/judge/test_budget.py`` compares the two. The comment at the end of
+:mod:`kernel_matrix.job.accuracy` says why a budget is made so.
 """
 
 from __future__ import annotations

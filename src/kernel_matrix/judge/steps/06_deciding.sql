@@ -1,7 +1,7 @@
 -- Of the accepted results of a case the one decides that tried most; of equals the worst, and then the first. An
 -- emulation of the present that went wrong counts as much as a run, so that no pass hides it.
 --
--- A stale result decides only if it tried more than every result of the present, and the best of these did not go wrong.
+-- A stale result decides only if it tried more than every result of the present, and the worst of these did not go wrong.
 CREATE OR REPLACE TEMP TABLE deciding AS
 WITH weighed AS (  -- one number that is the larger the more the result counts
     SELECT planned, stale, (((CASE WHEN stale = 0 AND action = 'emulate' AND outcome IN ('error', 'fail') THEN 3

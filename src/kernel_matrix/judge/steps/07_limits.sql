@@ -1,5 +1,5 @@
 -- A limit is never taken from a record: it is made of the record's figures and matrix.yaml's `accuracy`, by the formula
--- of job/budget.py.
+-- of job/budget.py, which stands here a second time. tests/judge/test_budget.py compares the two.
 --
 -- The largest error may be min(cap, max(factor * noise, sqrt(steps) * conditioning)), where the noise is the largest of
 -- the baseline's error (floor), the conditioning, and some steps of fp32 (ulps) at the golden's largest value. The
