@@ -81,7 +81,7 @@ def read(files: JobFiles) -> list[Record]:
         add_sources(connection, {1: files.path("jobs")})
         numbers = [number for (number,) in sql.rows(connection, "SELECT record FROM cases ORDER BY record")]
         records = records_of(connection, numbers, Jobs(connection, ""))
-    samples_by_case = samples_of(files)
+    samples_by_case = samples_of(files).get(files.run, {})
     return [replace(records[number], samples=samples_by_case.get(records[number].case, {})) for number in numbers]
 
 

@@ -62,13 +62,16 @@ def _last(folder: Path) -> dict[str, tuple[str, dict[str, float]]]:
     from pyarrow.parquet import read_table  # it takes long to import
 
     last: dict[str, tuple[str, dict[str, float]]] = {}
-    for path in (path for path in folder.rglob("*.parquet") if path.parent.name == "jobs"):
-        [job] = read_table(path, columns=["started", "run"]).to_pylist()
+    for path in (path for path in folder.rglob("*.parquet") if "jobs" in (path.parent.name, path.stem)):
+        started = {job["run"]: job["started"] for job in read_table(path, columns=["started", "run"]).to_pylist()}
+        of_run = path.parent.parent / "cases" / path.name
+        of_set = path.with_name("cases.parquet")
         cases = read_table(
-            path.parent.parent / "cases" / path.name, columns=["case", "outcome", "artifact_kind", "figures"]
+            of_run if path.parent.name == "jobs" else of_set,
+            columns=["run", "case", "outcome", "artifact_kind", "figures"],
         )
         for row in cases.to_pylist():
-            when = f"{job['started']} {job['run']}"
+            when = f"{started[row['run']]} {row['run']}"
             is_code = row["artifact_kind"] and not row["artifact_kind"].endswith("-source")
             if row["outcome"] == "pass" and is_code and when > last.get(row["case"], ("",))[0]:
                 figures = {key[9:]: value for key, value in row["figures"] if key.startswith("artifact.")}

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 from kernel_matrix.audit.figures import Difference
 from kernel_matrix.audit.raw import Raw, read
 
-_TABLES = ("jobs", "cases", "outputs", "samples")  # the folders of a run's tables; a run is named by the first
+# The folders of a run's tables, or the files of the tables of many runs. The first names the run, or the set.
+_TABLES = ("jobs", "cases", "outputs", "samples")
 _JOURNALS = "journals"  # the folder of journals in place of tables
 _Content = list[tuple[Any, ...]]
 
@@ -42,10 +43,9 @@ def choose(results: Iterable[Path], problems: Iterable[str]) -> Chosen:
         except Exception as error:
             silent.append((f"{path.name}", "nothing", f"a file that cannot be read ({error})"))
             continue
-        if _is_copy(by_case, before):
-            continue
+        copies = _copies(by_case, before)
         for case, raws in by_case.items():
-            for raw in raws:
+            for raw in (raw for raw in raws if raw.run not in copies):
                 (chosen.told if "told.by" in raw.job else chosen.by_case).setdefault(case, []).append(raw)
     return chosen._replace(silent=tuple(silent))
 
@@ -59,8 +59,13 @@ def _found(results: Iterable[Path]) -> Iterator[Path]:
             continue
         journals = (path for path in folder.rglob("*.jsonl") if path.parent.name == _JOURNALS)
         yield from (path for path in (*sorted(journals), *sorted(folder.rglob("*.xml"))) if _is_plain(path, folder))
-        found = (path for path in folder.rglob("*.parquet") if path.parent.name in _TABLES and _is_plain(path, folder))
-        tables += sorted({path.parent.parent / _TABLES[0] / path.name for path in found})  # it may be gone
+        found = (path for path in folder.rglob("*.parquet") if _is_plain(path, folder))
+        of_runs, others = [], []
+        for path in found:
+            (of_runs if path.parent.name in _TABLES else others).append(path)
+        sets = {path.with_name(f"{_TABLES[0]}.parquet") for path in others if path.stem in _TABLES}
+        # The table of jobs may be gone.
+        tables += sorted({path.parent.parent / _TABLES[0] / path.name for path in of_runs} | sets)
     yield from tables
 
 
@@ -97,20 +102,25 @@ def _common_end(one: tuple[str, ...], other: tuple[str, ...]) -> int:
     return next((number for number, (mine, yours) in enumerate(pairs) if mine != yours), min(len(one), len(other)))
 
 
-def _is_copy(by_case: dict[str, list[Raw]], before: dict[tuple[str, str], list[_Content]]) -> bool:
-    """Return whether all jobs of a file are in files before it; keep them for those behind it."""
+def _copies(by_case: dict[str, list[Raw]], before: dict[tuple[str, str], list[_Content]]) -> set[str]:
+    """Return the jobs of a file that are in files before it; keep the others for those behind it.
+
+    Of a file of another kind than tables, all jobs are copies or none is.
+    """
     jobs: dict[str, list[Raw]] = {}
     for raw in (raw for raws in by_case.values() for raw in raws):
         jobs.setdefault(raw.run, []).append(raw)
-    contents = [(raws[0].job, _content(raws)) for raws in jobs.values()]
-    is_copy = bool(contents)
-    for job, content in contents:
+    copies: set[str] = set()
+    for run, raws in jobs.items():
         # Another tool names no job: its results are never taken for copies.
+        job, content = raws[0].job, _content(raws)
         former = before.setdefault((job.get("job", ""), job.get("started", "")), []) if "job" in job else []
-        if content not in former:
-            is_copy = False
+        if content in former:
+            copies.add(run)
+        else:
             former.append(content)
-    return is_copy
+    is_set = any(raw.file == "jobs.parquet" for raws in by_case.values() for raw in raws)
+    return copies if is_set or len(copies) == len(jobs) else set()
 
 
 def _content(raws: list[Raw]) -> _Content:

@@ -143,26 +143,33 @@ def read(files: Iterable[Path]) -> dict[str, list[Raw]]:
 
 
 def _of_tables(jobs: Path) -> Iterator[Raw]:
-    """Yield the test cases of a run that came as tables, row by row. ``jobs`` is its file of the table of jobs."""
+    """Yield the test cases of runs that came as tables, row by row. ``jobs`` is their file of the table of jobs.
+
+    The files of one run have its name, in a folder for each table. Those of a set of runs have the names of the tables.
+    """
     from pyarrow.parquet import ParquetFile  # it takes long to import, and not all results are tables
 
-    def rows(table: str) -> list[dict[str, Any]]:
-        return list(ParquetFile(jobs.parent.parent / table / jobs.name).read().to_pylist())
+    is_set = jobs.parent.name != "jobs"
 
-    metrics: dict[str, dict[str, float]] = {}
+    def rows(table: str) -> list[dict[str, Any]]:
+        path = jobs.with_name(f"{table}.parquet") if is_set else jobs.parent.parent / table / jobs.name
+        return list(ParquetFile(path).read().to_pylist())
+
+    metrics: dict[tuple[str, str], dict[str, float]] = {}
     for row in rows("outputs"):
-        of_case = metrics.setdefault(row.pop("case"), {})
+        of_case = metrics.setdefault((row.pop("run"), row.pop("case")), {})
         output, others = row.pop("output"), dict(row.pop("others"))
-        del row["run"]
         given = {figure: value for figure, value in row.items() if value is not None}
         of_case |= {f"{output}.{figure}": value for figure, value in (given | others).items()}
-    samples: dict[str, dict[str, tuple[str, list[int], bytes]]] = {}
+    samples: dict[tuple[str, str], dict[str, tuple[str, list[int], bytes]]] = {}
     for row in rows("samples"):
-        samples.setdefault(row["case"], {})[row["output"]] = row["dtype"], row["shape"], row["bits"]
-    job = dict(rows("jobs")[0]["facts"])
+        of_outputs = samples.setdefault((row["run"], row["case"]), {})
+        of_outputs[row["output"]] = row["dtype"], row["shape"], row["bits"]
+    facts = {row["run"]: dict(row["facts"]) for row in rows("jobs")}
     for row in rows("cases"):
-        figures = dict(row["figures"]) | metrics.get(row["case"], {})
-        yield _of_row(jobs, row, job, figures, samples.get(row["case"], {}))
+        key = row["run"], row["case"]
+        figures = dict(row["figures"]) | metrics.get(key, {})
+        yield _of_row(jobs, row, facts[row["run"]], figures, samples.get(key, {}))
 
 
 def _of_journal(path: Path) -> Iterator[Raw]:
@@ -177,7 +184,7 @@ def _of_journal(path: Path) -> Iterator[Raw]:
 
 
 def _of_row(file: Path, row: Mapping[str, Any], job: dict[str, str], metrics: dict[str, float], samples: Any) -> Raw:
-    """Return the test case of a row of a table, or of an entry of a journal; the path of its file is its run."""
+    """Return the test case of a row of a table, or of an entry of a journal, which is of one run."""
     names = ("case", "outcome", "action", "stage", "message", "seconds")
     return _raw(
         file=file.name,
@@ -187,7 +194,7 @@ def _of_row(file: Path, row: Mapping[str, Any], job: dict[str, str], metrics: di
         metrics=metrics,
         facts=dict(row["facts"]),
         job=job,
-        run=str(file),
+        run=f"{file} {row.get('run', '')}",
         samples=samples,
     )
 

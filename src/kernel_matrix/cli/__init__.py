@@ -38,6 +38,7 @@ PURPOSES = {
         "serve": "serve.command",
         "doctor": "cli.doctor",
         "take": "send.command_take",
+        "pack": "cli.pack",
     },
     "Ask": {
         "query": "cli.query",

@@ -21,6 +21,7 @@ import kernel_matrix
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.store.validation import Bounds
 
+Fault = tuple[str, int]  # why a file is not taken, empty for a good one; and the version of its table
 SECONDS = 60  # for one file: opening takes a millisecond
 _BYTES = 4 * 2**30  # of addresses
 _READY = b"ready\n"
@@ -52,7 +53,7 @@ class _Reader:
         self._lock = Lock()  # one question at a time
         atexit.register(self.end)
 
-    def faults(self, files: Sequence[tuple[str, Path]], bounds: Bounds) -> list[str]:
+    def faults(self, files: Sequence[tuple[str, Path]], bounds: Bounds) -> list[Fault]:
         """Return the faults of files, up to the one that has ended the process or held it up."""
         question = json.dumps([asdict(bounds), [(table, str(path)) for table, path in files]]) + "\n"
         with self._lock:
@@ -92,7 +93,7 @@ def _why_not(words: Sequence[str]) -> str:
     return next(iter(reversed(ended.stderr.strip().splitlines())), f"it ends with status {ended.returncode}")
 
 
-def _answers(process: subprocess.Popen[bytes], question: bytes, number: int) -> Iterator[str]:
+def _answers(process: subprocess.Popen[bytes], question: bytes, number: int) -> Iterator[Fault]:
     """Ask a process, and yield its answers, a line each: fewer than their number if it ends or is too slow."""
     asks, answers = process.stdin, process.stdout
     assert asks is not None
@@ -104,7 +105,7 @@ def _answers(process: subprocess.Popen[bytes], question: bytes, number: int) -> 
         while number and select.select([answers], [], [], SECONDS)[0] and (read := os.read(answers.fileno(), 2**16)):
             *lines, rest = (rest + read).split(b"\n")
             number -= len(lines)
-            yield from map(json.loads, lines)
+            yield from ((fault, version) for fault, version in map(json.loads, lines))
     except BrokenPipeError:
         return
 
@@ -112,15 +113,15 @@ def _answers(process: subprocess.Popen[bytes], question: bytes, number: int) -> 
 _READER = _Reader()
 
 
-def faults(files: Sequence[tuple[str, Path]], bounds: Bounds) -> list[str]:
-    """Return what is wrong with the footer of each file, given with its table; empty for a good one.
+def faults(files: Sequence[tuple[str, Path]], bounds: Bounds) -> list[Fault]:
+    """Return what is wrong with the footer of each file, given with its table; empty for a good one; and its version.
 
     The rows of samples are read too. A file is at fault if the other process ends with it, or does not answer in time.
     """
-    found: list[str] = []
+    found: list[Fault] = []
     while len(found) < len(files):
         found += _READER.faults(files[len(found) :], bounds)
         if len(found) < len(files):
             path = files[len(found)][1]
-            found.append(f"{path.parent.name}/{path.name} ends the process that opens it, or holds it up")
+            found.append((f"{path.parent.name}/{path.name} ends the process that opens it, or holds it up", 0))
     return found

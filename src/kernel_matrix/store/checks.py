@@ -17,10 +17,11 @@ import pyarrow as pa
 
 from kernel_matrix.base.printing import CONTROL
 from kernel_matrix.store import apart
-from kernel_matrix.store.database import connect, literals
-from kernel_matrix.store.names import TABLES, JobFiles
+from kernel_matrix.store.database import connect
+from kernel_matrix.store.names import JOB_NAME, RUN_NAME, TABLES, JobFiles
+from kernel_matrix.store.reading import source_of
 from kernel_matrix.store.record import BENCH, NOT_OUTPUTS, PROBE, Outcome
-from kernel_matrix.store.schema import FACTS_OF_CASE, FACTS_OF_JOB, FIGURES, SCHEMAS, VERSION
+from kernel_matrix.store.schema import ADDED, FACTS_OF_CASE, FACTS_OF_JOB, FIGURES, LATER, OLDEST, SCHEMAS, VERSION
 from kernel_matrix.store.validation import FINITE, FIRST, Bounds, RefusedError, Together, check_name
 
 _AT_ONCE = 250  # runs: each question takes as long to plan as to answer for 20 runs
@@ -32,7 +33,7 @@ _FREE = {
     "outputs": ("output",),
     "samples": ("output",),
 }
-_KEYS = {"jobs": "run", "cases": '"case"', **dict.fromkeys(_OF_CASES, '"case", output')}  # of a row in its run
+_KEYS = {"jobs": "run", "cases": 'run, "case"', **dict.fromkeys(_OF_CASES, 'run, "case", output')}  # of a row
 
 WITH_CONTROL = "a text has a control character, which no job writes"
 
@@ -102,21 +103,39 @@ def _size_of(files: JobFiles, bounds: Bounds) -> int:
     Raises:
         RefusedError: a file cannot be used.
     """
-    if not files.run:
+    if not (files.run or files.packed):
         raise RefusedError("a table's name is JOB-IDENTITY.parquet, of letters, digits and . _ + -")
     total = 0
     for table, path in zip(TABLES, files.paths, strict=True):
-        if not path.exists() and not path.is_symlink():
-            raise RefusedError(f"{table}/{path.name} is absent: the four tables of a run belong together")
-        total += check_name(path, files.folder, bounds)
+        if path.exists() or path.is_symlink():
+            total += check_name(path, files.folder, bounds)
+        elif table not in ADDED:  # of an earlier version that had it not, perhaps: its footers say so
+            raise _absent(files, table)
     return total
+
+
+def _absent(files: JobFiles, table: str) -> RefusedError:
+    of = "a packed set" if files.packed else "a run"
+    path = files.path(table).relative_to(files.folder)
+    return RefusedError(f"{path} is absent: the tables of {of} belong together")
 
 
 def _check_footers(runs: Sequence[JobFiles], bounds: Bounds) -> dict[JobFiles, str]:
     """Return the first fault of the footers of runs, by run."""
-    faults = iter(apart.faults([(table, files.path(table)) for files in runs for table in TABLES], bounds))
-    by_run = {files: [next(faults) for _ in TABLES] for files in runs}
-    return {files: fault for files, of_run in by_run.items() if (fault := next(filter(None, of_run), ""))}
+    tables = {files: [table for table in TABLES if files.path(table).exists()] for files in runs}
+    found = iter(apart.faults([(table, files.path(table)) for files in runs for table in tables[files]], bounds))
+    by_run = {files: {table: next(found) for table in tables[files]} for files in runs}
+    return {files: fault for files, of_run in by_run.items() if (fault := _of_footers(files, of_run))}
+
+
+def _of_footers(files: JobFiles, of_run: Mapping[str, apart.Fault]) -> str:
+    if fault := next((fault for fault, _ in of_run.values() if fault), ""):
+        return fault
+    versions = {version for _, version in of_run.values()}
+    if len(versions) > 1:
+        return f"its tables have different schema versions: {', '.join(map(str, sorted(versions)))}"
+    lacking = [table for table in TABLES if table not in of_run and ADDED[table] <= max(versions)]
+    return str(_absent(files, lacking[0])) if lacking else ""
 
 
 def _check_rows(runs: Sequence[JobFiles], bounds: Bounds) -> dict[JobFiles, str]:
@@ -155,37 +174,35 @@ def _of_rows(table: str, runs: Sequence[JobFiles], bounds: Bounds) -> str:
     """
     cases = "\n".join(f"WHEN {condition.sql} THEN {condition.sentence}" for condition in conditions(table, bounds))
     columns = ", ".join(["*", "file_index", *lengths(table)])  # once, as both the conditions and the size ask for them
-    of_run = f'(file_index, "case") IN (SELECT (file_index, "case") FROM {source_of("cases", runs)})'
-    stranger = f'CASE WHEN NOT ({of_run}) THEN "case" END' if table in _OF_CASES else "NULL::VARCHAR"
     return f"""
         SELECT file_index, coalesce(
             min(fault),
             CASE WHEN sum(size) > {bounds.unpacked} THEN 'its texts are longer than {bounds.unpacked} bytes in all' END,
-            'it speaks of ' || left(min(stranger), 150) || ', which is no case of this run'
+            'it speaks of ' || left(min(stranger), 150) || ', which is no {"case of this run" if table in _OF_CASES
+            else "case of a job in this set"}'
         ), count(*) > count(DISTINCT key)
         FROM (
             SELECT file_index, CASE {cases} END AS fault, {size_of_row(table)} AS size,
-                   {stranger} AS stranger, hash({_KEYS[table]}, file_index) AS key
+                   {_stranger(table, runs)} AS stranger, hash({_KEYS[table]}, file_index) AS key
             FROM (SELECT {columns} FROM {source_of(table, runs)})
         ) GROUP BY file_index
     """
 
 
+def _stranger(table: str, runs: Sequence[JobFiles]) -> str:
+    """Return the expression for the case of a row that is of no case, or of no job, in the same files."""
+    if table == "jobs" or (table == "cases" and not any(files.packed for files in runs)):
+        return "NULL::VARCHAR"  # of one run the names of the files make sure of it
+    key, of = ('(file_index, run, "case")', "cases") if table in _OF_CASES else ("(file_index, run)", "jobs")
+    return f'CASE WHEN NOT ({key} IN (SELECT {key} FROM {source_of(of, runs)})) THEN "case" END'
+
+
 def _of_twice(table: str, runs: Sequence[JobFiles]) -> str:
     """Return the query for rows that occur twice, by the place of their file."""
     return f"""
-        SELECT file_index, 'it speaks of ' || left(first("case"), 150) || ' twice' FROM {source_of(table, runs)}
+        SELECT file_index, 'it speaks of ' || left(first({'run' if table == "jobs" else '"case"'}), 150) || ' twice' FROM {source_of(table, runs)}
         GROUP BY file_index, {_KEYS[table]} HAVING count(*) > 1
     """
-
-
-def source_of(table: str, runs: Sequence[JobFiles]) -> str:
-    """Return what DuckDB reads a table of the runs from, and add the name of the file to each row.
-
-    DuckDB's column ``file_index`` is the place of the run.
-    """
-    listed = ", ".join(literals([str(files.path(table)) for files in runs], is_glob=True))
-    return f"read_parquet([{listed}], filename=true, hive_partitioning=false)"
 
 
 _RUN_OF_FILE = r"regexp_extract(filename, '-([0-9a-f]{16})\.parquet$', 1)"
@@ -203,7 +220,7 @@ class Condition:
 def conditions(table: str, bounds: Bounds) -> list[Condition]:
     """Return the conditions of a table, in the order in which they are looked at."""
     of_table = {"jobs": _of_jobs, "cases": _of_cases, "outputs": _of_outputs, "samples": _of_samples}[table]
-    run = Condition(f"run <> {_RUN_OF_FILE}", "'it is of another run than its name says'")
+    run = Condition(f"{_RUN_OF_FILE} NOT IN ('', run)", "'it is of another run than its name says'")
     return [*_of_types(table, bounds), run, *of_table(), Condition(controls(table, _joined), f"'{WITH_CONTROL}'")]
 
 
@@ -283,8 +300,11 @@ def _of_facts(columns: dict[str, str]) -> Iterator[Condition]:
 
 
 def _of_jobs() -> Iterator[Condition]:
-    yield Condition(f"schema_version <> {VERSION}", "'it has the schema version ' || schema_version")
-    yield Condition(f"job <> {_JOB_OF_FILE}", "'it is of another job than its name says'")
+    versions = f"schema_version NOT BETWEEN {OLDEST} AND {VERSION}"
+    yield Condition(versions, "'it has the schema version ' || schema_version")
+    yield Condition(f"{_JOB_OF_FILE} NOT IN ('', job)", "'it is of another job than its name says'")
+    named = f"regexp_full_match(run, '{RUN_NAME}') AND regexp_full_match(job, '{JOB_NAME}')"
+    yield Condition(f"NOT ({named})", "'the name of its job or of its run is none'")
     yield from _of_facts(FACTS_OF_JOB)
     yield Condition("NOT isfinite(seconds) OR seconds < 0", "'its seconds are ' || seconds")
     started = "facts['started']"
@@ -324,7 +344,7 @@ def _of_outputs() -> Iterator[Condition]:
     for name in FIGURES:
         if FINITE.fullmatch(f"output.{name}"):
             yield Condition(f"NOT isfinite({name})", _figure(f"output || '.{name}'", name))
-    known = ", ".join(f"'{name}'" for name in FIGURES)
+    known = ", ".join(f"'{name}'" for name in FIGURES if name not in LATER)
     yield Condition(
         f"len(list_filter(map_keys(others), lambda name: name IN ({known}))) > 0", "'a figure stands in others'"
     )

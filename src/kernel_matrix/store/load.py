@@ -242,16 +242,28 @@ class _Loading:
 
     def compare_with(self, asked: Mapping[str, Asked]) -> None:
         """Refuse files that are not what their jobs were asked for."""
-        question = 'SELECT "case", action FROM cases WHERE source = ? ORDER BY record'
         for path, source in self.known.items():
             if source in self.told:
                 continue
-            records = (Record(case, "pass", action) for case, action in rows(self.connection, question, [source]))
-            folder = path.parent if path.suffix == ".xml" else path.parent.parent
+            folder = path.parent if path.suffix == ".xml" else names.files_of(path).folder
             try:
-                validation.check_records(names.job_of(path), folder.name, records, asked)
+                for job, records in self._by_job(path, source).items():
+                    validation.check_records(job, folder.name, records, asked)
             except RefusedError as error:
                 self.refused[path] = str(error)
+
+    def _by_job(self, path: Path, source: int) -> dict[str, list[Record]]:
+        """Return the cases of a file by the name of their job: the jobs of a packed set, else the one of its name."""
+        question = """
+            SELECT facts['job'], "case", action FROM (SELECT job, facts FROM jobs WHERE source = $1)
+            LEFT JOIN (SELECT job, record, "case", action FROM cases WHERE source = $1) USING (job) ORDER BY record
+        """
+        is_packed = names.is_table(path) and names.files_of(path).packed
+        by_job: dict[str, list[Record]] = {} if is_packed else {names.job_of(path): []}
+        for job, case, action in rows(self.connection, question, [source]):
+            of_job = by_job.setdefault(job if is_packed else names.job_of(path), [])
+            of_job += [Record(case, "pass", action)] if case is not None else []
+        return by_job
 
     def take_samples(self, runs: Sequence[JobFiles], journals: Sequence[Path]) -> None:
         """Read the samples of runs, and refuse runs in tables whose content does not agree with their name."""
@@ -279,6 +291,8 @@ class _Loading:
             of_path = frozenset(runs.get(self.known[path], ()))
             copy = of_path and sure.issuperset(of_path)
             if names.is_table(path) or names.is_journal(path):
+                if not copy and (twice := sure & of_path):
+                    records.delete_runs(self.connection, self.known[path], twice)
                 sure |= of_path
             elif not copy and (first := of_junit.setdefault(of_path, path)) != path:
                 copy = filecmp.cmp(first, path, shallow=False)

@@ -14,13 +14,17 @@ from kernel_matrix.store.validation import Bounds
 TABLES = ("jobs", "cases", "outputs", "samples")
 SUFFIX = ".parquet"
 JOURNALS, JOURNAL = "journals", ".jsonl"  # of results that were left by a machine that cannot write tables
-_NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9._+-]{0,150})-([0-9a-f]{16})")
-_JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,150}")
+JOB_NAME, RUN_NAME = "[A-Za-z0-9][A-Za-z0-9._+-]{0,150}", "[0-9a-f]{16}"  # in the names of files
+_NAME = re.compile(f"({JOB_NAME})-({RUN_NAME})")
+_JOB = re.compile(JOB_NAME)
 
 
 @dataclass(frozen=True, order=True)
 class JobFiles:
-    """The files of one run of one job: a folder, and their common name without its ending."""
+    """The files of one run of one job: a folder, and their common name without its ending.
+
+    Without a name they are a packed set: one file for each table, with the rows of many runs.
+    """
 
     folder: Path
     name: str
@@ -35,9 +39,14 @@ class JobFiles:
         """The identity of the run; empty if the files are not named as the tables are."""
         return parts_of(self.name)[1]
 
+    @property
+    def packed(self) -> bool:
+        """Whether these are the files of a packed set."""
+        return not self.name
+
     def path(self, table: str) -> Path:
         """Return the file of one table."""
-        return self.folder / table / f"{self.name}{SUFFIX}"
+        return self.folder / f"{table}{SUFFIX}" if self.packed else self.folder / table / f"{self.name}{SUFFIX}"
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -63,12 +72,14 @@ def parts_of(name: str) -> tuple[str, str]:
 
 
 def is_table(path: Path) -> bool:
-    """Return whether a path names a file in a folder of tables."""
-    return path.suffix == SUFFIX and path.parent.name in TABLES
+    """Return whether a path names a file in a folder of tables, or a table of a packed set."""
+    return path.suffix == SUFFIX and (path.parent.name in TABLES or path.stem in TABLES)
 
 
 def files_of(path: Path) -> JobFiles:
-    """Return the files of the run that one of its files belongs to."""
+    """Return the files of the run, or of the packed set, that one of its files belongs to."""
+    if path.parent.name not in TABLES:
+        return JobFiles(path.parent, "")
     return JobFiles(path.parent.parent, path.name.removesuffix(SUFFIX))
 
 

@@ -17,23 +17,32 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 from pyarrow import fs
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.store import checks, names, views
-from kernel_matrix.store.database import connect
+from kernel_matrix.store.database import connect, literals
 from kernel_matrix.store.names import TABLES, JobFiles, files_of, is_table, printable
-from kernel_matrix.store.schema import SCHEMAS
+from kernel_matrix.store.schema import ADDED, SCHEMAS
 from kernel_matrix.store.validation import Bounds
 
 
-def of_runs(runs: Sequence[JobFiles]) -> dict[str, Any]:
-    """Return a dataset of each table of runs on this machine."""
-    return _datasets([(fs.LocalFileSystem(), files) for files in runs])
+@dataclass(frozen=True)
+class _Part:
+    """A dataset of each table, and the runs in it that do not count."""
+
+    tables: dict[str, ds.Dataset]
+    without: list[str]
 
 
-def of_addresses(addresses: Sequence[str]) -> dict[str, Any]:
-    """Return a dataset of each table in an object store. Columns and rows are fetched when a query needs them.
+def of_runs(runs: Sequence[JobFiles]) -> list[_Part]:
+    """Return datasets of the tables of runs on this machine."""
+    return _parts_of([(fs.LocalFileSystem(), files) for files in runs])
+
+
+def of_addresses(addresses: Sequence[str]) -> list[_Part]:
+    """Return datasets of the tables in an object store. Columns and rows are fetched when a query needs them.
 
     Raises:
         UserError: the store cannot be reached, an address cannot be used, or there is no table.
@@ -46,33 +55,51 @@ def of_addresses(addresses: Sequence[str]) -> dict[str, Any]:
         except (pa.ArrowException, OSError) as error:
             raise UserError(f"{address}: it cannot be read: {' '.join(str(error).split())[:300]}") from None
         for path in (Path(entry.path) for entry in listed if entry.is_file):
-            if is_table(path) and (files := files_of(path)).run:
-                runs.setdefault(files.name, (system, files))
+            if is_table(path) and ((files := files_of(path)).run or files.packed):
+                runs.setdefault(files.name or str(files.folder), (system, files))
     if not runs:
         raise UserError(f"{', '.join(addresses)}: there are no tables of results here.")
-    return _datasets(list(runs.values()))
+    return _parts_of(list(runs.values()))
 
 
-def _datasets(runs: Sequence[tuple[fs.FileSystem, JobFiles]]) -> dict[str, Any]:
-    """Return a dataset of each table. The schema is ours, and a file that has another one fails when it is read."""
-    by_system: list[tuple[fs.FileSystem, list[JobFiles]]] = []
+def _parts_of(runs: Sequence[tuple[fs.FileSystem, JobFiles]]) -> list[_Part]:
+    """Return datasets of all tables. The schema is ours, and a file that has another one fails when it is read.
+
+    A run that is in several files counts once.
+    """
+    twice = _runs_before(runs)
+    groups: list[tuple[fs.FileSystem, frozenset[str], list[JobFiles]]] = []
     for system, files in runs:
-        if not by_system or by_system[-1][0] != system:
-            by_system.append((system, []))
-        by_system[-1][1].append(files)
-    datasets = {}
-    for table in TABLES:
-        parts = [
-            ds.dataset(
-                [str(one.path(table)) for one in of_system],
-                schema=SCHEMAS[table].remove_metadata(),
-                filesystem=system,
-                format="parquet",
-            )
-            for system, of_system in by_system
-        ]
-        datasets[table] = parts[0] if len(parts) == 1 else ds.dataset(parts)
-    return datasets
+        if files.run in twice[files]:
+            continue
+        if not groups or groups[-1][:2] != (system, twice[files]):
+            groups.append((system, twice[files], []))
+        groups[-1][2].append(files)
+    return [
+        _Part({table: _dataset(table, system, of_group) for table in TABLES}, sorted(without))
+        for system, without, of_group in groups
+    ]
+
+
+def _dataset(table: str, system: fs.FileSystem, of_group: Sequence[JobFiles]) -> ds.Dataset:
+    paths = [str(one.path(table)) for one in of_group]
+    if table in ADDED:
+        paths = [info.path for info in system.get_file_info(paths) if info.is_file]
+    return ds.dataset(paths, schema=SCHEMAS[table].remove_metadata(), filesystem=system, format="parquet")
+
+
+def _runs_before(runs: Sequence[tuple[fs.FileSystem, JobFiles]]) -> dict[JobFiles, frozenset[str]]:
+    """Return the runs of each packed set, and the run of other files, that are in a packed set before them."""
+    known: set[str] = set()
+    twice: dict[JobFiles, frozenset[str]] = {}
+    for system, files in sorted(runs, key=lambda one: not one[1].packed):
+        of_files = {files.run}
+        if files.packed:
+            table = pq.read_table(str(files.path("jobs")), columns=["run"], filesystem=system, partitioning=None)
+            of_files = set(table.column("run").to_pylist())
+        twice[files] = frozenset(known & of_files)
+        known |= of_files if files.packed else set()
+    return twice
 
 
 # A folder of tables may hold the runs of years. Each file is still bounded, and DuckDB's memory is.
@@ -104,10 +131,14 @@ def opened(folders: Sequence[str | Path], *, rows: bool = True) -> Iterator[Data
         raise UserError("Name folders of this machine or of an object store, not both: copy one to the other.")
     with connect() as connection:
         runs, problems = _checked(local, rows=rows) if local else ([], ())
-        tables = of_runs(runs) if local else of_addresses(stored)
-        for table, dataset in tables.items():
-            connection.register(f"files_of_{table}", dataset)
-        for statement in views.statements({table: f"files_of_{table}" for table in tables}):
+        parts = of_runs(runs) if local else of_addresses(stored)
+        sources: dict[str, list[str]] = {table: [] for table in TABLES}
+        for number, part in enumerate(parts):
+            for table, dataset in part.tables.items():
+                connection.register(f"files_{number}_of_{table}", dataset)
+                without = f" WHERE run NOT IN ({', '.join(literals(part.without))})" if part.without else ""
+                sources[table].append(f"SELECT * FROM files_{number}_of_{table}{without}")
+        for statement in views.statements({table: f"({' UNION ALL '.join(of)})" for table, of in sources.items()}):
             connection.execute(statement)
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
@@ -142,7 +173,7 @@ def _checked(folders: Sequence[Path], *, rows: bool) -> tuple[list[JobFiles], tu
     """
     runs = _runs(folders)
     refused = checks.check(runs, HISTORY, rows=rows)
-    good = {files.name: files for files in reversed(runs) if files not in refused}
+    good = {files.name or str(files.folder): files for files in reversed(runs) if files not in refused}
     problems = tuple(f"{printable(files.path('jobs'))}: refused: {reason}." for files, reason in refused.items())
     if not good:
         raise UserError(f"No table can be used. {problems[0]}")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 
-from kernel_matrix.store.checks import source_of
 from kernel_matrix.store.database import CASES_OF_A_FILE, JOBS_OF_A_FILE, Connection, enter, one, rows
 from kernel_matrix.store.names import JobFiles
+from kernel_matrix.store.reading import source_of
 from kernel_matrix.store.record import BENCH, HEAD, PROBE, Record
 from kernel_matrix.store.rows import of_records
 from kernel_matrix.store.schema import FIGURES
@@ -66,7 +66,7 @@ def insert_batches(connection: Connection, jobs: pa.Table, cases: pa.Table, outp
 
 
 def insert_runs(connection: Connection, runs: Mapping[int, JobFiles]) -> None:
-    """Insert the tables of runs, whose numbers follow one another. They must have been checked."""
+    """Insert the tables of runs and of packed sets, whose numbers follow one another. They must have been checked."""
     numbers = list(runs)
     for place in range(0, len(numbers), _RUNS_AT_ONCE):
         part = numbers[place : place + _RUNS_AT_ONCE]
@@ -76,24 +76,36 @@ def insert_runs(connection: Connection, runs: Mapping[int, JobFiles]) -> None:
 def _insert_runs(connection: Connection, first: int, runs: Sequence[JobFiles]) -> None:
     source = f"({first} + o.file_index)"
     record = f"{source} * {CASES_OF_A_FILE} + o.file_row_number"
+    of_job = f"JOIN jobs j ON j.source = {source} AND j.run = o.run AND j.source >= {first}"
     figures = ", ".join(f"o.{name}" for name in FIGURES)
     jobs, cases, outputs = (f"{source_of(table, runs)} o" for table in ("jobs", "cases", "outputs"))
     for question in (
-        f"INSERT INTO jobs SELECT {source}, {source} * {JOBS_OF_A_FILE}, run, facts FROM {jobs}",
+        f"INSERT INTO jobs SELECT {source}, {source} * {JOBS_OF_A_FILE} + file_row_number, run, facts FROM {jobs}",
         f"""
         INSERT INTO cases
-        SELECT {source}, {source} * {JOBS_OF_A_FILE}, {record}, "case", outcome, action, stage, message, detail,
-               seconds, attempts, facts, figures, {_TAKEN_OUT}
-        FROM {cases}
+        SELECT {source}, j.job, {record}, "case", outcome, action, stage, message, detail, seconds, attempts, o.facts,
+               figures, {_TAKEN_OUT.replace("facts[", "o.facts[")}
+        FROM {cases} {of_job}
         """,
         # A run has a case once: the checks of its tables see to that.
         f"""
         INSERT INTO outputs
         SELECT {source}, c.record, o.file_row_number, o.output, {figures}, o.others
-        FROM {outputs} JOIN cases c ON c.source = {source} AND c."case" = o."case" AND c.source >= {first}
+        FROM {outputs} {of_job} JOIN cases c ON c.job = j.job AND c."case" = o."case" AND c.source >= {first}
         """,
     ):
         connection.execute(question).fetchall()
+
+
+def delete_runs(connection: Connection, source: int, runs: Collection[str]) -> None:
+    """Delete the rows of some runs of a packed set: they are in another file, too."""
+    of_runs = "SELECT job FROM jobs WHERE source = $1 AND list_contains($2, run)"
+    for question in (
+        f"DELETE FROM outputs WHERE record IN (SELECT record FROM cases WHERE job IN ({of_runs}))",
+        f"DELETE FROM cases WHERE job IN ({of_runs})",
+        "DELETE FROM jobs WHERE source = $1 AND list_contains($2, run)",
+    ):
+        connection.execute(question, [source, sorted(runs)]).fetchall()
 
 
 def add_records(connection: Connection, name: str, records: Sequence[Record]) -> None:

@@ -52,8 +52,8 @@ def _joined(table: str, known: pa.Table, more: Mapping[str, Any]) -> pa.Table:
     )
 
 
-def write_table(path: Path, table: pa.Table) -> None:
-    """Write a table as a Parquet file."""
+def write_table(path: Path, table: pa.Table, level: int = _LEVEL) -> None:
+    """Write a table as a Parquet file; ``level`` is of zstd."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with (
         written_whole(path) as part,
@@ -61,7 +61,7 @@ def write_table(path: Path, table: pa.Table) -> None:
             part,
             table.schema,
             compression="zstd",
-            compression_level=_LEVEL,
+            compression_level=level,
             store_schema=False,  # Parquet's own types say enough, and Arrow's copy of the schema has kilobytes
             write_statistics=["run", "case"],  # statistics of other columns would be larger than a small job
         ) as file,

@@ -15,16 +15,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kernel_matrix.store import journal, samples
-from kernel_matrix.store.checks import source_of
 from kernel_matrix.store.database import Connection, rows
 from kernel_matrix.store.names import JobFiles
+from kernel_matrix.store.reading import source_of
 from kernel_matrix.store.record import Record, Sample, identity
 from kernel_matrix.store.records import Jobs, records_of
+from kernel_matrix.store.schema import SCHEMAS
 from kernel_matrix.store.validation import Bounds, RefusedError
 
+OfRun = dict[str, dict[str, Sample]]  # the samples of a run by case and output
 
-def samples_of(files: JobFiles) -> dict[str, dict[str, Sample]]:
-    """Return the samples of a run by case and output.
+
+def samples_of(files: JobFiles) -> dict[str, OfRun]:
+    """Return the samples of each run in some files.
 
     Raises:
         RefusedError: their file cannot be read.
@@ -32,13 +35,13 @@ def samples_of(files: JobFiles) -> dict[str, dict[str, Sample]]:
     path = files.path("samples")
     try:  # not read_table: it takes a folder called NAME=VALUE for a column
         content = pq.ParquetFile(path).read()
-        columns = [content.column(name).to_pylist() for name in ("case", "output", "dtype", "shape", "sha256", "bits")]
+        columns = [content.column(name).to_pylist() for name in SCHEMAS["samples"].names]
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise RefusedError(f"samples/{path.name} cannot be read ({error})") from None
-    by_case: dict[str, dict[str, Sample]] = {}
-    for case, output, dtype, shape, sha256, bits in zip(*columns, strict=True):
-        by_case.setdefault(case, {})[output] = Sample(dtype, tuple(shape), sha256, bits)
-    return by_case
+    by_run: dict[str, OfRun] = {}
+    for run, case, output, dtype, shape, sha256, bits in zip(*columns, strict=True):
+        by_run.setdefault(run, {}).setdefault(case, {})[output] = Sample(dtype, tuple(shape), sha256, bits)
+    return by_run
 
 
 MOST_BYTES = 256 * 2**20  # of samples in memory
@@ -76,19 +79,20 @@ class Samples:
             asked = [n for n in wanted[first : first + _AT_ONCE] if n in checked or not self._is_full()]
             for number, records in _by_source(connection, asked, jobs).items():
                 try:
-                    self._of_run(runs[number], records)
+                    self._of_files(runs[number], records)
                 except RefusedError as error:
                     refused[runs[number]] = str(error)
         return refused
 
-    def _of_run(self, files: JobFiles, records: Sequence[Record]) -> None:
-        of_cases = samples_of(files)
-        records = [replace(record, samples=of_cases.get(record.case, {})) for record in records]
-        if records and (content := identity(records[0].job, records)) != files.run:
-            raise RefusedError(f"its content is that of the run {content}, and not of {files.run}: a file was changed")
-        for record in records:
+    def _of_files(self, files: JobFiles, records: Sequence[Record]) -> None:
+        by_run = samples_of(files)
+        of_files = [replace(one, samples=by_run.get(one.run, {}).get(one.case, {})) for one in records]
+        for run, of_run in _by_run(of_files).items():
+            if (content := identity(of_run[0].job, of_run)) != run:
+                raise RefusedError(f"its content is that of the run {content}, and not of {run}: a file was changed")
+        for record in of_files:
             samples.check(record)
-        self.add(records)
+        self.add(of_files)
 
     def _choose_checked(self, cases: Mapping[int, int]) -> Collection[int]:
         """Return the runs whose identity is computed, of all runs with their numbers of cases."""
@@ -159,6 +163,13 @@ def _by_source(connection: Connection, sources: Sequence[int], jobs: Jobs) -> di
     for source, record in found:
         by_source[source].append(records[record])
     return by_source
+
+
+def _by_run(records: Sequence[Record]) -> dict[str, list[Record]]:
+    by_run: dict[str, list[Record]] = {}
+    for record in records:
+        by_run.setdefault(record.run, []).append(record)
+    return by_run
 
 
 def _at_random(cases: Mapping[int, int], most: int) -> set[int]:

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-VERSION = 1
+VERSION = 1  # of the tables that are written
+OLDEST = 1  # the oldest version that can be read
 VERSION_KEY = b"kernel_matrix.schema_version"  # in the metadata of each file, where it is read before any row
 DESCRIPTION = b"description"
 
@@ -123,6 +124,12 @@ SAMPLES = (
     _owed("sha256", pa.string(), "16 hexadecimal digits of the digest of the whole output."),
     _owed("bits", pa.binary(), "The bits of up to 128 elements, at positions that follow from the case's name."),
 )
+# What is no longer written, by table: columns that an earlier version has. A figure among them is read into `others`.
+WITHDRAWN: Mapping[str, tuple[pa.Field, ...]] = {"jobs": (), "cases": (), "outputs": (), "samples": ()}
+# The figures that had no column in the first version, and may stand in `others` there.
+LATER: tuple[str, ...] = ()
+# The tables that an earlier version lacks, with the version that brought them.
+ADDED: Mapping[str, int] = {}
 SCHEMAS: Mapping[str, pa.Schema] = {
     table: pa.schema(columns, metadata={VERSION_KEY: str(VERSION).encode()})
     for table, columns in {"jobs": JOBS, "cases": CASES, "outputs": OUTPUTS, "samples": SAMPLES}.items()

@@ -10,6 +10,7 @@ import pyarrow as pa
 from kernel_matrix.store import checks
 from kernel_matrix.store.database import connect, enter, rows
 from kernel_matrix.store.names import JobFiles
+from kernel_matrix.store.reading import source_of
 from kernel_matrix.store.records import OF_CASES
 from kernel_matrix.store.validation import Bounds
 
@@ -28,7 +29,7 @@ def touched(runs: Sequence[JobFiles], cases: Collection[str], bounds: Bounds) ->
         return runs, 0
     question = f"""
         SELECT file_index, count(*), bool_or("case" IN (FROM asked) OR NOT ({OF_CASES}))
-        FROM {checks.source_of("cases", good)} GROUP BY file_index
+        FROM {source_of("cases", good)} GROUP BY file_index
     """
     try:
         with connect() as connection:

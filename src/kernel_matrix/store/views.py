@@ -12,6 +12,7 @@ from kernel_matrix.config.model import ASSERTED
 from kernel_matrix.store.database import literals
 from kernel_matrix.store.names import TABLES
 from kernel_matrix.store.occupancy import occupancy
+from kernel_matrix.store.schema import LATER
 
 # What the views are for, in the order in which they are made.
 VIEWS: Mapping[str, str] = {
@@ -160,7 +161,8 @@ WHERE c.now <> c.earlier"""
 def statements(sources: Mapping[str, str], dialect: str = "duckdb") -> Iterator[str]:
     """Yield the statements that make the views; ``sources`` are what each table is selected from."""
     for table in TABLES:
-        columns = f"* REPLACE ({_NOISE_RATIO} AS noise_ratio)" if table == "outputs" else "*"
+        later = "".join(f", coalesce(others['{name}'], {name}) AS {name}" for name in LATER)
+        columns = f"* REPLACE ({_NOISE_RATIO} AS noise_ratio{later})" if table == "outputs" else "*"
         yield f"CREATE VIEW {table} AS SELECT {columns} FROM {sources[table]}"
     spoken = DIALECTS[dialect]
     texts = {

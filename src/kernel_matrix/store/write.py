@@ -67,12 +67,17 @@ def write_all(folder: Path, records: Iterable[Record]) -> list[Path]:
 
 def facts_of(path: Path) -> dict[str, str]:
     """Return the facts of a job from the file that its run has returned (``write.write``)."""
+    return facts_of_all(path)[0]
+
+
+def facts_of_all(path: Path) -> list[dict[str, str]]:
+    """Return the facts of each job in a table of jobs, or in a journal in its place."""
     if names.is_journal(path):
         with path.open(encoding="utf-8") as file:
-            return dict(json.loads(file.readline())["facts"])
+            return [dict(json.loads(file.readline())["facts"])]
     import pyarrow.parquet as pq  # it takes long to import
 
-    return dict(pq.ParquetFile(path).read(["facts"]).column("facts").to_pylist()[0])
+    return [dict(facts) for facts in pq.ParquetFile(path).read(["facts"]).column("facts").to_pylist()]
 
 
 def _printable(record: Record, job: Mapping[str, str]) -> Record:

@@ -66,6 +66,7 @@ def links(matrix: Matrix, root: Path) -> Iterator[Fault]:
 def last_results(matrix: Matrix, root: Path) -> Iterator[Fault]:
     """Yield the folders of last results, of resource limits, that have no tables."""
     for index, entry in enumerate(matrix.resources):
-        if entry.last and not any((root / entry.last).rglob("cases/*.parquet")):
+        tables = ("cases/*.parquet", "cases.parquet")  # of runs, and of packed sets
+        if entry.last and not any(path for name in tables for path in (root / entry.last).rglob(name)):
             text = f"the folder '{entry.last}' has no tables of results. Correct the path."
             yield ("resources", index, "last"), text

@@ -1,0 +1,30 @@
+"""Pack the results of many runs into one small set of four tables, to keep them in git.
+
+Whatever reads results reads a packed set too. A newer run takes the place of a run in the set if it has measured all of
+its cases anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options: which results, and the folder of the set."""
+    parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="folders of results, such as build/results")
+    parser.add_argument("--into", type=Path, metavar="DIR", required=True, help="the folder of the set: one a machine")
+
+
+def main(options: argparse.Namespace) -> int:
+    """Pack the runs, and print what the set has."""
+    from kernel_matrix.store.pack import pack  # DuckDB and pyarrow take long to import
+
+    packed = pack(options.folders, options.into)
+    runs = f"{len(packed.runs):,} run{'' if len(packed.runs) == 1 else 's'}"
+    print(f"{options.into}: {runs} with {packed.results:,} results, {packed.bytes:,} bytes")
+    for run, records in packed.replaced.items():
+        print(f"replaced by a newer run: {records[0].job['job']}-{run}, {records[0].job.get('started', '')}")
+    for folder in packed.told:
+        print(f"{folder}: as it was signed")
+    return 0
