@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-import pyarrow.parquet as pq
+from kernel_matrix.store import names
+from kernel_matrix.store.query import ask
 
 Shape = tuple[int, int]  # tokens, hidden; a hidden of 0 stands for an operator that has none
 Row = tuple[str, ...]
@@ -24,6 +25,10 @@ GOALS = {
     "mhc_post.backward": (86, 95, 98, 98),
     "layer.step": (40, 60, 75, 80),
 }
+_QUESTION = """
+    SELECT toolchain, op || '.' || direction, name, figures FROM cases
+    WHERE starts_with("case", 'bench:') AND outcome = 'pass' ORDER BY "case", run
+"""
 _SHAPE = re.compile(r"tokens(\d+)(?:-streams\d+)?(?:-hidden(\d+))?")
 
 
@@ -41,17 +46,14 @@ def read(folder: Path) -> dict[tuple[str, Shape], Case]:
         ValueError: the folder has no result of the benchmark, or two of one toolchain at one shape.
     """
     cases: dict[tuple[str, Shape], Case] = {}
-    for path in sorted((folder / "cases").glob("*.bench-*.parquet")):
-        for row in pq.read_table(path, columns=["case", "outcome", "figures"]).to_pylist():
-            _, _, toolchain, op, name = row["case"].split("/")
-            found, figures = _SHAPE.match(name), dict(row["figures"])
-            if found is None or row["outcome"] != "pass":
-                continue
-            case = cases.setdefault((op, (int(found[1]), int(found[2] or 0))), Case({}, {}))
-            if toolchain in case.times:
-                raise ValueError(f"{folder} has two results of {toolchain} for {op} at {name}")
-            case.times.update({toolchain: figures["bench.median_us"], **_rivals(figures)})
-            case.shares[toolchain] = figures["bench.floor_share"]
+    for toolchain, op, name, figures in ask(_QUESTION, [folder]).rows if names.find(folder) else ():
+        if (found := _SHAPE.match(name)) is None:
+            continue
+        case = cases.setdefault((op, (int(found[1]), int(found[2] or 0))), Case({}, {}))
+        if toolchain in case.times:
+            raise ValueError(f"{folder} has two results of {toolchain} for {op} at {name}")
+        case.times.update({toolchain: figures["bench.median_us"], **_rivals(figures)})
+        case.shares[toolchain] = figures["bench.floor_share"]
     if not cases:
         raise ValueError(f"{folder} has no result of the benchmark")
     return cases

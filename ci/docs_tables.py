@@ -13,6 +13,7 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -36,9 +37,9 @@ from kernel_matrix.probes.probe import Probe, Window, load_probes
 from kernel_matrix.report import checks
 from kernel_matrix.report.words import MEANING
 from kernel_matrix.results import history
-from kernel_matrix.store import names, schema, views
+from kernel_matrix.store import schema, views
 from kernel_matrix.store.load import collect
-from kernel_matrix.store.record import versions_of
+from kernel_matrix.store.record import Record, is_probe_record, versions_of
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"
@@ -288,14 +289,19 @@ def expected(window: Window) -> str:
 
 def verdicts_in_results(probe: Probe) -> Verdicts:
     """Return a probe's verdict in the versions of its package that the kept results of the matrix have."""
-    runs = [files.path("jobs") for files in names.find(RESULTS) if files.job.startswith("probes.")]
-    records = collect(runs).records
+    records = [record for record in _kept() if is_probe_record(record)]
     package = re.split(r"[<>=~!]", probe.requires[0])[0]
     known = {}
     for judged in judge_all([probe], records, []):
         if judged.record and judged.record.case.endswith(f"/{probe.id}"):
             known[Version(versions_of(judged.record.job)[package]).public] = judged.verdict
     return dict(sorted(known.items(), key=lambda item: Version(item[0])))
+
+
+@cache
+def _kept() -> tuple[Record, ...]:
+    """Return the kept results of all machines."""
+    return collect([RESULTS]).records
 
 
 def columns(name: str) -> str:

@@ -12,6 +12,7 @@ import pytest
 from common import write_results
 
 from kernel_matrix.store import junit
+from kernel_matrix.store.pack import pack
 from kernel_matrix.store.record import Record
 
 SCRIPT = Path(__file__).parents[2] / "ci" / "compare-records"
@@ -67,6 +68,13 @@ def test_the_same_records_are_found_in_xml_and_in_tables(tmp_path):
     (tmp_path / "xml.xml").rename(tmp_path / "xml" / "cpu.one.xml")
     write_results(tmp_path / "tables", RECORDS)
     assert compared(tmp_path / "xml", tmp_path / "tables") == (0, "\n3 cases before, 3 after, 0 differences\n")
+
+
+def test_the_same_records_are_found_in_tables_of_runs_and_in_a_packed_set(tmp_path):
+    write_results(tmp_path / "tables", RECORDS)
+    write_results(tmp_path / "tables", [replace(record, job={**JOB, "job": "cpu.two"}) for record in RECORDS])
+    pack([tmp_path / "tables"], tmp_path / "set")
+    assert compared(tmp_path / "set", tmp_path / "tables") == (0, "\n6 cases before, 6 after, 0 differences\n")
 
 
 @pytest.mark.slow

@@ -75,7 +75,12 @@ LEFT = (
         "src/doubles/out.txt",
         "src/a.egg-info/x.py",
     ),
-    *("results-gpu/jobs/here.good-0123456789abcdef.parquet", "results-gpu/tests.json", "alice-0123456789ab.txt"),
+    *(
+        "results-gpu/jobs/here.good-0123456789abcdef.parquet",
+        "results/gpu/cases.parquet",
+        "results-gpu/tests.json",
+        "alice-0123456789ab.txt",
+    ),
     "results-gpu/journals/here.good-0123456789abcdef.jsonl",
 )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +11,8 @@ import pytest
 from common import ROOT
 
 from kernel_matrix import judging, pipeline
+from kernel_matrix.store.load import collect
+from kernel_matrix.store.write import write_all
 
 
 def scale(*words: str) -> subprocess.CompletedProcess[str]:
@@ -26,12 +27,9 @@ LIKE = ("cpu-llvm.reference", "cuda.triton-3.7", "rocm.tilelang-0.1.8")
 
 def few_real_results(folder: Path) -> Path:
     """Return a folder with three jobs of the kept results: reading all of them takes longer than the rest of a test."""
-    kept = ROOT / "docs" / "results" / "cpu-2-cores"
-    files = [path for job in LIKE for path in kept.glob(f"*/{job}-*.parquet")]
-    assert len(files) == 4 * len(LIKE)
-    for path in files:
-        (folder / path.parent.name).mkdir(parents=True, exist_ok=True)
-        shutil.copy(path, folder / path.parent.name)
+    kept = collect([ROOT / "docs" / "results" / "cpu-2-cores"]).records
+    written = write_all(folder, [record for record in kept if record.job["job"] in LIKE])
+    assert len(written) == len(LIKE)
     return folder
 
 

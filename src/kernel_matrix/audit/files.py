@@ -60,13 +60,15 @@ def _found(results: Iterable[Path]) -> Iterator[Path]:
         journals = (path for path in folder.rglob("*.jsonl") if path.parent.name == _JOURNALS)
         yield from (path for path in (*sorted(journals), *sorted(folder.rglob("*.xml"))) if _is_plain(path, folder))
         found = (path for path in folder.rglob("*.parquet") if _is_plain(path, folder))
-        of_runs, others = [], []
-        for path in found:
-            (of_runs if path.parent.name in _TABLES else others).append(path)
-        sets = {path.with_name(f"{_TABLES[0]}.parquet") for path in others if path.stem in _TABLES}
-        # The table of jobs may be gone.
-        tables += sorted({path.parent.parent / _TABLES[0] / path.name for path in of_runs} | sets)
+        tables += sorted({jobs for path in found if (jobs := _table_of_jobs(path))})
     yield from tables
+
+
+def _table_of_jobs(path: Path) -> Path | None:
+    """Return the table of jobs that belongs to a table, of one run or of a set; it may be gone."""
+    if path.parent.name in _TABLES:
+        return path.parent.parent / _TABLES[0] / path.name
+    return path.with_name(f"{_TABLES[0]}.parquet") if path.stem in _TABLES else None
 
 
 def _is_plain(path: Path, folder: Path) -> bool:

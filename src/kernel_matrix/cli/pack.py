@@ -12,7 +12,9 @@ from pathlib import Path
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options: which results, and the folder of the set."""
-    parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="folders of results, such as build/results")
+    parser.add_argument(
+        "folders", nargs="+", type=Path, metavar="FOLDER", help="folders of results, such as build/results"
+    )
     parser.add_argument("--into", type=Path, metavar="DIR", required=True, help="the folder of the set: one a machine")
 
 
@@ -23,8 +25,8 @@ def main(options: argparse.Namespace) -> int:
     packed = pack(options.folders, options.into)
     runs = f"{len(packed.runs):,} run{'' if len(packed.runs) == 1 else 's'}"
     print(f"{options.into}: {runs} with {packed.results:,} results, {packed.bytes:,} bytes")
-    for run, records in packed.replaced.items():
-        print(f"replaced by a newer run: {records[0].job['job']}-{run}, {records[0].job.get('started', '')}")
+    for name, run in packed.replaced.items():
+        print(f"replaced by newer runs: {run.facts.get('job', '')}-{name}, {run.started}")
     for folder in packed.told:
         print(f"{folder}: as it was signed")
     return 0

@@ -45,6 +45,7 @@ _SETTINGS_OF_PYTEST = ("pytest.ini", "pytest.toml", "pyproject.toml", "tox.ini",
 # Results by the names that the harness gives them: tables, journals, and what a person has signed.
 _RESULT = re.compile(
     r"(?:.+/)?(?:(?:jobs|cases|outputs|samples)/[^/]+-[0-9a-f]{16}\.parquet|journals/[^/]+-[0-9a-f]{16}\.jsonl"
+    r"|results[^/]*/(?:.+/)?(?:jobs|cases|outputs|samples)\.parquet"
     r"|[A-Za-z0-9-]{1,39}-[0-9a-f]{12}\.txt|told/[^/]+/inventory\.json(?:\.sig)?)"
 )
 # What Python loads by itself where it lies in a folder that is imported from, and what a compiler is given.

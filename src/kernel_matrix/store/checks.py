@@ -178,8 +178,9 @@ def _of_rows(table: str, runs: Sequence[JobFiles], bounds: Bounds) -> str:
         SELECT file_index, coalesce(
             min(fault),
             CASE WHEN sum(size) > {bounds.unpacked} THEN 'its texts are longer than {bounds.unpacked} bytes in all' END,
-            'it speaks of ' || left(min(stranger), 150) || ', which is no {"case of this run" if table in _OF_CASES
-            else "case of a job in this set"}'
+            'it speaks of ' || left(min(stranger), 150) || ', which is no {
+        "case of this run" if table in _OF_CASES else "case of a job in this set"
+    }'
         ), count(*) > count(DISTINCT key)
         FROM (
             SELECT file_index, CASE {cases} END AS fault, {size_of_row(table)} AS size,
@@ -199,8 +200,9 @@ def _stranger(table: str, runs: Sequence[JobFiles]) -> str:
 
 def _of_twice(table: str, runs: Sequence[JobFiles]) -> str:
     """Return the query for rows that occur twice, by the place of their file."""
+    of = "run" if table == "jobs" else '"case"'
     return f"""
-        SELECT file_index, 'it speaks of ' || left(first({'run' if table == "jobs" else '"case"'}), 150) || ' twice' FROM {source_of(table, runs)}
+        SELECT file_index, 'it speaks of ' || left(first({of}), 150) || ' twice' FROM {source_of(table, runs)}
         GROUP BY file_index, {_KEYS[table]} HAVING count(*) > 1
     """
 

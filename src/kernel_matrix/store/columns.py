@@ -60,12 +60,11 @@ def _check_columns(table: str, given: pa.Schema, version: int) -> None:
 
 def _holds(wide: pa.DataType, narrow: pa.DataType) -> bool:
     """Return whether every value of the narrow type is one of the wide type."""
-    for of_kind in (pa.types.is_signed_integer, pa.types.is_unsigned_integer, pa.types.is_floating):
-        if of_kind(wide) and of_kind(narrow):
-            return narrow.bit_width <= wide.bit_width
-    if pa.types.is_float64(wide):  # has 53 bits for an integer
-        return pa.types.is_integer(narrow) and narrow.bit_width <= 32
-    return False
+    of_kinds = pa.types.is_signed_integer, pa.types.is_unsigned_integer, pa.types.is_floating
+    if any(of_kind(wide) and of_kind(narrow) for of_kind in of_kinds):
+        return bool(narrow.bit_width <= wide.bit_width)
+    # A double has 53 bits for an integer.
+    return bool(pa.types.is_float64(wide) and pa.types.is_integer(narrow) and narrow.bit_width <= 32)
 
 
 def _check_size(table: str, file: pq.ParquetFile, bounds: Bounds, *, packed: bool) -> None:

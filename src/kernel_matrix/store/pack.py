@@ -7,28 +7,44 @@ outside the project have signed is copied as it is, in its folder.
 from __future__ import annotations
 
 import filecmp
-import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.files import write_atomically
 from kernel_matrix.store import names
 from kernel_matrix.store.load import collect
 from kernel_matrix.store.names import TABLES, JobFiles, printable
 from kernel_matrix.store.record import TOLD_INVENTORY, Record
 from kernel_matrix.store.rows import tables, write_table
 from kernel_matrix.store.validation import STREAMED
+from kernel_matrix.store.write import facts_by_run
 
 _LEVEL = 19  # of zstd: a set is written seldom, and kept long
 _MEASURED = ("pass", "fail", "error")  # other outcomes say that nothing was tried
 _TOLD = "told"  # the folder of what persons have signed
 
-Runs = Mapping[str, Sequence[Record]]  # the records by run
+
+@dataclass(frozen=True)
+class Run:
+    """The facts of a run of a job, and its records: none of a job that tried nothing."""
+
+    facts: Mapping[str, str]
+    records: tuple[Record, ...]
+
+    @property
+    def started(self) -> str:
+        """When it began, as its machine says it."""
+        return self.facts.get("started", "")
+
+
+Runs = Mapping[str, Run]  # by the identity of the run
 
 
 @dataclass(frozen=True)
@@ -43,7 +59,7 @@ class Packed:
     @property
     def results(self) -> int:
         """The number of results in the set."""
-        return sum(map(len, self.runs.values()))
+        return sum(len(run.records) for run in self.runs.values())
 
     @property
     def bytes(self) -> int:
@@ -52,127 +68,150 @@ class Packed:
 
 
 def pack(folders: Sequence[Path], into: Path) -> Packed:
-    """Put the runs below some folders, and those that are in ``into``, into one packed set there.
+    """Put the runs below some folders, and those that lie in ``into``, into one packed set there.
 
-    Of the runs in ``into`` no other files are left. Nothing is written if a result cannot be carried.
+    Of a run that lay in ``into``, or below it where it is one of the folders, no other file is left. Nothing is written
+    if a result cannot be carried.
 
     Raises:
         UserError: a folder does not exist, or something in it cannot be packed.
     """
     if into.name in TABLES:
         raise UserError(f"--into {into}: a folder of this name has one table of many runs. Choose another name.")
-    known = [*folders, *([into] if into.is_dir() and into not in folders else [])]
-    by_run, told = _read(known)
-    runs, replaced = _newest(by_run)
-    files = JobFiles(into, "")
-    into.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".part-", dir=into) as name:
-        _write(JobFiles(Path(name), ""), runs)
-        _check(Path(name), runs)
-        copied = tuple(_copy(folder, into) for folder in told)
-        for path in reversed(JobFiles(Path(name), "").paths):  # the table of jobs comes last
-            os.replace(path, into / path.name)
-    _remove_single(into)
-    return Packed(files, runs, replaced, copied)
+    own = _lying_in(into)
+    is_named = into.is_dir() and any(into.samefile(folder) for folder in folders if folder.exists())
+    found, told = _read([*folders, *own])
+    runs, replaced = _newest(found.runs)
+    new = [folder for folder in told if _is_new(folder, into)]
+    with tempfile.TemporaryDirectory(prefix="kernel-matrix-pack-") as name:
+        part, files = JobFiles(Path(name), ""), JobFiles(into, "")
+        _write(part, runs)
+        _check(part, runs)
+        into.mkdir(parents=True, exist_ok=True)
+        for folder in new:
+            shutil.copytree(folder, into / _TOLD / folder.name)
+        for table in reversed(TABLES):  # the table of jobs comes last
+            write_atomically(files.path(table), part.path(table).read_bytes())
+    _remove([path for path in found.paths if path in own or (is_named and into in path.parents)], files)
+    return Packed(files, runs, replaced, tuple(into / _TOLD / folder.name for folder in told))
 
 
-def _read(folders: Sequence[Path]) -> tuple[dict[str, list[Record]], list[Path]]:
-    """Return the records below folders by run, and the folders of what persons have signed.
+def _lying_in(folder: Path) -> list[Path]:
+    """Return the tables of single runs and of a set, and the journals that lie in a folder."""
+    runs = [files for files in names.find(folder) if files.folder == folder]
+    tables = [path for files in runs for path in files.paths if path.exists()]
+    return [*tables, *(path for path in names.journals(folder) if path.parent.parent == folder)]
+
+
+class _Found(NamedTuple):
+    """The runs of some folders, and the files that they were read from."""
+
+    runs: Runs
+    paths: tuple[Path, ...]
+
+
+def _read(folders: Sequence[Path]) -> tuple[_Found, list[Path]]:
+    """Return the runs below folders, and the folders of what persons have signed.
 
     Raises:
         UserError: something is no table, no journal and nothing signed, or cannot be used.
     """
     found = collect(folders, bounds=STREAMED)
-    told = [path for path in found.files if (path.parent.parent / TOLD_INVENTORY).exists()]
+    told = {path.parent.parent for path in found.files if (path.parent.parent / TOLD_INVENTORY).exists()}
     others = [path for path in found.files if not (names.is_table(path) or names.is_journal(path))]
-    faults = [*found.broken, *(f"{printable(path)}: this is JUnit XML, which has no place in tables." for path in others)]
+    faults = [*found.broken, *(f"{printable(path)}: JUnit XML has no place in tables." for path in others)]
     if faults:
-        raise UserError("Nothing was packed.\n" + "\n".join(faults))
-    by_run: dict[str, list[Record]] = {}
+        raise UserError("\n".join(["nothing was packed.", *faults]))
+    records: dict[str, list[Record]] = {}
     for record in found.records:
-        by_run.setdefault(record.run, []).append(record)
-    if not by_run and not told:
+        records.setdefault(record.run, []).append(record)
+    runs: dict[str, Run] = {}
+    for path in found.files:
+        if path.parent.parent not in told:
+            runs |= {run: Run(facts, tuple(records.get(run, ()))) for run, facts in facts_by_run(path).items()}
+    if not runs and not told:
         raise UserError(f"{', '.join(map(str, folders))}: there are no results to pack.")
-    return by_run, sorted({path.parent.parent for path in told})
+    return _Found(runs, tuple(path for path in found.paths if path.parent.parent not in told)), sorted(told)
 
 
-def _newest(by_run: Mapping[str, list[Record]]) -> tuple[Runs, Runs]:
+def _newest(runs: Runs) -> tuple[Runs, Runs]:
     """Return the runs that stay, in the order of their names, and those whose every result a newer run has again.
 
     A run of which a part was measured anew stays as a whole: its canaries and its other results belong together.
     """
-    newest: dict[tuple[str, ...], tuple[str, str]] = {}
-    for run, records in by_run.items():
-        for key in _measured(records):
-            newest[key] = max(newest.get(key, ("", "")), (records[0].job.get("started", ""), run))
+    newest: dict[Key, str] = {}
+    for run in runs.values():
+        for key in _replaces(run):
+            newest[key] = max(newest.get(key, ""), run.started)
 
-    def is_replaced(run: str) -> bool:
-        now = by_run[run][0].job.get("started", "")
-        return all(newest.get(_key(record), ("", ""))[0] > now for record in by_run[run])
+    def is_replaced(run: Run) -> bool:
+        return all(newest.get(_key(run, record), "") > run.started for record in run.records or [None])
 
-    order = sorted(by_run, key=lambda run: names.name_of(by_run[run][0].job.get("job", ""), run))
-    replaced = [run for run in order if is_replaced(run)]
-    return {run: by_run[run] for run in order if run not in replaced}, {run: by_run[run] for run in replaced}
-
-
-def _measured(records: Iterable[Record]) -> Iterator[tuple[str, ...]]:
-    """Yield what results are of that say how a case ended."""
-    yield from (_key(record) for record in records if record.outcome in _MEASURED)
+    order = sorted(runs, key=lambda name: names.name_of(runs[name].facts.get("job", ""), name))
+    replaced = {name: runs[name] for name in order if is_replaced(runs[name])}
+    return {name: runs[name] for name in order if name not in replaced}, replaced
 
 
-def _key(record: Record) -> tuple[str, ...]:
-    """Return what a result is of: the same in a newer run replaces it. Another device or action replaces nothing."""
-    action = record.action if record.outcome in _MEASURED else ""
-    facts = (record.job.get(fact, "") for fact in ("platform", "toolchain", "device"))
-    return record.case, action, *facts
+Key = tuple[str, ...]  # what a result is of: the same in a newer run replaces it
+
+
+def _replaces(run: Run) -> Iterator[Key]:
+    """Yield what a run has anew: what it measured, and of every case that nothing is known."""
+    yield _key(run, None)
+    for record in run.records:
+        yield _key(run, record)
+        yield _key(run, replace(record, outcome="missing"))
+
+
+def _key(run: Run, record: Record | None) -> Key:
+    """Return what a result is of, or a run without any. What was measured is only replaced by the same device."""
+    place = run.facts.get("platform", ""), run.facts.get("toolchain", "")
+    if record is None:
+        return run.facts.get("job", ""), *place
+    measured = record.outcome in _MEASURED
+    return record.case, *place, *((record.action, run.facts.get("device", "")) if measured else ())
 
 
 def _write(files: JobFiles, runs: Runs) -> None:
     """Write the four files of a set."""
     parts: dict[str, list[pa.Table]] = {table: [] for table in TABLES}
-    for run, records in runs.items():
-        for table, content in tables(run, records[0].job, records):
+    for name, run in runs.items():
+        for table, content in tables(name, run.facts, run.records):
             parts[table].append(content)
     for table, contents in parts.items():
         write_table(files.path(table), pa.concat_tables(contents), _LEVEL)
 
 
-def _check(folder: Path, runs: Runs) -> None:
+def _check(files: JobFiles, runs: Runs) -> None:
     """Read a set as every report does.
 
     Raises:
         UserError: it cannot be used, or has other runs: no file of it may be kept.
     """
-    again = collect([folder], bounds=STREAMED)
-    if again.broken or {record.run for record in again.records} != {*runs}:
+    again = collect([files.folder], bounds=STREAMED)
+    if again.broken or facts_by_run(files.path("jobs")).keys() != runs.keys():
         reason = "; ".join(again.broken) or "another run is read than was written."
-        raise UserError(f"Nothing was packed: {reason} Pack fewer runs into one set.")
+        raise UserError(f"nothing was packed: {reason} Pack fewer runs into one set.")
 
 
-def _copy(folder: Path, into: Path) -> Path:
-    """Copy the folder of what a person has signed.
+def _is_new(folder: Path, into: Path) -> bool:
+    """Return whether what a person has signed is not in the set's folder yet.
 
     Raises:
-        UserError: another one of its name is there.
+        UserError: something else of its name is there.
     """
     target = into / _TOLD / folder.name
-    if not target.exists():
-        shutil.copytree(folder, target)
-    elif not target.samefile(folder):
-        paths = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
-        if filecmp.cmpfiles(folder, target, [*map(str, paths)], shallow=False)[0] != [*map(str, paths)]:
-            raise UserError(f"{target}: there is another file of this name already.")
-    return target
+    if target.exists():
+        paths = [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()]
+        if filecmp.cmpfiles(folder, target, paths, shallow=False)[0] != paths:
+            raise UserError(f"nothing was packed: {target}: something else of this name is there already.")
+    return not target.exists()
 
 
-def _remove_single(folder: Path) -> None:
-    """Delete the files of single runs in a folder: its set has what they had."""
-    for files in names.find(folder):
-        for path in () if files.packed else files.paths:
-            path.unlink()
-    for path in names.journals(folder):
-        if not (path.parent.parent / TOLD_INVENTORY).exists():
-            path.unlink()
-    for path in sorted(folder.rglob("*"), reverse=True):
-        if path.is_dir() and path.name in (*TABLES, names.JOURNALS) and not any(path.iterdir()):
-            path.rmdir()
+def _remove(paths: Sequence[Path], files: JobFiles) -> None:
+    """Delete files of runs that are in the set now, and the folders that are empty then."""
+    for path in {*paths}.difference(files.paths):
+        path.unlink(missing_ok=True)
+    for folder in {path.parent for path in paths} - {files.folder}:
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kernel_matrix.store import journal, samples
-from kernel_matrix.store.database import Connection, rows
+from kernel_matrix.store.database import JOBS_OF_A_FILE, Connection, rows
 from kernel_matrix.store.names import JobFiles
 from kernel_matrix.store.reading import source_of
 from kernel_matrix.store.record import Record, Sample, identity
@@ -72,6 +72,9 @@ class Samples:
         cases = dict(rows(connection, "SELECT source, count(*) FROM cases GROUP BY source"))
         checked = self._choose_checked({number: cases.get(number, 0) for number in runs})
         jobs = Jobs(connection, "")
+        by_source: dict[int, dict[str, Mapping[str, str]]] = {}  # the facts of the runs of each
+        for job, facts in jobs.facts.items():
+            by_source.setdefault(job // JOBS_OF_A_FILE, {})[jobs.run(job)] = facts
         refused: dict[JobFiles, str] = {}
         sampled = _with_samples(connection, runs)
         wanted = [number for number in runs if number in checked or number in sampled]
@@ -79,16 +82,17 @@ class Samples:
             asked = [n for n in wanted[first : first + _AT_ONCE] if n in checked or not self._is_full()]
             for number, records in _by_source(connection, asked, jobs).items():
                 try:
-                    self._of_files(runs[number], records)
+                    self._of_files(runs[number], records, by_source.get(number, {}))
                 except RefusedError as error:
                     refused[runs[number]] = str(error)
         return refused
 
-    def _of_files(self, files: JobFiles, records: Sequence[Record]) -> None:
-        by_run = samples_of(files)
-        of_files = [replace(one, samples=by_run.get(one.run, {}).get(one.case, {})) for one in records]
-        for run, of_run in _by_run(of_files).items():
-            if (content := identity(of_run[0].job, of_run)) != run:
+    def _of_files(self, files: JobFiles, records: Sequence[Record], facts: Mapping[str, Mapping[str, str]]) -> None:
+        sampled = samples_of(files)
+        of_files = [replace(one, samples=sampled.get(one.run, {}).get(one.case, {})) for one in records]
+        by_run = _by_run(of_files)
+        for run, of_job in facts.items():
+            if (content := identity(of_job, by_run.get(run, []))) != run:
                 raise RefusedError(f"its content is that of the run {content}, and not of {run}: a file was changed")
         for record in of_files:
             samples.check(record)

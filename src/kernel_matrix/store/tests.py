@@ -34,11 +34,11 @@ def _jobs(folders: Sequence[Path]) -> Iterator[Facts]:
     found = names.find_results(folders, STREAMED)
     if found.runs and find_spec("pyarrow") and find_spec("duckdb"):
         from kernel_matrix.store import checks  # they take long to import
-        from kernel_matrix.store.write import facts_of_all
+        from kernel_matrix.store.write import facts_by_run
 
         refused = checks.check(found.runs, STREAMED)
         for files in found.runs:
-            yield from facts_of_all(files.path("jobs")) if files not in refused else ()
+            yield from facts_by_run(files.path("jobs")).values() if files not in refused else ()
     for path in found.journals:
         try:
             with path.open(encoding="utf-8") as file:

@@ -67,17 +67,18 @@ def write_all(folder: Path, records: Iterable[Record]) -> list[Path]:
 
 def facts_of(path: Path) -> dict[str, str]:
     """Return the facts of a job from the file that its run has returned (``write.write``)."""
-    return facts_of_all(path)[0]
+    return next(iter(facts_by_run(path).values()))
 
 
-def facts_of_all(path: Path) -> list[dict[str, str]]:
-    """Return the facts of each job in a table of jobs, or in a journal in its place."""
+def facts_by_run(path: Path) -> dict[str, dict[str, str]]:
+    """Return the facts of each run in a table of jobs, or in a journal in its place."""
     if names.is_journal(path):
         with path.open(encoding="utf-8") as file:
-            return [dict(json.loads(file.readline())["facts"])]
+            return {names.parts_of(path.stem)[1]: dict(json.loads(file.readline())["facts"])}
     import pyarrow.parquet as pq  # it takes long to import
 
-    return [dict(facts) for facts in pq.ParquetFile(path).read(["facts"]).column("facts").to_pylist()]
+    rows = pq.ParquetFile(path).read(["run", "facts"]).to_pylist()
+    return {row["run"]: dict(row["facts"]) for row in rows}
 
 
 def _printable(record: Record, job: Mapping[str, str]) -> Record:
