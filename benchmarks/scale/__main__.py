@@ -11,7 +11,6 @@ sys.path.insert(0, str(ROOT / "src"))
 
 import make  # noqa: E402
 import measure  # noqa: E402
-import others  # noqa: E402
 
 from kernel_matrix import pipeline  # noqa: E402
 from kernel_matrix.base.errors import UserError  # noqa: E402
@@ -37,24 +36,11 @@ def arguments() -> argparse.Namespace:
         metavar="ROAD",
         help="measure these forms of the results: junit and tables",
     )
-    parser.add_argument(
-        "--others",
-        action="store_true",
-        help="give 10,000 results, 100,000 and a million of them, up to --cases, "
-        "to `report` and to other tools, and measure each",
-    )
-    parser.add_argument("--limit", type=float, default=900, help="seconds that each of --others may take (900)")
     return parser.parse_args()
 
 
 def main(options: argparse.Namespace) -> None:
     """Write the matrix and the results, or measure those that are there."""
-    if options.others:
-        tools = (others.own(options.into), *others.TOOLS)
-        sizes = [size for size in others.SIZES if size <= options.cases]
-        for line in others.others(options.into, tools, sizes or [options.cases], options.limit):
-            print(line, flush=True)
-        return
     if options.measure is not None:
         for line in measure.measure(options.into, options.measure or measure.ROADS):
             print(line, flush=True)

@@ -157,7 +157,10 @@ def test_the_audit_allows_every_verdict_of_the_kept_results(project):
         files = list(results.loaded.files)
         audited = Judge(content, plan_by_loops(content, "quick"), read(files), _present(project.matrix, ROOT))
         found = results.verdicts()
+        assert results.loaded.broken == ()
+        assert results.results > 5000
     assert len(found) == len(audited.cases)
+    assert {verdict.state for verdict in found} > {"pass", "compiled", "lowered", "known", "unavailable"}
     for verdict in found:
         allowed = [
             (state, evidence_of(state, raw) if raw else "planned") for state, raw in audited.allowed(verdict.case.id)

@@ -1,4 +1,4 @@
-"""Results are asked in SQL, with the same answers in DuckDB and ClickHouse, and no query can do anything else."""
+"""Results are asked in SQL, and no query can do anything else."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from kernel_matrix.report.page_data import HistoryData
 from kernel_matrix.results import history
 from kernel_matrix.results.past import transitions
 from kernel_matrix.store import names, views
-from kernel_matrix.store.query import Answer, ask, in_csv, in_json, in_lines, opened, statements
+from kernel_matrix.store.query import Answer, ask, in_csv, in_json, in_lines, opened
 from kernel_matrix.store.record import Record
 
 KEPT = ROOT / "docs" / "results"
@@ -404,63 +404,8 @@ def documented() -> list[str]:
     return re.findall(r"^\$ kernel-matrix query \"(.*?)\" docs/results$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
 
 
-@pytest.fixture(scope="module")
-def clickhouse() -> Iterator[object]:
-    with pytest.MonkeyPatch.context() as patch:
-        if folder := os.environ.get("KERNEL_MATRIX_ENGINES"):  # what ci/nox has installed of ci/locks/engines.txt
-            patch.setattr(sys, "path", [*sys.path, folder])
-        from chdb.session import Session  # a large library
-
-        session = Session()
-        session.query("CREATE DATABASE matrix")
-        session.query("USE matrix")
-        yield session
-        session.close()
-
-
-def views_in(clickhouse, folder: Path) -> None:
-    for view in (*names.TABLES, *views.VIEWS):
-        clickhouse.query(f"DROP VIEW IF EXISTS {view}")
-    for statement in statements([folder], "clickhouse").split(";\n\n"):
-        if statement.strip():
-            clickhouse.query(statement)
-
-
-def comparable(value: object) -> object:
-    """Return a value as both engines give it: a number to nine digits, a time without its fraction, "" for null."""
-    text = "" if value is None else str(value)
-    try:
-        return float(f"{float(text):.9g}")
-    except ValueError:
-        return re.sub(r"(\d\d:\d\d:\d\d)\.0+$", r"\1", text)
-
-
-def both(clickhouse, query: str, folder: Path) -> tuple[list[list[object]], list[list[object]]]:
-    answer = json.loads(str(clickhouse.query(query, "JSONCompactStrings")))
-    other = [["" if value in (None, "ᴺᵁᴸᴸ") else value for value in row] for row in answer["data"]]
-    ours = ask(query, [folder])
-    assert [column["name"] for column in answer["meta"]] == list(ours.columns) or "count" in query
-    return [[comparable(v) for v in row] for row in ours.rows], [[comparable(v) for v in row] for row in other]
-
-
 def test_the_page_has_thirteen_queries():
     assert len(documented()) == 13
-
-
-def test_the_documented_queries_have_the_same_answers_in_clickhouse(clickhouse):
-    views_in(clickhouse, KEPT)
-    for query in documented():
-        ours, other = both(clickhouse, query, KEPT)
-        assert ours == other, query
-        assert ours or "transitions" in query
-
-
-def test_the_views_have_the_same_rows_in_clickhouse(clickhouse, past):
-    views_in(clickhouse, past)
-    for view in views.VIEWS:
-        ours, other = both(clickhouse, f"SELECT * FROM {view}", past)
-        assert sorted(ours, key=repr) == sorted(other, key=repr), view
-        assert ours, view
 
 
 @pytest.mark.slow

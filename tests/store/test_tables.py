@@ -330,6 +330,12 @@ def without(table: str, column: str) -> Callable[[JobFiles], None]:
     return lambda files: rewritten(files.path(table), lambda content: content.drop_columns([column]))
 
 
+def with_column(table: str, name: str) -> Callable[[JobFiles], None]:
+    return lambda files: rewritten(
+        files.path(table), lambda content: content.append_column(name, pa.nulls(content.num_rows, pa.float64()))
+    )
+
+
 def rows(table: str, times: int) -> Callable[[JobFiles], None]:
     return lambda files: rewritten(
         files.path(table), lambda content: pa.concat_tables([content] * times or [content.slice(0, 0)])
@@ -397,9 +403,10 @@ HOSTILE = [
     (renamed("::error::x-0123456789abcdef"), "a table's name is JOB-IDENTITY.parquet"),
     (renamed("here.good-0123456789abcdef"), "it is of another run than its name says"),
     (renamed("here.other-IDENTITY"), "a table's name is JOB-IDENTITY.parquet"),
-    (of_version(b"2"), "has the schema version '2', and 1 is the one that can be read"),
+    (of_version(b"2"), "version '2', and 1 is the one that can be read: a newer kernel-matrix has written it"),
     (of_version(b"\xff\xfe"), "has the schema version"),
-    (without("cases", "message"), "cases has other columns than its version says (message)"),
+    (without("cases", "message"), "cases lacks the column message"),
+    (with_column("outputs", "abs_p99"), "outputs has the column abs_p99, which its version 1 does not know"),
     (of_type("cases", "seconds", pa.string()), "cases.seconds is string, and not double"),
     (of_type("outputs", "max_abs", pa.int64()), "outputs.max_abs is int64, and not double"),
     (of_type("cases", "facts", pa.map_(pa.string(), pa.float64())), "cases.facts is map<string, double"),

@@ -23,7 +23,7 @@ NEEDS = {
     "engine": {"engine", "contained", "own_engine"},
     "browser": {"chromium"},
     "slow": {"reported", "sent", "swept", "wheels", "workflow"},
-    "nightly": {"clickhouse", "faulty"},
+    "nightly": {"faulty"},
 }
 # The files that take more than half a minute, in the order of their time.
 LONGEST = (

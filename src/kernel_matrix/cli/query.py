@@ -19,9 +19,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--csv", action="store_true", help="print CSV")
     form.add_argument("--json", action="store_true", help="print JSON")
-    form.add_argument("--files", action="store_true", help="print the SQL of the views, for another engine")
+    form.add_argument("--files", action="store_true", help="print the SQL of the views, for another DuckDB")
     parser.add_argument("--seconds", type=float, default=60, help="the time limit of the query (60)")
-    parser.add_argument("--dialect", choices=("duckdb", "clickhouse"), default="duckdb", help="the engine of --files")
 
 
 def main(options: argparse.Namespace) -> int:
@@ -35,7 +34,7 @@ def main(options: argparse.Namespace) -> int:
     text, *rest = ["", *options.query] if options.files else options.query
     folders = rest or [str(Path("build") / "results")]
     if options.files:
-        print(query.statements([Path(folder) for folder in folders], options.dialect), end="")
+        print(query.statements([Path(folder) for folder in folders]), end="")
         return 0
     with time_limit(options.seconds, f"The query has taken {options.seconds:g} s. --seconds gives it more time."):
         answer = query.ask(text, folders)

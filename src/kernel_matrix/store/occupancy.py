@@ -8,7 +8,7 @@ _UNITS = {name: one.unit for name, one in TARGETS.items() if one.unit}
 
 
 def occupancy(target: str, figures: str) -> str:
-    """Return the expression, for DuckDB and ClickHouse, of a target and of the figures of a case."""
+    """Return the expression of SQL of a target and of the figures of a case."""
 
     def of_unit(name: str) -> str:
         values: dict[int, list[str]] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import filecmp
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -68,23 +68,25 @@ class Packed:
 
 
 def pack(folders: Sequence[Path], into: Path) -> Packed:
-    """Put the runs below some folders, and those that lie in ``into``, into one packed set there.
+    """Put the runs below some folders into one packed set.
 
-    Of a run that lay in ``into``, or below it where it is one of the folders, no other file is left. Nothing is written
-    if a result cannot be carried.
+    Runs that lie in the folder ``into`` go into the set. Of these, and of those below it where it is one of the
+    folders, no other file is left. Of the set that is there, a run goes when the runs that come to it have all of its
+    results anew. Nothing is written if a result cannot be carried.
 
     Raises:
         UserError: a folder does not exist, or something in it cannot be packed.
     """
     if into.name in TABLES:
         raise UserError(f"--into {into}: a folder of this name has one table of many runs. Choose another name.")
-    own = _lying_in(into)
-    is_named = into.is_dir() and any(into.samefile(folder) for folder in folders if folder.exists())
+    files, own = JobFiles(into, ""), _lying_in(into)
+    is_named = any(folder.resolve() == into.resolve() for folder in folders)
     found, told = _read([*folders, *own])
-    runs, replaced = _newest(found.runs)
+    come = {run for path in found.paths if is_named or path not in files.paths for run in _runs_in(path)}
+    runs, replaced = _newest(found.runs, come)
     new = [folder for folder in told if _is_new(folder, into)]
     with tempfile.TemporaryDirectory(prefix="kernel-matrix-pack-") as name:
-        part, files = JobFiles(Path(name), ""), JobFiles(into, "")
+        part = JobFiles(Path(name), "")
         _write(part, runs)
         _check(part, runs)
         into.mkdir(parents=True, exist_ok=True)
@@ -92,7 +94,8 @@ def pack(folders: Sequence[Path], into: Path) -> Packed:
             shutil.copytree(folder, into / _TOLD / folder.name)
         for table in reversed(TABLES):  # the table of jobs comes last
             write_atomically(files.path(table), part.path(table).read_bytes())
-    _remove([path for path in found.paths if path in own or (is_named and into in path.parents)], files)
+    below = [path for path in found.paths if is_named and into.resolve() in path.resolve().parents]
+    _remove({*own, *below}, files)
     return Packed(files, runs, replaced, tuple(into / _TOLD / folder.name for folder in told))
 
 
@@ -134,13 +137,19 @@ def _read(folders: Sequence[Path]) -> tuple[_Found, list[Path]]:
     return _Found(runs, tuple(path for path in found.paths if path.parent.parent not in told)), sorted(told)
 
 
-def _newest(runs: Runs) -> tuple[Runs, Runs]:
-    """Return the runs that stay, in the order of their names, and those whose every result a newer run has again.
+def _runs_in(path: Path) -> Iterable[str]:
+    """Return the runs in a file that has their facts."""
+    return facts_by_run(path) if names.is_journal(path) or path == names.files_of(path).path("jobs") else ()
 
-    A run of which a part was measured anew stays as a whole: its canaries and its other results belong together.
+
+def _newest(runs: Runs, come: Collection[str]) -> tuple[Runs, Runs]:
+    """Return the runs that stay, in the order of their names, and those whose every result is in newer ones that come.
+
+    A run of which a part was measured anew stays as a whole: its canaries and its other results belong together. Runs
+    that come together all stay: which of their results counts is the judge's question.
     """
     newest: dict[Key, str] = {}
-    for run in runs.values():
+    for run in (runs[name] for name in come):
         for key in _replaces(run):
             newest[key] = max(newest.get(key, ""), run.started)
 
@@ -148,7 +157,7 @@ def _newest(runs: Runs) -> tuple[Runs, Runs]:
         return all(newest.get(_key(run, record), "") > run.started for record in run.records or [None])
 
     order = sorted(runs, key=lambda name: names.name_of(runs[name].facts.get("job", ""), name))
-    replaced = {name: runs[name] for name in order if is_replaced(runs[name])}
+    replaced = {name: runs[name] for name in order if name not in come and is_replaced(runs[name])}
     return {name: runs[name] for name in order if name not in replaced}, replaced
 
 
@@ -208,10 +217,10 @@ def _is_new(folder: Path, into: Path) -> bool:
     return not target.exists()
 
 
-def _remove(paths: Sequence[Path], files: JobFiles) -> None:
+def _remove(paths: Collection[Path], files: JobFiles) -> None:
     """Delete files of runs that are in the set now, and the folders that are empty then."""
     for path in {*paths}.difference(files.paths):
         path.unlink(missing_ok=True)
-    for folder in {path.parent for path in paths} - {files.folder}:
+    for folder in {path.parent for path in paths} - {files.folder}:  # jobs, cases and so on
         if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()

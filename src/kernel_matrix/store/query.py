@@ -145,15 +145,6 @@ def opened(folders: Sequence[str | Path], *, rows: bool = True) -> Iterator[Data
         yield Database(connection, problems)
 
 
-def folders_of(folders: Sequence[Path]) -> list[Path]:
-    """Return the folders of tables below folders.
-
-    Raises:
-        UserError: a folder does not exist, or there is no table in any.
-    """
-    return sorted({files.folder for files in _runs(folders)})
-
-
 def _runs(folders: Sequence[Path]) -> list[JobFiles]:
     for folder in folders:
         if not folder.is_dir():
@@ -211,14 +202,18 @@ def ask(query: str, folders: Sequence[str | Path]) -> Answer:
             raise UserError(f"The query cannot be answered: {_in_short(error)}") from None
 
 
-def statements(folders: Sequence[Path], dialect: str) -> str:
-    """Return the SQL that makes the views over the folders in an engine.
+def statements(folders: Sequence[Path]) -> str:
+    """Return the SQL that makes the views over all tables of the folders in DuckDB or MotherDuck.
 
     Raises:
         UserError: a folder does not exist, or has no tables.
     """
-    places = [str(folder) for folder in folders_of(folders)]
-    return "".join(f"{statement};\n\n" for statement in views.statements(views.sources(places, dialect), dialect))
+    found = sorted({(files.folder, files.packed) for files in _runs(folders)})
+    sources = {}
+    for table in TABLES:
+        patterns = [f"{folder}/{table}{'' if packed else '/*'}.parquet" for folder, packed in found]
+        sources[table] = f"read_parquet([{', '.join(literals(patterns))}], hive_partitioning=false, union_by_name=true)"
+    return "".join(f"{statement};\n\n" for statement in views.statements(sources))
 
 
 def in_lines(answer: Answer) -> list[str]:

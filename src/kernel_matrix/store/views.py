@@ -1,15 +1,10 @@
-"""The views over the tables, as SQL for DuckDB and for ClickHouse.
-
-The text is the same but for what a dialect calls differently, so that both engines give the same answers.
-"""
+"""The views over the tables, as SQL for DuckDB."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 
 from kernel_matrix.config.model import ASSERTED
-from kernel_matrix.store.database import literals
 from kernel_matrix.store.names import TABLES
 from kernel_matrix.store.occupancy import occupancy
 from kernel_matrix.store.schema import LATER
@@ -24,32 +19,9 @@ VIEWS: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True)
-class Dialect:
-    """The words that one engine has for what another calls otherwise."""
-
-    source: str  # reads Parquet files; FILES stands for their list or pattern
-    versions: str  # the distributions of a job, one in a row
-    joined: str  # joins the texts of a group; TEXT stands for one of them
-
-
-DIALECTS: Mapping[str, Dialect] = {
-    "duckdb": Dialect(
-        "read_parquet([FILES], hive_partitioning=false)",
-        """SELECT run, substr(entry.key, 9) AS distribution, entry.value AS version
+_VERSIONS = """SELECT run, substr(entry.key, 9) AS distribution, entry.value AS version
 FROM (SELECT run, unnest(map_entries(facts)) AS entry FROM jobs)
-WHERE entry.key LIKE 'version.%'""",
-        "string_agg(TEXT, ', ' ORDER BY TEXT)",
-    ),
-    "clickhouse": Dialect(
-        "file(FILES, 'Parquet')",
-        """SELECT run, substr(name, 9) AS distribution, coalesce(value, '') AS version
-FROM (SELECT run, mapKeys(facts) AS names, mapValues(facts) AS texts FROM jobs)
-ARRAY JOIN names AS name, texts AS value
-WHERE name LIKE 'version.%'""",
-        "arrayStringConcat(arraySort(groupArray(TEXT)), ', ')",
-    ),
-}
+WHERE entry.key LIKE 'version.%'"""
 
 _STATES = """SELECT c.run AS run, c.case AS "case", j.job AS job, j.started AS started, j.commit AS commit,
     j.device AS device, c.platform || '/' || c.target || '/' || c.toolchain || '/' || c.op || '.' || c.direction
@@ -67,8 +39,7 @@ WHERE c.op <> '' AND c.case NOT LIKE 'bench:%'""".replace(
     "ONLY_ASSERTS",
     f"c.direction = '{ASSERTED}' AND NOT coalesce(c.figures['elements'] > 0, false)",
 )
-# The noise ratio of an output as the noise of results is made: never the one that a record says. In
-# ClickHouse a bare nan or inf is a number and not a column.
+# The noise ratio of an output as the noise of results is made: never the one that a record says.
 _NOISE_RATIO = """CASE WHEN rel_fro IS NOT NULL AND floor_rel_fro > 0 AND floor_rel_fro < CAST('inf' AS DOUBLE) THEN
     CASE WHEN coalesce("nan", 0) <> 0 OR coalesce("inf", 0) <> 0 OR isNaN(rel_fro) OR rel_fro < 0
         THEN CAST('inf' AS DOUBLE) ELSE rel_fro / floor_rel_fro END END"""
@@ -106,7 +77,7 @@ LEFT JOIN (SELECT run, o.case AS "case", max(noise_ratio) AS noise FROM outputs 
 GROUP BY {key}"""
 
 
-# A figure that is not there is null in DuckDB and 0 in ClickHouse, so both are made null.
+# A figure of 0 was not measured.
 _TIMES = """SELECT j.run AS run, j.job AS job, j.started AS started, j.commit AS commit, j.device AS device,
     c.platform || '/' || c.target || '/' || c.toolchain || '/' || c.op || '.' || c.direction AS cell, c.case AS "case",
     CASE WHEN c.case LIKE 'bench:%' THEN 'bench' ELSE 'race' END AS method,
@@ -122,13 +93,15 @@ FROM jobs AS j JOIN cases AS c ON j.run = c.run
 WHERE c.op <> '' AND (c.figures['time.run'] > 0 OR c.figures['bench.median_us'] > 0)"""
 
 
-def _transitions(dialect: Dialect) -> str:
+def _transitions() -> str:
     """Return the view of transitions.
 
     Only cases that the run before had too are compared: a run of fewer cases changes nothing. The run before is of the
     same job on the same device. Of a group of cases, the worst counts.
     """
-    changed = dialect.joined.replace("TEXT", "b.distribution || ' ' || b.version || ' -> ' || a.version")
+    changed = "string_agg(TEXT, ', ' ORDER BY TEXT)".replace(
+        "TEXT", "b.distribution || ' ' || b.version || ' -> ' || a.version"
+    )
     return f"""WITH steps AS (
     SELECT run, "case", job, started, commit, device, cell, message, badness,
         lag(badness, 1, 0) OVER (PARTITION BY "case", job, device ORDER BY started, run) AS badness_before,
@@ -158,36 +131,21 @@ LEFT JOIN upgrades AS u ON u.run = c.run AND u.run_before = c.run_before
 WHERE c.now <> c.earlier"""
 
 
-def statements(sources: Mapping[str, str], dialect: str = "duckdb") -> Iterator[str]:
+def statements(sources: Mapping[str, str]) -> Iterator[str]:
     """Yield the statements that make the views; ``sources`` are what each table is selected from."""
     for table in TABLES:
         later = "".join(f", coalesce(others['{name}'], {name}) AS {name}" for name in LATER)
         columns = f"* REPLACE ({_NOISE_RATIO} AS noise_ratio{later})" if table == "outputs" else "*"
         yield f"CREATE VIEW {table} AS SELECT {columns} FROM {sources[table]}"
-    spoken = DIALECTS[dialect]
     texts = {
-        "versions": spoken.versions,
+        "versions": _VERSIONS,
         "states": _STATES.replace("OCCUPANCY", occupancy("c.target", "c.figures")),
         "cells": _cells(),
         "times": _TIMES,
-        "transitions": _transitions(spoken),
+        "transitions": _transitions(),
     }
     for view in VIEWS:
         yield f"CREATE VIEW {view} AS {texts[view]}"
-
-
-def sources(folders: Sequence[str], dialect: str) -> dict[str, str]:
-    """Return what each table is selected from: all files of folders of tables, by a pattern for each folder."""
-    source = DIALECTS[dialect].source
-    by_table = {}
-    for table in TABLES:
-        patterns = literals([f"{folder}/{table}/*.parquet" for folder in folders])
-        if "[FILES]" in source:
-            by_table[table] = source.replace("FILES", ", ".join(patterns))
-        else:
-            every = (f"SELECT * FROM {source.replace('FILES', pattern)}" for pattern in patterns)
-            by_table[table] = f"({' UNION ALL '.join(every)})"
-    return by_table
 
 
 def _word(badness: str) -> str:
