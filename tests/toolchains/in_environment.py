@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
+
+from common import environments_of
 
 from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import Job
 from kernel_matrix.run.environments import venv
 from kernel_matrix.run.environments.local import LocalInterpreter
 from kernel_matrix.run.executors import Request
+from kernel_matrix.store.load import collect
+from kernel_matrix.store.record import Record
 
 ROOT = Path(__file__).parents[2]
 
@@ -36,3 +41,13 @@ def results_of(python: Path, program: Path, *words: str, **variables: str) -> di
     """Run a program that writes a line for each of its kernels on each target, and return the result of each."""
     lines = [json.loads(line) for line in run(python, program, *words, **variables).splitlines()]
     return {(name, target): result for name, target, result in lines}
+
+
+def records_of(folder: Path, cases: list[str], **variables: str) -> list[Record]:
+    """Run cases as a job does, in the project's environments, and return their records."""
+    command = [sys.executable, "-m", "kernel_matrix", "run", "--executor", "venv"]
+    command += ["--build", str(environments_of(folder)), *(word for case in cases for word in ("--case", case))]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **variables}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return [record for record in collect([folder / "results"]).records if record.case in cases]

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from common import environments_of
-from in_environment import python_of, run
+from in_environment import python_of, records_of, run
 
 from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Matrix
-from kernel_matrix.store.load import collect
 
 pytestmark = [pytest.mark.environments, pytest.mark.nightly]  # the matrix lowers these kernels
 
@@ -121,12 +116,5 @@ def test_lowered_is_said_only_of_a_kernel_that_stores_something(toolchain, backe
 
 def test_a_case_is_lowered_and_no_better(tmp_path, matrix):
     case = "ascend/ascend910b2/triton-ascend-3.2/mhc_post.forward/tokens7-streams4-hidden200-bf16-scale1-seed0"
-    command = [sys.executable, "-m", "kernel_matrix", "run", "--executor", "venv", "--case", case]
-    command += ["--build", str(environments_of(tmp_path))]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "1 case: 1 lowered" in done.stdout
-    records = collect([tmp_path / "results"]).records
-    [record] = [record for record in records if record.case == case]
+    [record] = records_of(tmp_path, [case])
     assert (record.action, record.facts["artifact.kind"]) == ("compile", "hivm-source")

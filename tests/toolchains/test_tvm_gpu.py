@@ -9,18 +9,15 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from common import environments_of
 from covering import covering, with_the_night
-from in_environment import python_of
+from in_environment import python_of, records_of
 
 from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import plan
-from kernel_matrix.store.load import collect
 
 pytestmark = pytest.mark.environments
 
@@ -149,25 +146,11 @@ def test_a_missing_barrier_around_a_tile_is_a_race(results, barrier):
 
 @pytest.mark.nightly
 def test_every_operator_s_gpu_form_runs_in_software_or_says_why_not(tmp_path, matrix, results):
-    command = [
-        sys.executable,
-        "-m",
-        "kernel_matrix",
-        "run",
-        "--executor",
-        "venv",
-        "--build",
-        str(environments_of(tmp_path)),
-    ]
     runs = [case for case in plan(matrix, "quick").cases if case.cell.platform == "opencl" and not case.exclusion]
     # Each kernel is compiled, and Oclgrind interprets it: one case of each cell. ``ci/nox -s matrix`` runs all cases.
-    for cell in sorted({case.cell.id for case in runs}):
-        [smallest] = covering((case for case in runs if case.cell.id == cell and case.axes["tokens"] > 1), 0)
-        command += ["--case", smallest.id]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    records = collect([tmp_path / "results"]).records
+    several = [case for case in runs if case.axes["tokens"] > 1]
+    cells = {case.cell.id: [other for other in several if other.cell == case.cell] for case in runs}
+    records = records_of(tmp_path, [case.id for cases in cells.values() for case in covering(cases, 0)])
     every = {f"{op}.{direction}" for op in matrix.toolchains["tvm-0.27"].ops for direction in matrix.ops[op].directions}
     for runtime in matrix.platforms["opencl"].targets:
         mine = [r for r in records if r.case.startswith(f"opencl/{runtime}/") and r.outcome != "excluded"]

@@ -9,19 +9,15 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from common import environments_of
 from covering import covering
-from in_environment import python_of
+from in_environment import python_of, records_of
 
 from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import plan
-from kernel_matrix.store.load import collect
-from kernel_matrix.store.record import Record
 from kernel_matrix.vendors import webgpu
 
 pytestmark = pytest.mark.environments
@@ -82,26 +78,6 @@ def test_a_launch_on_lavapipe_does_what_the_backends_rely_on(results, program, r
 def test_without_a_driver_every_launch_says_what_installs_it(run_programs):
     without = run_programs(**NOWHERE)
     assert set(without.values()) == {f"unavailable: Vulkan finds no device, and not lavapipe; {COMMAND}"}
-
-
-def records_of(folder: Path, cases: list[str], **variables: str) -> list[Record]:
-    """Run cases as a job does, and return their records."""
-    command = [
-        sys.executable,
-        "-m",
-        "kernel_matrix",
-        "run",
-        "--executor",
-        "venv",
-        "--build",
-        str(environments_of(folder)),
-    ]
-    command += [word for case in cases for word in ("--case", case)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **variables}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    records = collect([folder / "results"]).records
-    return [record for record in records if record.case in cases]
 
 
 @pytest.mark.nightly
