@@ -15,7 +15,7 @@ from kernel_matrix import cli
 from kernel_matrix.base.evidence import EVIDENCE
 from kernel_matrix.config.schema import schema
 from kernel_matrix.job import case, inputs, race, suite_compare, worker
-from kernel_matrix.report.words import MEANING
+from kernel_matrix.report.sentences import MEANING
 
 _MADE = "<!-- made by ci/docs_reference.py; edits are lost -->\n"
 

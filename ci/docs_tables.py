@@ -35,7 +35,7 @@ from kernel_matrix.machines.rows import estimate
 from kernel_matrix.probes.expected import judge_all
 from kernel_matrix.probes.probe import Probe, Window, load_probes
 from kernel_matrix.report import checks
-from kernel_matrix.report.words import MEANING
+from kernel_matrix.report.sentences import MEANING
 from kernel_matrix.results import history
 from kernel_matrix.store import schema, views
 from kernel_matrix.store.load import collect

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
 from kernel_matrix.base.errors import UserError, did_you_mean  # noqa: E402
-from kernel_matrix.config.canaries import canary_cases  # noqa: E402
+from kernel_matrix.config.canary_cases import canary_cases  # noqa: E402
 from kernel_matrix.config.load import load  # noqa: E402
 from kernel_matrix.config.model import Matrix  # noqa: E402
 from kernel_matrix.config.plan import Case, Job, plan  # noqa: E402

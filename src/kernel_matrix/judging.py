@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kernel_matrix.machines.job_status import JobStatus
     from kernel_matrix.report.runs import Side
     from kernel_matrix.results.judged import Judged
-    from kernel_matrix.results.planned import Planned
+    from kernel_matrix.results.plan_columns import Planned
     from kernel_matrix.results.side_by_side import CasePair
     from kernel_matrix.store.database import Connection
     from kernel_matrix.store.load import Loaded
@@ -99,7 +99,7 @@ def _loaded(
 ) -> tuple[Plan, Planned, Loaded]:
     """Load the results; return the plan, with ``only`` without the other cases that have none, and its columns too."""
     from kernel_matrix.results import not_collected
-    from kernel_matrix.results.planned import of_plan
+    from kernel_matrix.results.plan_columns import of_plan
     from kernel_matrix.store import load  # DuckDB and pyarrow take long to import
     from kernel_matrix.store.database import rows
 

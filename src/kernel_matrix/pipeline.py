@@ -27,7 +27,7 @@ from kernel_matrix.job.test_names import Key
 from kernel_matrix.machines import row_plan_file
 from kernel_matrix.machines.row_plan import RowPlan, choose
 from kernel_matrix.machines.rows import estimate, only_shard
-from kernel_matrix.results import history, rest
+from kernel_matrix.results import history, kept_cases
 from kernel_matrix.results.history import History
 from kernel_matrix.run import schedule
 from kernel_matrix.run import suite_tests as run_suite_tests
@@ -275,7 +275,7 @@ def keep_the_rest(project: Project, selected: Selected, settings: Settings, prog
     planned = {job.id: {case.id: case for case in job.cases} for job in plan(project, "full").jobs}
     for job in selected.jobs:
         with suppress(BusyError), locked(settings.build / "jobs" / f"{job.id}.lock"):
-            count = rest.keep(settings.results, job.id, planned.get(job.id, {}), {case.id for case in job.cases})
+            count = kept_cases.keep(settings.results, job.id, planned.get(job.id, {}), {case.id for case in job.cases})
             if count:
                 progress.job(job.id, f"{count} results of other cases stay from earlier runs")
 

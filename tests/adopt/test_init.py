@@ -19,7 +19,7 @@ from kernel_matrix.adopt.lock import Locks, resolve
 from kernel_matrix.adopt.project_file import by_extra, metadata_of, why_not_built
 from kernel_matrix.adopt.proposal import WORKFLOW, propose
 from kernel_matrix.adopt.repository import look
-from kernel_matrix.adopt.words import next_lines
+from kernel_matrix.adopt.terminal import next_lines
 from kernel_matrix.adopt.writing import write
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.locks import pins
@@ -211,7 +211,7 @@ def test_kernels_without_tests_get_an_environment_and_the_command_for_launches(
     package, resolved, capsys, monkeypatch, wheels, option
 ):
     """A folder of wheels that has PyTorch comes before PyTorch's own index, which a machine may not reach."""
-    monkeypatch.setattr("kernel_matrix.adopt.words.wheels_of", lambda _: wheels)
+    monkeypatch.setattr("kernel_matrix.adopt.terminal.wheels_of", lambda _: wheels)
     (package / "tests" / "test_add.py").unlink()
     assert init("--root", str(package)) == 0
     output = capsys.readouterr().out

@@ -18,7 +18,7 @@ from together import first_are_quick
 
 from kernel_matrix.audit import audit
 from kernel_matrix.audit.figures import LONG, of_undiagnosed
-from kernel_matrix.audit.planned import planned as plan_by_loops
+from kernel_matrix.audit.plan import planned as plan_by_loops
 from kernel_matrix.audit.states import Now
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.plan import plan

@@ -14,9 +14,9 @@ from checkouts import AtCommit
 from common import ROOT
 from shown import Page
 
-from kernel_matrix.audit import audit_sample, sampled
+from kernel_matrix.audit import audit_sample, job_sample
 from kernel_matrix.audit.compat import Compat
-from kernel_matrix.audit.sampled import Sample, Source
+from kernel_matrix.audit.job_sample import Sample, Source
 from kernel_matrix.audit.states import Now
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.report.document import Document
@@ -122,7 +122,7 @@ def test_a_document_that_is_written_cell_by_cell_has_the_form_of_the_whole(sites
 
 def test_jobs_are_chosen_at_random_up_to_a_number_of_results():
     sources = {("p", f"t{n}"): Source((Path(f"{n}.xml"),), 900) for n in range(30)}
-    samples = [sampled.choose(sources, 27_000, f"{seed}") for seed in range(20)]
+    samples = [job_sample.choose(sources, 27_000, f"{seed}") for seed in range(20)]
     assert all(sample.results == 1800 for sample in samples)
     assert len({tuple(sorted(sample.sources)) for sample in samples}) > 10
     assert all(all(".".join(place) in sample.note for place in sample.sources) for sample in samples)
@@ -131,8 +131,8 @@ def test_jobs_are_chosen_at_random_up_to_a_number_of_results():
 
 def test_of_jobs_that_are_all_large_the_smallest_is_taken_and_else_none_is_audited_and_the_page_says_so():
     large = {("p", "a"): Source((), 9_000), ("p", "b"): Source((), 5_000)}
-    assert [*sampled.choose(large, 14_000, "").sources] == [("p", "b")]
-    sample = sampled.choose({("p", "a"): Source((), 90_000)}, 90_000, "")
+    assert [*job_sample.choose(large, 14_000, "").sources] == [("p", "b")]
+    sample = job_sample.choose({("p", "a"): Source((), 90_000)}, 90_000, "")
     assert not sample.sources
     assert "were not computed a second time" in sample.note
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kernel_matrix.base.versions import satisfies
-from kernel_matrix.probes.names import by_name, required
+from kernel_matrix.probes.distributions import by_name, required
 
 INSTALLED = {"some-Compiler": "1.2.0rc1", "numpy": "2.4.6", "kernels": "3.0+cu128"}
 

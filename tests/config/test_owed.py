@@ -7,7 +7,7 @@ from common import harness
 from shown import Page
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.config.canaries import canary_cases, group_of
+from kernel_matrix.config.canary_cases import canary_cases, group_of
 from kernel_matrix.config.plan import outputs_not_named, plan
 from kernel_matrix.job.budget import Pair, limits
 from kernel_matrix.results.states import detection

@@ -19,7 +19,7 @@ from kernel_matrix.job.case import OutOfBudgetError, RunningCase
 from kernel_matrix.job.journal import Journal
 from kernel_matrix.job.suite_compare import Comparer
 from kernel_matrix.store.record import Record
-from kernel_matrix.tools.bench.inside.judging import Rules as BenchRules
+from kernel_matrix.tools.bench.inside.contenders import Rules as BenchRules
 from kernel_matrix.tools.calibrate.calibration_text import present_limits
 from kernel_matrix.tools.calibrate.noise import noise_of
 

@@ -9,7 +9,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from kernel_matrix import pipeline
-from kernel_matrix.audit.planned import planned as audit
+from kernel_matrix.audit.plan import planned as audit
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Tier

@@ -16,7 +16,7 @@ from kernel_matrix import judging, pipeline
 from kernel_matrix.base import git
 from kernel_matrix.base.syntax import code_of
 from kernel_matrix.config import reads
-from kernel_matrix.config.concern import Concerned, concerned, readers_of
+from kernel_matrix.config.file_readers import Concerned, concerned, readers_of
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.reads import Checkout
 from kernel_matrix.matrix.dashboard import write_dashboard
@@ -297,7 +297,7 @@ def test_no_kept_result_is_of_a_job_that_read_a_file_outside_of_the_rule(matrix)
     unread = {path.relative_to(room).as_posix() for path in (room / "job").rglob("*.py")
               if readers_of(matrix, f"src/kernel_matrix/{path.relative_to(room)}") is None}  # fmt: skip
     assert unread == {"job/suite_plugin.py", "job/ctest.py"}
-    for path in ("src/kernel_matrix/report/words.py", "noxfile.py", "pyproject.toml", "probes/diagnosis.yaml"):
+    for path in ("src/kernel_matrix/report/sentences.py", "noxfile.py", "pyproject.toml", "probes/diagnosis.yaml"):
         assert readers_of(matrix, path) is None, path
 
 

@@ -15,7 +15,7 @@ from suites import MATRIX, Suite
 
 from kernel_matrix.base import git
 from kernel_matrix.base.opened import Opened
-from kernel_matrix.config.concern import readers_of
+from kernel_matrix.config.file_readers import readers_of
 from kernel_matrix.config.reads import Checkout
 from kernel_matrix.config.snapshot import Seen, Snapshot
 from kernel_matrix.vendors.machine import detect

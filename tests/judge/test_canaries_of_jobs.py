@@ -10,10 +10,10 @@ from test_judge import enter, verdicts_of
 from together import first_are_quick
 from worlds import raw_of
 
-from kernel_matrix.audit.canaries import faulty
+from kernel_matrix.audit.untrusted_jobs import faulty
 from kernel_matrix.config.plan import Job, plan
 from kernel_matrix.judge.verdicts import judge
-from kernel_matrix.results.planned import of_plan
+from kernel_matrix.results.plan_columns import of_plan
 from kernel_matrix.results.present import Present
 from kernel_matrix.results.states import CAUGHT, INJECTED, MISSED
 from kernel_matrix.store.database import database

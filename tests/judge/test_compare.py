@@ -155,6 +155,6 @@ def test_records_of_no_planned_case_are_kept_apart(planned):
 
 
 def test_every_state_is_known_to_the_page():
-    from kernel_matrix.report.words import MEANING
+    from kernel_matrix.report.sentences import MEANING
 
     assert set(MEANING) == set(STATES)

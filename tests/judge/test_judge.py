@@ -13,11 +13,11 @@ from worlds import RESOURCES, as_audited, world
 
 from kernel_matrix import judging, pipeline
 from kernel_matrix.audit import _present
-from kernel_matrix.audit.planned import planned as plan_by_loops
+from kernel_matrix.audit.plan import planned as plan_by_loops
 from kernel_matrix.audit.raw import read
 from kernel_matrix.audit.states import Judge, evidence_of
 from kernel_matrix.judge.verdicts import judge
-from kernel_matrix.results.planned import of_plan
+from kernel_matrix.results.plan_columns import of_plan
 from kernel_matrix.results.states import STATES
 from kernel_matrix.store.database import database, rows
 from kernel_matrix.store.records import Jobs, insert_batches, records_of

@@ -17,7 +17,7 @@ from kernel_matrix.report import markdown
 from kernel_matrix.report.difference import difference
 from kernel_matrix.report.document import CellOutline, Outline, RunOutline
 from kernel_matrix.report.runs import read_site
-from kernel_matrix.report.words import in_lines
+from kernel_matrix.report.sentences import in_lines
 from kernel_matrix.results.states import RED
 from kernel_matrix.store.record import Record
 

@@ -21,7 +21,7 @@ from kernel_matrix.config.plan import plan
 from kernel_matrix.report import badges
 from kernel_matrix.report import site as sites
 from kernel_matrix.report.document import Document, schema
-from kernel_matrix.report.words import headline
+from kernel_matrix.report.sentences import headline
 from kernel_matrix.results.present import Present
 from kernel_matrix.store import junit
 from kernel_matrix.store.load import collect

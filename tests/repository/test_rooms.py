@@ -47,7 +47,7 @@ ROOMS = "A room imports only rooms below it"
 FAULTS = [
     ("kernel_matrix/base/paths.py", "from ..config import plan", ROOMS),
     ("kernel_matrix/job/wire.py", "from kernel_matrix.base import git", ROOMS),
-    ("kernel_matrix/report/words.py", "from kernel_matrix.tools.bench import command", ROOMS),
+    ("kernel_matrix/report/sentences.py", "from kernel_matrix.tools.bench import command", ROOMS),
     ("kernel_matrix/adopt/comment.py", "from ..serve import page", ROOMS),
     ("kernel_matrix/kit/conform.py", "from ..base import git", "The kit imports job alone"),
     ("kernel_matrix/audit/raw.py", "from ..store import names", "The audit imports nothing of what it checks"),

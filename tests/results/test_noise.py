@@ -18,7 +18,7 @@ from shown import Page
 from kernel_matrix.config.plan import plan
 from kernel_matrix.report import terminal
 from kernel_matrix.report.document import Noise
-from kernel_matrix.report.words import ratio_in_short
+from kernel_matrix.report.sentences import ratio_in_short
 from kernel_matrix.results import noise as noises
 from kernel_matrix.results import repeat
 from kernel_matrix.store.record import Record

@@ -16,7 +16,7 @@ from repositories import sh
 
 from kernel_matrix import pipeline
 from kernel_matrix.ci.loosened import since_commit
-from kernel_matrix.config.concern import Concerned, concerned, readers_of
+from kernel_matrix.config.file_readers import Concerned, concerned, readers_of
 from kernel_matrix.config.plan import plan
 from kernel_matrix.results.present import Pins, Present, present
 from kernel_matrix.store.record import Record

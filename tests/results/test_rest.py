@@ -10,10 +10,10 @@ from common import ROOT
 from judges import judged
 from records import record_with_sample
 
-from kernel_matrix.config.canaries import canary_cases
+from kernel_matrix.config.canary_cases import canary_cases
 from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import Case, Job, Plan, plan
-from kernel_matrix.results import rest
+from kernel_matrix.results import kept_cases
 from kernel_matrix.results.states import CAUGHT, INJECTED, detection
 from kernel_matrix.store import write as store
 from kernel_matrix.store.database import rows
@@ -57,10 +57,10 @@ def test_what_is_not_run_again_stays_with_the_facts_of_its_own_run(tmp_path, pla
     [carrier] = canary_cases(planned.values())
     first, *others = [name for name in names if name != carrier]
     write(tmp_path, planned, "a", names, outcome)
-    assert rest.keep(tmp_path, JOB, planned, [first]) == len(names) - 1
+    assert kept_cases.keep(tmp_path, JOB, planned, [first]) == len(names) - 1
     write(tmp_path, planned, "bb", [first])
     assert commits(tmp_path, planned) == {first: {"bb"}, **{name: {"a"} for name in (carrier, *others)}}
-    assert rest.keep(tmp_path, JOB, planned, others) == 2
+    assert kept_cases.keep(tmp_path, JOB, planned, others) == 2
     write(tmp_path, planned, "ccc", others)
     assert commits(tmp_path, planned) == {first: {"bb"}, carrier: {"a"}, **{name: {"ccc"} for name in others}}
 
@@ -70,7 +70,7 @@ def test_the_case_with_the_canaries_of_the_rest_stays_beside_its_new_result(tmp_
     names = list(planned)
     [carrier] = canary_cases(planned.values())
     write(tmp_path, planned, "a", names)
-    assert rest.keep(tmp_path, JOB, planned, [carrier]) == len(names) - 1
+    assert kept_cases.keep(tmp_path, JOB, planned, [carrier]) == len(names) - 1
     write(tmp_path, planned, "bb", [carrier])
     assert commits(tmp_path, planned) == {name: {"a", "bb"} if name == carrier else {"a"} for name in names}
 
@@ -79,22 +79,22 @@ def test_the_case_with_the_canaries_of_the_rest_stays_beside_its_new_result(tmp_
 def test_a_run_of_all_keeps_nothing(tmp_path, planned):
     names = list(planned)
     write(tmp_path, planned, "a", names)
-    rest.keep(tmp_path, JOB, planned, names[:1])
+    kept_cases.keep(tmp_path, JOB, planned, names[:1])
     write(tmp_path, planned, "bb", names[:1])
-    assert rest.keep(tmp_path, JOB, planned, names) == 0
-    assert not list((tmp_path / rest.FOLDER).rglob("*.*"))
+    assert kept_cases.keep(tmp_path, JOB, planned, names) == 0
+    assert not list((tmp_path / kept_cases.FOLDER).rglob("*.*"))
 
 
 def test_a_case_that_is_planned_no_more_is_not_kept(tmp_path, planned):
     names = list(planned)
     write(tmp_path, planned, "a", names)
-    assert rest.keep(tmp_path, JOB, {name: planned[name] for name in names[:2]}, names[:1]) == 1
+    assert kept_cases.keep(tmp_path, JOB, {name: planned[name] for name in names[:2]}, names[:1]) == 1
 
 
 @pytest.mark.parametrize("text", ["", "<testsuites><testsuite>"])
 def test_a_broken_file_does_not_stop_a_run(tmp_path, planned, text):
     (tmp_path / f"{JOB}.xml").write_text(text)
-    assert rest.keep(tmp_path, JOB, planned, list(planned)[:1]) == 0
+    assert kept_cases.keep(tmp_path, JOB, planned, list(planned)[:1]) == 0
 
 
 @pytest.mark.slow
@@ -104,7 +104,7 @@ def test_samples_are_kept_with_their_results(tmp_path, planned):
     store.replace(tmp_path, former[0].job, former)
     carriers = canary_cases(planned.values())
     again = next(name for name in planned if name not in carriers)
-    rest.keep(tmp_path, JOB, planned, [again])
-    kept = {each.case: each.samples for each in collect([tmp_path / rest.FOLDER]).records}
+    kept_cases.keep(tmp_path, JOB, planned, [again])
+    kept = {each.case: each.samples for each in collect([tmp_path / kept_cases.FOLDER]).records}
     assert kept == {each.case: each.samples for each in former if each.case != again}
     assert all(kept.values())

@@ -13,7 +13,7 @@ from common import records_in
 from suites import MATRIX, Suite
 
 from kernel_matrix import pipeline
-from kernel_matrix.config.concern import readers_of
+from kernel_matrix.config.file_readers import readers_of
 from kernel_matrix.config.load import load
 from kernel_matrix.config.reads import Checkout
 from kernel_matrix.config.selection import Selection

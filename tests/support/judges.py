@@ -25,7 +25,7 @@ from kernel_matrix.report.document import Document
 from kernel_matrix.report.make_document import document
 from kernel_matrix.report.runs import read_site
 from kernel_matrix.results.judged import Judged
-from kernel_matrix.results.planned import of_plan
+from kernel_matrix.results.plan_columns import of_plan
 from kernel_matrix.results.present import Present
 from kernel_matrix.results.states import STATES, Verdict
 from kernel_matrix.store.database import database

@@ -13,7 +13,7 @@ import numpy as np
 from checkouts import AtCommit
 from common import output_figures
 
-from kernel_matrix.audit.planned import Facts
+from kernel_matrix.audit.plan import Facts
 from kernel_matrix.audit.raw import Raw
 from kernel_matrix.audit.states import Judge, Now
 from kernel_matrix.config.model import Exclusion, Expectation, Resource

@@ -17,7 +17,7 @@ from shown import Page
 
 from kernel_matrix import judging, pipeline
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.config.concern import concerned
+from kernel_matrix.config.file_readers import concerned
 from kernel_matrix.config.load import load
 from kernel_matrix.config.reads import content_of, read_by_job
 from kernel_matrix.job.budget import Pair
@@ -25,9 +25,9 @@ from kernel_matrix.matrix.dashboard import write_dashboard
 from kernel_matrix.report.make_document import distinct_commits
 from kernel_matrix.store.load import collect
 from kernel_matrix.store.record import is_bench_record
-from kernel_matrix.tools.bench.cases import cases_at, places_of, toolchains_at
+from kernel_matrix.tools.bench.bench_plan import cases_at, places_of, toolchains_at
+from kernel_matrix.tools.bench.inside.contenders import Rules, judge
 from kernel_matrix.tools.bench.inside.cpu import BusyMeter, CpuClock, last_cache
-from kernel_matrix.tools.bench.inside.judging import Rules, judge
 from kernel_matrix.tools.bench.inside.measure import Amount, bandwidth, measure
 from kernel_matrix.tools.bench.inside.protocol import AbsentError, Distance, Yardstick
 from kernel_matrix.tools.bench.inside.summary import copies_needed, summary

@@ -13,7 +13,7 @@ from common import ROOT, harness
 
 from kernel_matrix import pipeline
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.config.concern import concerned
+from kernel_matrix.config.file_readers import concerned
 from kernel_matrix.config.reads import content_of, read_by_job
 from kernel_matrix.report import checks
 from kernel_matrix.tools.fuzz.run import Wish, repeat, search

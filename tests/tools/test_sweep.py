@@ -17,7 +17,7 @@ from test_probes import make
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.pipeline import Project, load
 from kernel_matrix.probes.attempts import Attempt, Sweep, keep, read, state_of_case
-from kernel_matrix.probes.names import picked
+from kernel_matrix.probes.distributions import picked
 from kernel_matrix.probes.probe import load_probes
 from kernel_matrix.report.toolchains import SweptCase, SweptProbe
 from kernel_matrix.tools.toolchains.bisect import bisect, differences, state_of_probe

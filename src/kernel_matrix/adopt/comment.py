@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from kernel_matrix.adopt.sites import Report, Site
 from kernel_matrix.report.difference import WORKS, Difference, LessExact, Transition
 from kernel_matrix.report.runs import compare_runs
-from kernel_matrix.report.words import counted
+from kernel_matrix.report.sentences import counted
 from kernel_matrix.results.states import RED
 from kernel_matrix.results.trend import Slower
 from kernel_matrix.store.record import BENCH

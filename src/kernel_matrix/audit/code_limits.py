@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from kernel_matrix.audit.planned import Facts, holds
+from kernel_matrix.audit.plan import Facts, holds
 from kernel_matrix.audit.raw import Raw
 
 _NAMES = {"registers": ["registers"], "spills": ["spill_bytes", "spills", "spilled_registers"],

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from kernel_matrix.audit import cases
+from kernel_matrix.audit import cell_files
 from kernel_matrix.audit.figures import Difference, Shown, unequal
 
 OVERVIEW = "data/overview.js"
@@ -40,12 +40,12 @@ def read_cells(
     rows = [row for row in rows if wanted is None or row[0] in wanted]
     folder = site / "data" / "cells"
     paths = sorted(folder.glob("*.js")) if wanted is None else {folder / f"{number}.js" for _, (_, number) in rows}
-    chunks = {path.stem: cases.with_rows(read_data(path)) for path in paths if path.exists()}
+    chunks = {path.stem: cell_files.with_rows(read_data(path)) for path in paths if path.exists()}
     cells, differences = [], []
     for _, (name, number) in rows:
         chunk = chunks.get(str(number), {"cells": {}})
         if name in chunk["cells"]:
-            cells.append({**chunk["cells"][name]["cell"], "results": cases.of_cell(name, chunk, overview)})
+            cells.append({**chunk["cells"][name]["cell"], "results": cell_files.of_cell(name, chunk, overview)})
         else:
             differences.append((f"{name}: its details", "none", f"a cell of data/cells/{number}.js"))
     if wanted is None:

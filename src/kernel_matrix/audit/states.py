@@ -10,11 +10,11 @@ from datetime import UTC, datetime, timedelta
 from statistics import median
 from typing import Any, NamedTuple
 
-from kernel_matrix.audit.beside import far_off, has_impossible_samples, lacking
-from kernel_matrix.audit.canaries import faulty
 from kernel_matrix.audit.code_limits import state_by_code
-from kernel_matrix.audit.planned import Facts, holds
+from kernel_matrix.audit.peers import far_off, has_impossible_samples, lacking
+from kernel_matrix.audit.plan import Facts, holds
 from kernel_matrix.audit.raw import Raw, is_asserted
+from kernel_matrix.audit.untrusted_jobs import faulty
 from kernel_matrix.base import git
 from kernel_matrix.base.patterns import is_found
 from kernel_matrix.base.versions import satisfies
@@ -68,7 +68,7 @@ class Judge:
     def shown_as(self, case: str, _result: Mapping[str, Any]) -> list[tuple[str, Raw | None]]:
         """Return the states that a case may have, each with the raw result that gives it.
 
-        What the page shows counts only where not all results are known (:class:`.sampled.SampleJudge`).
+        What the page shows counts only where not all results are known (:class:`.job_sample.SampleJudge`).
         """
         own = self.allowed(case)
         words = self.others.allowed(case) if self.others and any(map(_says_less, own)) else []

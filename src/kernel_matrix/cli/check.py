@@ -15,8 +15,8 @@ from kernel_matrix.config.edits import edited
 from kernel_matrix.config.lock_faults import lock_faults
 from kernel_matrix.config.plan import outputs_not_named
 from kernel_matrix.config.schema import schema
+from kernel_matrix.report.sentences import counted
 from kernel_matrix.report.terminal import ended_lines, state_lines
-from kernel_matrix.report.words import counted
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -27,7 +27,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Print the difference; 1 if something broke or became less exact."""
-    from kernel_matrix.report import markdown, runs, words  # the template engine takes long to import
+    from kernel_matrix.report import markdown, runs, sentences
 
     project = load_project(options)
     planned = pipeline.plan_for(project, selection_of(options))
@@ -39,5 +39,5 @@ def main(options: argparse.Namespace) -> int:
     elif options.markdown:
         print(markdown.runs(found, before.name, now.name), end="")
     else:
-        print("\n".join(words.in_lines(found)))
+        print("\n".join(sentences.in_lines(found)))
     return int(found.is_worse)

@@ -1,6 +1,6 @@
 """The checkout as a job reads it -> facts of the job, which tell its results from another checkout's.
 
-Of the files that :mod:`kernel_matrix.config.concern` finds, these count whoever opens them: what git tracks, what
+Of the files that :mod:`kernel_matrix.config.file_readers` finds, these count whoever opens them: what git tracks, what
 Python loads by itself, what ``ci.read`` names, and what an image is made from. The others are loose: tables, pictures
 and logs may have been left by a job, or by the shell that shows its progress. A loose file counts for a job if it lay
 there when the job started, nobody wrote it, and somebody opened it (:mod:`kernel_matrix.config.snapshot`).
@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import kernel_matrix
 from kernel_matrix.base import git
 from kernel_matrix.base.syntax import code_of
-from kernel_matrix.config.concern import Readers, is_named, is_of_harness, is_python, is_source, readers_of
+from kernel_matrix.config.file_readers import Readers, is_named, is_of_harness, is_python, is_source, readers_of
 from kernel_matrix.config.model import Matrix
 
 _HARNESS = Path(kernel_matrix.__file__).parent

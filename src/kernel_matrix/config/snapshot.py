@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kernel_matrix.base import git
 from kernel_matrix.base.opened import Opened
-from kernel_matrix.config.concern import is_python, is_source
+from kernel_matrix.config.file_readers import is_python, is_source
 from kernel_matrix.config.load import MATRIX_FILE
 from kernel_matrix.config.locks import files_of
 from kernel_matrix.config.reads import Checkout

@@ -17,7 +17,7 @@ from kernel_matrix.job.canaries import Subject, try_canaries
 from kernel_matrix.job.case import BlindComparisonError, OutOfBudgetError
 from kernel_matrix.job.comparison import Comparison, Noise, compare_outputs
 from kernel_matrix.job.inputs import DTYPES, Array
-from kernel_matrix.job.rows import faults_of_small_rows
+from kernel_matrix.job.small_rows import faults_of_small_rows
 
 _DIRECTION = "tests"  # whose cap holds
 _SOURCE = 20  # characters that the source of a declared budget has at least

@@ -10,7 +10,7 @@ import pyarrow as pa
 from kernel_matrix.config.model import Resource, as_list, has_values
 from kernel_matrix.config.model.resources import FIGURES
 from kernel_matrix.judge.plan_tables import NUMBER, TEXT, enter_rows
-from kernel_matrix.results.planned import Planned
+from kernel_matrix.results.plan_columns import Planned
 from kernel_matrix.store.database import Connection, one, rows, run
 from kernel_matrix.store.query import opened
 

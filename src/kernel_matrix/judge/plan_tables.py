@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from kernel_matrix.config.owed import Owed
-from kernel_matrix.results.planned import Planned
+from kernel_matrix.results.plan_columns import Planned
 from kernel_matrix.store.database import Connection, enter
 
 TEXT, NUMBER, KEY = pa.string(), pa.int32(), pa.int64()

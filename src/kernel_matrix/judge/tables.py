@@ -13,7 +13,7 @@ from kernel_matrix.config.plan import Cell
 from kernel_matrix.config.until import over_on, over_with
 from kernel_matrix.judge.plan_tables import KEY, NUMBER, TEXT, enter_rows
 from kernel_matrix.judge.reasons import sentence
-from kernel_matrix.results.planned import Planned
+from kernel_matrix.results.plan_columns import Planned
 from kernel_matrix.results.present import Present
 from kernel_matrix.store.database import Connection, rows
 from kernel_matrix.store.record import Record, versions_of

@@ -9,9 +9,9 @@ from pathlib import Path
 from kernel_matrix.config.model import Resource
 from kernel_matrix.judge.code_limits import enter_code_limits
 from kernel_matrix.judge.plan_tables import enter_plan
-from kernel_matrix.judge.sampled import enter_wrong_samples
 from kernel_matrix.judge.tables import enter_misplaced, enter_rules, enter_sentences, enter_stale_jobs
-from kernel_matrix.results.planned import Planned
+from kernel_matrix.judge.wrong_samples import enter_wrong_samples
+from kernel_matrix.results.plan_columns import Planned
 from kernel_matrix.results.present import Present
 from kernel_matrix.store.database import Connection, rows, run
 from kernel_matrix.store.records import Jobs, make_present

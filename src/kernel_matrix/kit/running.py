@@ -14,7 +14,7 @@ from kernel_matrix.job.case import RunningCase
 from kernel_matrix.job.comparison import compare_outputs
 from kernel_matrix.job.inputs import Array
 from kernel_matrix.job.kernel_process import DeviceMissingError, KernelProcessError
-from kernel_matrix.job.rows import faults_of_small_rows
+from kernel_matrix.job.small_rows import faults_of_small_rows
 from kernel_matrix.kit import draws, plain
 from kernel_matrix.kit.description import Operator
 from kernel_matrix.kit.frameworks import framework

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kernel_matrix.base.errors import unknown
-from kernel_matrix.config.concern import concerned
+from kernel_matrix.config.file_readers import concerned
 from kernel_matrix.config.model import Matrix, Tier
 from kernel_matrix.config.plan import Job, Plan
 from kernel_matrix.machines.rows import Row

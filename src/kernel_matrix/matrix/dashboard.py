@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernel_matrix import audit
-from kernel_matrix.audit import sampled as sampling
+from kernel_matrix.audit import job_sample as sampling
 from kernel_matrix.config.lock_faults import lock_differences
 from kernel_matrix.matrix.checks import checks_of
 from kernel_matrix.pipeline import Project
@@ -17,8 +17,8 @@ from kernel_matrix.report import difference
 from kernel_matrix.report.difference import Difference
 from kernel_matrix.report.document import Document, RunNotes
 from kernel_matrix.report.runs import measurements, read_site
+from kernel_matrix.report.sentences import headline
 from kernel_matrix.report.terminal import ended_lines
-from kernel_matrix.report.words import headline
 from kernel_matrix.results import history
 from kernel_matrix.results.history import History
 

@@ -21,7 +21,7 @@ from kernel_matrix.base.versions import satisfies
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.model.fields import Name, NeedName
 from kernel_matrix.diagnosis.rule import Pattern
-from kernel_matrix.probes.names import by_name, required
+from kernel_matrix.probes.distributions import by_name, required
 
 _HEADER = re.compile(r"^# /// probe\n((?:#.*\n)+?)# ///\n?", re.MULTILINE)
 

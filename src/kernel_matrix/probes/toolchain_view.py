@@ -12,8 +12,8 @@ from kernel_matrix.diagnosis import Diagnosis, Error, diagnose_all, not_known
 from kernel_matrix.pipeline import Project
 from kernel_matrix.probes.attempts import Attempt, Sweep, kept_sweeps, read
 from kernel_matrix.probes.changes import changes, warnings
+from kernel_matrix.probes.distributions import picked
 from kernel_matrix.probes.expected import VERDICTS, Judged, judge_all
-from kernel_matrix.probes.names import picked
 from kernel_matrix.probes.probe import Probe, load_probes
 from kernel_matrix.probes.probe_toolchains import environments
 from kernel_matrix.report.toolchains import (

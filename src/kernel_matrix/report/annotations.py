@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kernel_matrix.config.document import Document
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.rule_state import RuleState
-from kernel_matrix.report.words import NOTHING
+from kernel_matrix.report.sentences import NOTHING
 from kernel_matrix.results.repeat import Commands
 from kernel_matrix.results.states import Verdict
 

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from kernel_matrix.base.evidence import EVIDENCE, Evidence
 from kernel_matrix.report.document import Cell, Document
-from kernel_matrix.report.words import MEANING, headline
+from kernel_matrix.report.sentences import MEANING, headline
 from kernel_matrix.results.states import RED, STATES, TRIED, State
 
 Theme = Literal["light", "dark"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kernel_matrix.report.badges import Badge
 from kernel_matrix.report.difference import Difference
 from kernel_matrix.report.document import Document
-from kernel_matrix.report.words import counts, headline, noise_words, percent
+from kernel_matrix.report.sentences import counts, headline, noise_words, percent
 from kernel_matrix.results.states import STATES
 
 if TYPE_CHECKING:  # it takes long to import

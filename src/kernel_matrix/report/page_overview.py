@@ -9,7 +9,7 @@ from kernel_matrix.base.evidence import EVIDENCE
 from kernel_matrix.report.document import Cell, Document, Number, UndiagnosedError
 from kernel_matrix.report.page_data import NOT_PLANNED, SCHEMA_VERSION, CellColumns, Op, Overview, StateWord
 from kernel_matrix.report.scripts import shortened
-from kernel_matrix.report.words import MEANING, STALE, headline, least_exact
+from kernel_matrix.report.sentences import MEANING, STALE, headline, least_exact
 from kernel_matrix.results.history import lane_id
 from kernel_matrix.results.noise import as_float
 from kernel_matrix.results.states import RED, STATES, State

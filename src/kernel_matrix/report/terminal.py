@@ -13,7 +13,7 @@ from kernel_matrix.config.edits import diff
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.rule_state import RuleState
 from kernel_matrix.diagnosis import Rule, diagnose, in_words
-from kernel_matrix.report.words import NOTHING, counted
+from kernel_matrix.report.sentences import NOTHING, counted
 from kernel_matrix.results import noise as noises
 from kernel_matrix.results.agreement_tables import exact
 from kernel_matrix.results.repeat import Commands

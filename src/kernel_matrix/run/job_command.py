@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kernel_matrix.base.paths import without_folders
-from kernel_matrix.config.canaries import canary_cases
+from kernel_matrix.config.canary_cases import canary_cases
 from kernel_matrix.config.plan import Case
 from kernel_matrix.config.suite import is_suite
 from kernel_matrix.run import suite_command

@@ -19,8 +19,8 @@ from kernel_matrix.job import own_files, quiet
 from kernel_matrix.job.handed import words
 from kernel_matrix.job.journal import Entry, Journal
 from kernel_matrix.run import job_command, preflight
-from kernel_matrix.run.cases import Cases
 from kernel_matrix.run.executors import Child, Interpreter, MachineError, Request
+from kernel_matrix.run.job_cases import Cases
 from kernel_matrix.run.own_time import OwnTime, load
 from kernel_matrix.run.proven import Mark, Proven, remove_old
 from kernel_matrix.run.quiet import Share

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from kernel_matrix.adopt import first_cell, words
+from kernel_matrix.adopt import first_cell, terminal
 from kernel_matrix.adopt.pinned import option
 from kernel_matrix.adopt.proposal import propose
 from kernel_matrix.adopt.repository import look
 from kernel_matrix.adopt.writing import refuse_where_nothing_can_be_written, write
 from kernel_matrix.base.commands import here
 from kernel_matrix.config.locks import lock_file
-from kernel_matrix.report.words import counted
+from kernel_matrix.report.sentences import counted
 from kernel_matrix.run.progress import Console, Lines
 from kernel_matrix.vendors.machine import detect
 
@@ -34,7 +34,7 @@ def main(options: argparse.Namespace) -> int:
     repository = look(root, options.suite)
     near = [name for name in (repository.source, repository.suite) if name]
     choice = option.chosen(options.pins, root, repository.python, near=near)
-    print("\n".join([*words.seen_lines(repository), *choice.lines]), flush=True)
+    print("\n".join([*terminal.seen_lines(repository), *choice.lines]), flush=True)
     proposed = propose(repository, detect(), choice.pins)
     print("\n".join([*write(root, proposed.files), *proposed.notes]), flush=True)
     status = 0
@@ -42,7 +42,7 @@ def main(options: argparse.Namespace) -> int:
         status = _run(root)
     lock = lock_file(root, f"ci/locks/{proposed.toolchain}.txt").relative_to(root)
     too_new = bool(status) and choice.passed_over
-    steps = words.next_lines(repository, lock, options.root, may_be_too_new=too_new)
+    steps = terminal.next_lines(repository, lock, options.root, may_be_too_new=too_new)
     print("\n".join(f"next: {here(line)}" for line in steps))
     return status
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from kernel_matrix.config.checks import files, names, planned, rules
+from kernel_matrix.config.checks import coverage, files, names, rules
 from kernel_matrix.config.document import Fault
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Plan
@@ -25,7 +25,7 @@ _OF_NAMES = (
     rules.places,
     rules.expectations,
 )
-_OF_THE_PLAN = (planned.cases, planned.chosen_cases, planned.sentinels, planned.resources)
+_OF_THE_PLAN = (coverage.cases, coverage.chosen_cases, coverage.sentinels, coverage.resources)
 
 
 def reference_faults(matrix: Matrix, root: Path) -> Iterator[Fault]:

@@ -13,7 +13,7 @@ import docker
 import docker.errors
 
 from kernel_matrix.base.git import commit
-from kernel_matrix.config.concern import SHARED_IMAGE as SHARED
+from kernel_matrix.config.file_readers import SHARED_IMAGE as SHARED
 from kernel_matrix.config.locks import lock_file
 from kernel_matrix.config.model import Installer, Matrix
 from kernel_matrix.run.container import network

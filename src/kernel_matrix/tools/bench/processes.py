@@ -17,7 +17,7 @@ from kernel_matrix.job import own_files
 from kernel_matrix.pipeline import Project
 from kernel_matrix.run.executors import Interpreter
 from kernel_matrix.run.supervise import death
-from kernel_matrix.tools.bench.cases import BenchCase, Place, bench_of, rivals_of
+from kernel_matrix.tools.bench.bench_plan import BenchCase, Place, bench_of, rivals_of
 
 _PACKAGES = (Path(kernel_matrix.__file__).parent, Path(__file__).parent)
 # Started as a module: as a script, its folder would be the first on the import path.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kernel_matrix.store.record import Record
-from kernel_matrix.tools.bench.cases import BenchCase, Place
+from kernel_matrix.tools.bench.bench_plan import BenchCase, Place
 
 _SPREAD = ("median_us", "p5_us", "p95_us", "samples", "rel_fro")
 

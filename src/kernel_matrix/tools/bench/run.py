@@ -23,7 +23,15 @@ from kernel_matrix.run.job_run import lock_facts
 from kernel_matrix.run.settings import load_executor
 from kernel_matrix.store import write
 from kernel_matrix.store.record import Record
-from kernel_matrix.tools.bench.cases import BenchCase, Place, bench_of, cases_at, narrowed, places_of, toolchains_at
+from kernel_matrix.tools.bench.bench_plan import (
+    BenchCase,
+    Place,
+    bench_of,
+    cases_at,
+    narrowed,
+    places_of,
+    toolchains_at,
+)
 from kernel_matrix.tools.bench.processes import Asked, Said, ask
 from kernel_matrix.tools.bench.records import lost, record_of
 from kernel_matrix.vendors.machine import Machine

@@ -16,8 +16,8 @@ from kernel_matrix.config.plan import Case
 from kernel_matrix.pipeline import Project
 from kernel_matrix.report.checks import Check, CheckedCell
 from kernel_matrix.report.checks import Finding as OfCheck
+from kernel_matrix.tools.fuzz.case_names import SEED, Tried
 from kernel_matrix.tools.fuzz.lanes import Lane
-from kernel_matrix.tools.fuzz.names import SEED, Tried
 from kernel_matrix.tools.fuzz.search import FAILED, KNOWN, NOT_JUDGED, PASSED, Finding
 
 

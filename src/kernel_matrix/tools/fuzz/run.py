@@ -18,10 +18,10 @@ from kernel_matrix.pipeline import Project
 from kernel_matrix.report import checks
 from kernel_matrix.run.executors import InstallError, MachineError, Prepare, UnavailableError
 from kernel_matrix.run.settings import load_executor
-from kernel_matrix.tools.fuzz import names
+from kernel_matrix.tools.fuzz import case_names
+from kernel_matrix.tools.fuzz.case_names import BEGIN, Tried
 from kernel_matrix.tools.fuzz.findings import Searched, check_of, totals, words
 from kernel_matrix.tools.fuzz.lanes import Lane, lanes_of
-from kernel_matrix.tools.fuzz.names import BEGIN, Tried
 from kernel_matrix.tools.fuzz.search import FAILED, Finding, Search
 from kernel_matrix.tools.fuzz.space import space_of
 from kernel_matrix.tools.fuzz.worker import Worker, WorkerError
@@ -61,7 +61,7 @@ def search(project: Project, wish: Wish, say: Say) -> bool:
     The results are a check for the report.
     """
     whole, project = project, _own(project)
-    known = [names.read(project.matrix, name) for name in project.matrix.fuzz.known]
+    known = [case_names.read(project.matrix, name) for name in project.matrix.fuzz.known]
     order = random.Random(wish.seed)  # noqa: S311 (no secret: the seed decides)
     lanes = _lanes(project, wish, wish.ops, say)
     order.shuffle(lanes)
@@ -126,7 +126,7 @@ def _searched(lane: Lane, one: Search, began: float, finding: Finding | None) ->
 def repeat(project: Project, wish: Wish, say: Say) -> bool:
     """Run the named cases in every lane of the selection, and print how each ends. Return whether one fails."""
     project = _own(project)
-    tried = [names.read(project.matrix, name) for name in wish.names]
+    tried = [case_names.read(project.matrix, name) for name in wish.names]
     ops = list(dict.fromkeys(f"{one.op}.{one.direction}" for one in tried))
     lanes = _lanes(project, wish, ops, say)
     fails = False

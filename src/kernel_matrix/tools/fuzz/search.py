@@ -14,9 +14,9 @@ from kernel_matrix.base.patterns import is_found
 from kernel_matrix.config.model import Matrix, has_values
 from kernel_matrix.config.plan import Case
 from kernel_matrix.job.journal import Entry
+from kernel_matrix.tools.fuzz.case_names import SEED, Tried
 from kernel_matrix.tools.fuzz.inside.values import DRAWN
 from kernel_matrix.tools.fuzz.lanes import excluded
-from kernel_matrix.tools.fuzz.names import SEED, Tried
 from kernel_matrix.tools.fuzz.space import Space
 from kernel_matrix.tools.fuzz.worker import Worker, WorkerError
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from kernel_matrix.config.model import Bounds, Fuzz, Matrix, Op, PlatformToolchain, Scalar, as_list
 from kernel_matrix.config.plan import Cell, expand
+from kernel_matrix.tools.fuzz.case_names import SEED, Tried
 from kernel_matrix.tools.fuzz.inside.drawing import SMALL, around, edges, size_between, unusual_values
 from kernel_matrix.tools.fuzz.inside.values import KINDS, NOT_FINITE
-from kernel_matrix.tools.fuzz.names import SEED, Tried
 
 _MOST = {"run": 1 << 18, "emulate": 1 << 14}  # elements of a case: an interpreter takes milliseconds for each token
 _TOGETHER = 8  # cases at most that share what is compiled

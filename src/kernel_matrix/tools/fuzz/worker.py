@@ -20,7 +20,7 @@ from kernel_matrix.run import job_command
 from kernel_matrix.run.executors import Child, Interpreter, Request
 from kernel_matrix.run.own_time import OwnTime
 from kernel_matrix.run.supervise import death
-from kernel_matrix.tools.fuzz.names import SEED, Tried
+from kernel_matrix.tools.fuzz.case_names import SEED, Tried
 
 _HERE = Path(__file__).parent
 _PARTS = ("__init__.py", "inside/*.py")

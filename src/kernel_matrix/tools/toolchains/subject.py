@@ -16,7 +16,7 @@ from kernel_matrix.base.paths import without_folders
 from kernel_matrix.config.locks import lock_file, pins, requirements_in, source_of
 from kernel_matrix.config.model import Matrix, Platform, Toolchain
 from kernel_matrix.pipeline import Project
-from kernel_matrix.probes.names import OF_A_JOB, required, staying
+from kernel_matrix.probes.distributions import OF_A_JOB, required, staying
 from kernel_matrix.probes.probe import Probe, select_probes
 from kernel_matrix.vendors.machine import Machine
 

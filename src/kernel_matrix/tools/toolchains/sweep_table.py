@@ -10,8 +10,8 @@ from rich.table import Table
 from kernel_matrix.diagnosis import Rule, diagnose_all, in_words
 from kernel_matrix.probes import attempts as stages
 from kernel_matrix.probes.attempts import WITHOUT_IMPORT, Attempt
+from kernel_matrix.probes.distributions import picked
 from kernel_matrix.probes.expected import VERDICTS
-from kernel_matrix.probes.names import picked
 from kernel_matrix.results.states import STATES
 from kernel_matrix.tools.toolchains.subject import Subject
 

@@ -19,8 +19,8 @@ from kernel_matrix.doctor.environment import examine, process
 from kernel_matrix.pipeline import Project
 from kernel_matrix.probes.attempts import Attempt, Stage
 from kernel_matrix.probes.changes import FIGURES
+from kernel_matrix.probes.distributions import by_name
 from kernel_matrix.probes.expected import judge_all
-from kernel_matrix.probes.names import by_name
 from kernel_matrix.probes.probe_toolchains import interpreter_of
 from kernel_matrix.probes.probing import last_exception, run_probes
 from kernel_matrix.report.toolchains import SweptCase, SweptProbe

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernel_matrix.tools.bench.inside.judging import Judgement, Rules, judge
+from kernel_matrix.tools.bench.inside.contenders import Judgement, Rules, judge
 from kernel_matrix.tools.bench.inside.protocol import AbsentError, Clock, Contender, Run, Subject, Yardstick
 from kernel_matrix.tools.bench.inside.summary import copies_needed, summary
 

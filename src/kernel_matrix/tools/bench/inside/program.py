@@ -17,7 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
-from kernel_matrix.tools.bench.inside.judging import Rules
+from kernel_matrix.tools.bench.inside.contenders import Rules
 from kernel_matrix.tools.bench.inside.measure import Amount, bandwidth, measure
 from kernel_matrix.tools.bench.inside.protocol import Adapter
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from kernel_matrix.audit import figures
 from kernel_matrix.audit.figures import Difference, Shown
-from kernel_matrix.audit.planned import Facts
+from kernel_matrix.audit.plan import Facts
 from kernel_matrix.audit.raw import Raw
 from kernel_matrix.audit.states import Judge, Now
 from kernel_matrix.config.model import Matrix

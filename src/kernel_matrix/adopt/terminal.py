@@ -15,7 +15,7 @@ from kernel_matrix.base.git import is_checkout
 from kernel_matrix.base.wheels import wheels_of
 from kernel_matrix.config.load import MATRIX_FILE
 from kernel_matrix.config.locks import pins
-from kernel_matrix.report.words import counted
+from kernel_matrix.report.sentences import counted
 from kernel_matrix.vendors.builds import CPU, distribution, public
 
 _SHOWN = 5

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from kernel_matrix.config.canaries import canary_cases, group_of
+from kernel_matrix.config.canary_cases import canary_cases, group_of
 from kernel_matrix.config.model import ASSERTED
 from kernel_matrix.config.plan import Case
 from kernel_matrix.results.states import CAUGHT, INJECTED, detection

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from kernel_matrix.audit.planned import Facts
+from kernel_matrix.audit.plan import Facts
 from kernel_matrix.audit.raw import Raw, is_asserted
 
 _Group = tuple[str, str]  # a cell and a dtype
