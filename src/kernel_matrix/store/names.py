@@ -41,7 +41,7 @@ class JobFiles:
 
     @property
     def packed(self) -> bool:
-        """Whether these are the files of a packed set."""
+        """Say whether these are the files of a packed set."""
         return not self.name
 
     def path(self, table: str) -> Path:

@@ -1,4 +1,4 @@
-"""What DuckDB reads tables of runs from: files of the present version and of earlier ones give the same columns."""
+"""The text that DuckDB reads tables of runs by: files of earlier versions give the columns of the present one."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Study:
 
     @property
     def not_compared(self) -> int:
-        """How many launches ran on an emulated target without a finding, and were compared with nothing."""
+        """The number of launches that ran on an emulated target without a finding, and were compared with nothing."""
         ran = (one for recording in self.recordings for one in recording.compiled if not (one.stage or one.findings))
         return sum(bool(one.without) for one in ran)
 

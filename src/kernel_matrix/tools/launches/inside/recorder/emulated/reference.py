@@ -273,7 +273,7 @@ class _Reduction(_Slices, interpreter.ReduceOps):
             return self.to_tensor(extreme.reduce(data, axis=self.axis, keepdims=self.keep_dims), given.dtype)
         if data.dtype == np.float64 and np.isnan(data).any():
             raise NotImplementedError("the place of an extreme among NaN")
-        return super().min_max(given, val_reduce_op, idx_reduce_op)  # type: ignore[misc]  # of the interpreter's class
+        return super().min_max(given, val_reduce_op, idx_reduce_op)  # of the interpreter's class
 
     def generic_reduce(self, given: Any) -> Any:
         axis = 0 if self.axis is None else self.axis
