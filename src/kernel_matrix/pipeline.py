@@ -21,7 +21,7 @@ from kernel_matrix.config import suite
 from kernel_matrix.config.load import MATRIX_FILE, Checked
 from kernel_matrix.config.model import Matrix, Tier
 from kernel_matrix.config.plan import Job, Plan
-from kernel_matrix.config.selection import Selection, has_all, narrow
+from kernel_matrix.config.selection import Selection, has_all, narrow, sampled
 from kernel_matrix.diagnosis import Rule
 from kernel_matrix.job.test_names import Key
 from kernel_matrix.machines import row_plan_file
@@ -180,7 +180,7 @@ def collect_tests(
 
 def _to_collect(project: Project, selection: Selection) -> list[Job]:
     """Return the jobs of the lanes that a selection asks for, whichever of their tests it names."""
-    jobs = select(project, replace(selection, cases=(), changed_since=None, shard=None)).jobs
+    jobs = select(project, replace(selection, cases=(), changed_since=None, shard=None, sample=None)).jobs
     lanes = {tuple(name.split("/")[:3]) for name in selection.cases}
     if not lanes or any("*" in name for name in selection.cases):
         return [*jobs]
@@ -257,6 +257,8 @@ def select(project: Project, selection: Selection) -> Selected:
     if selection.changed_since:
         paths = git.changed_files(project.root, selection.changed_since)
         jobs = tuple(choose(project.matrix, jobs, paths)[0])
+    if selection.sample:
+        jobs = tuple(sampled(jobs, selection.sample))
     if shard := selection.shard:
         jobs = only_shard(jobs, estimate(project.matrix, planned.cases, earlier.seconds), shard)
     if not jobs:

@@ -14,6 +14,7 @@ from kernel_matrix.base.git import changed_files
 from kernel_matrix.ci.event_plan import make_row_plan
 from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import plan
+from kernel_matrix.config.selection import sampled
 from kernel_matrix.machines.row_plan import choose, is_sentinel
 
 
@@ -137,3 +138,32 @@ def test_a_reference_that_git_does_not_know_is_bad_input(checkout):
     with pytest.raises(UserError, match="--changed-since --output=x"):
         changed_files(checkout, "--output=x")
     assert not (checkout / "x").exists()
+
+
+def names_of(job) -> set[tuple[str, str, str]]:
+    return {(case.cell.op, case.cell.direction, case.name) for case in job.cases}
+
+
+@pytest.mark.parametrize("count", [1, 5, 12, 100, 10**6])
+def test_a_sample_has_so_many_names_of_each_job_spread_over_all_its_operators(jobs, count):
+    made = sampled(jobs, count)
+    assert [job.id for job in made] == [job.id for job in jobs]
+    for job, whole_job in zip(made, jobs, strict=True):
+        names, of_job = names_of(job), names_of(whole_job)
+        assert names <= of_job
+        assert len(names) == min(count, len(of_job))
+        ops = {name[:2] for name in of_job}
+        assert len({name[:2] for name in names}) == min(count, len(ops))
+        kept = [case for case in whole_job.cases if (case.cell.op, case.cell.direction, case.name) in names]
+        assert list(job.cases) == kept, "a name is taken on all targets"
+
+
+def test_a_sample_is_spread_over_the_names_of_an_operator_and_is_the_same_each_time(jobs):
+    job = max(jobs, key=lambda job: len(names_of(job)))
+    [once], [twice] = sampled([job], 8), sampled([job], 8)
+    assert once == twice
+    op = once.cases[0].cell.op
+    every = [name for of_op, _, name in sorted(names_of(job)) if of_op == op]
+    assert len(every) > 2
+    [all_but_one] = sampled([job], len(names_of(job)) - 1)
+    assert len(names_of(all_but_one)) == len(names_of(job)) - 1

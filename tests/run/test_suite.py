@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from dataclasses import replace
 from hashlib import sha256
 
 import pytest
@@ -21,8 +22,12 @@ from kernel_matrix.config.selection import Selection, parse_shard
 from kernel_matrix.config.suite import Listed, facts_of, listed_of, with_new_tests, with_tests
 from kernel_matrix.job.test_names import MOST, case_of, keys_of, op_of
 from kernel_matrix.machines.row_plan_file import from_json, to_json
+from kernel_matrix.matrix.everything import made_from
+from kernel_matrix.run.progress import Lines
 from kernel_matrix.run.proven import mark_file
+from kernel_matrix.run.settings import Settings
 from kernel_matrix.store import junit
+from kernel_matrix.vendors.machine import detect
 
 ENDS = """
 import pytest
@@ -603,3 +608,24 @@ def test_pallas_interprets_where_the_environment_asks_for_it(tmp_path):
         "here/any/asks/test_a.tests/test_pallas_interprets": "held",
         "here/any/not/test_a.tests/test_pallas_interprets": "fail",
     }
+
+
+@pytest.mark.slow
+def test_what_a_job_depends_on_takes_time_as_its_tests_and_not_as_their_square(tmp_path):
+    """The process's own time is taken, and the smaller of two suites sets the measure."""
+
+    suite = Suite.made(tmp_path, {"tests/test_a.py": "def test_one(): pass\n"})
+    loaded = pipeline.load(suite.root / "matrix.yaml", tmp_path / "build")
+
+    def seconds(count: int) -> float:
+        tests = tuple((f"test_{number % 40}", f"case{number}") for number in range(count))
+        project = replace(loaded, matrix=with_tests(loaded.matrix, Listed({"here.plain": tests})), checked=None)
+        jobs = plan(project.matrix, "quick").jobs
+        assert sum(len(job.cases) for job in jobs) >= count
+        settings = Settings(project.root, project.build, "current")
+        before = time.process_time()
+        made_from(project, settings, detect(), Lines(), jobs)
+        return time.process_time() - before
+
+    seconds(10)  # imports
+    assert seconds(16000) < 24 * max(seconds(1000), 0.02)

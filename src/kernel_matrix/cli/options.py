@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kernel_matrix import pipeline
 from kernel_matrix.base.commands import here
+from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.load import MATRIX_FILE
 from kernel_matrix.config.selection import Selection, parse_shard
 from kernel_matrix.pipeline import Project, Selected
@@ -38,6 +39,9 @@ def add_selection_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--changed-since", metavar="REF", help="only what the changes since REF concern, and sentinels")
     parser.add_argument("--shard", metavar="K/N", help="the K-th of N parts that take about as long")
+    parser.add_argument(
+        "--sample", type=int, metavar="N", help="N tests of each job, spread over its files and parameters"
+    )
     parser.add_argument("--history", type=Path, help="results of an earlier run, for the time that cases take")
     parser.add_argument("--plan", type=Path, help="a plan's file, whose row --row names")
     parser.add_argument("--row", help="only this row of the plan's file")
@@ -59,7 +63,7 @@ def selection_of(options: argparse.Namespace) -> Selection:
     """Return the part of the plan that the options ask for; a command may have only some of these options.
 
     Raises:
-        UserError: ``--shard`` is not K/N.
+        UserError: ``--shard`` is not K/N, or ``--sample`` is no number of tests.
     """
     given = {name: value for name, value in vars(options).items() if value is not None}
     return Selection(
@@ -69,10 +73,17 @@ def selection_of(options: argparse.Namespace) -> Selection:
         cases=tuple(given.get("case", ())),
         changed_since=given.get("changed_since"),
         shard=parse_shard(given["shard"]) if "shard" in given else None,
+        sample=_sample(given.get("sample")),
         history=given.get("history"),
         row_plan=given.get("plan"),
         row=given.get("row"),
     )
+
+
+def _sample(count: int | None) -> int | None:
+    if count is not None and count < 1:
+        raise UserError(f"--sample {count}: write how many tests of each job are to run, such as 200.")
+    return count
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.config.model import Matrix, Tier
-from kernel_matrix.config.plan import Job, Plan
+from kernel_matrix.config.plan import Case, Job, Plan
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class Selection:
     cases: tuple[str, ...] = ()  # ids of cases, or of cells; '*' stands for any text
     changed_since: str | None = None  # a git reference
     shard: Shard | None = None
+    sample: int | None = None  # how many names of cases of each job
     history: Path | None = None  # results of an earlier run, for the time that cases take
     row_plan: Path | None = None
     row: str | None = None
@@ -76,6 +77,26 @@ def narrow(matrix: Matrix, planned: Plan, jobs: Sequence[Job], selection: Select
         if cases:
             selected.append(replace(job, cases=cases))
     return selected
+
+
+def sampled(jobs: Sequence[Job], count: int) -> list[Job]:
+    """Return the jobs with ``count`` of the names of their cases, spread over operators and over the names of each.
+
+    An operator of a suite is a file of tests, and its names are tests with their parameters. Each target has the same.
+    """
+    return [replace(job, cases=tuple(_spread(job.cases, count))) for job in jobs]
+
+
+def _spread(cases: Sequence[Case], count: int) -> Iterator[Case]:
+    names: dict[tuple[str, str], dict[str, None]] = {}
+    for case in cases:
+        names.setdefault((case.cell.op, case.cell.direction), {})[case.name] = None
+    chosen, left = set(), count
+    for number, (key, of_op) in enumerate(sorted(names.items(), key=lambda one: len(one[1]))):
+        share = min(len(of_op), -(-left // (len(names) - number)))  # what small ones do not take, larger ones get
+        listed, left = [*of_op], left - share
+        chosen |= {(*key, listed[place * len(listed) // share]) for place in range(share)}
+    yield from (case for case in cases if (case.cell.op, case.cell.direction, case.name) in chosen)
 
 
 def ids(planned: Plan) -> set[str]:

@@ -112,7 +112,7 @@ class JobRun:
         """Return the job."""
         return self.request.job
 
-    @property
+    @cached_property
     def actions(self) -> dict[str, str]:
         """Return the action of each case that has one."""
         return {case: decision.action for case, decision in self.decisions.items() if decision.action}

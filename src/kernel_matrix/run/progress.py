@@ -44,6 +44,7 @@ class Console:
         self._counts: dict[str, Counter[str]] = {job.id: Counter() for job in jobs}
         self._texts = dict.fromkeys(self._totals, "waiting")
         self._printed: dict[str, float] = {}
+        self._began: dict[str, float] = {}  # when the first case of a job had ended
         self._lock = Lock()
         self._live = Live(
             console=self._console,
@@ -81,6 +82,7 @@ class Console:
         with self._lock:
             self._counts[job][outcome] += 1
             now = time.monotonic()
+            self._began.setdefault(job, now)
             due = now - self._printed.setdefault(job, now) > _SECONDS_BETWEEN_LINES
         if due:
             self._line(job)
@@ -94,7 +96,16 @@ class Console:
         with self._lock:
             self._printed[job] = time.monotonic()
         total = f" {sum(counts.values())}/{self._totals[job]}" if counts else ""
-        self._console.print(f"{job}: {self._texts[job]}{total}{f' ({done})' if done else ''}", markup=False)
+        left = self._left(job)
+        self._console.print(f"{job}: {self._texts[job]}{total}{f' ({done})' if done else ''}{left}", markup=False)
+
+    def _left(self, job: str) -> str:
+        """Return how long a job takes yet, if the other cases take as long as those that have ended."""
+        ended = sum(self._counts[job].values())
+        if not 1 < ended < self._totals[job]:
+            return ""
+        seconds = (time.monotonic() - self._began[job]) * (self._totals[job] - ended) / (ended - 1)
+        return f", about {seconds / 60:.0f} min left" if seconds >= 60 else ""
 
     def _table(self) -> Table:
         """Return one line for each job."""
@@ -105,7 +116,7 @@ class Console:
                 f"[{_COLOURS.get(outcome.partition(' ')[0], 'dim')}]{count} {outcome}[/]"
                 for outcome, count in counts.items()
             )
-            table.add_row(job, f"{sum(counts.values())}/{total}", ended, self._texts[job])
+            table.add_row(job, f"{sum(counts.values())}/{total}", ended, f"{self._texts[job]}{self._left(job)}")
         return table
 
 

@@ -22,6 +22,7 @@ from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import Machine
 
 _LIST = "tests.json"
+_MANY = 1000  # tests, from which on a sample is offered
 _LOG_BYTES = 1 << 14  # of what pytest printed last, in the detail
 _INTERNAL = "INTERNALERROR>"  # begins the lines in which pytest says that a plugin has failed
 _NOT_LISTED = "its tests could not be listed, so none of them ran"
@@ -46,7 +47,9 @@ def collect_tests(
                 prepare.make_environment(run)
                 if run.interpreter:
                     progress.job(job.id, "collecting its tests")
-                    found[lane] = _collected(run, run.interpreter)
+                    found[lane] = tests = _collected(run, run.interpreter)
+                    if isinstance(tests, tuple) and len(tests) > _MANY:
+                        progress.job(job.id, f"{len(tests):,} tests were collected; --sample 200 runs so many of them")
                 elif run.refusal:
                     found[lane] = run.refusal
     return found
