@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from common import output_figures
-from judges import judge, judge_each, make_document
+from judges import compare, judge, judge_each, make_document
 from worlds import PRESENT, as_audited, content
 
 from kernel_matrix.audit.states import Judge
@@ -97,6 +97,36 @@ def test_a_share_of_misrounded_elements_over_its_limit_or_impossible_is_not_gree
     declared = passed(misrounded=0.9)
     declared = replace(declared, metrics=declared.metrics | {"h.declared_max_abs": 1.0})
     assert judge(CASE, [declared]).state == "error", "no test of a suite: it declares nothing"
+
+
+BASELINES = {
+    # misrounded of the result's own baseline and of the three others', the size of an element, whether it is green
+    "as the others": (0.001, (0.001,) * 3, 2.0, True), "a little more": (0.02, (0.001,) * 3, 2.0, False),
+    "by luck": (0.0142, (0.0, 0.0, 0.001), 2.0, True), "raised": (0.95, (0.001,) * 3, 2.0, False),
+    "all are as high": (0.95, (0.9, 0.95, 1.0), 2.0, True),
+    "twice the median": (0.2, (0.1, 0.1, 0.1), 2.0, True), "in fp32": (0.95, (0.001,) * 3, 4.0, True),
+    "two others": (0.95, (0.001,), 2.0, True), "none of the others says it": (0.02, (None,) * 3, 2.0, False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", BASELINES)
+def test_a_baseline_that_rounds_otherwise_than_the_others_proves_nothing(how):
+    own, others, itemsize, is_green = BASELINES[how]
+    cases, records = [], []
+    for target, share in zip(("sm_90", "sm_100", "sm_120", "sm_80"), (own, *others), strict=False):
+        cases.append(case := replace(CASE, cell=replace(CELL, target=target)))
+        made = passed(case, floor_misrounded=share, misrounded=0.001, itemsize=itemsize)
+        records.append(replace(made, job={**JOB, "job": f"cuda.two.{target}", "device.targets": target}))
+    planned = Plan("package", "quick", (Job("cuda", "two", tuple(cases)),))
+    verdict = next(v for v in compare(planned, records, PRESENT).verdicts if v.case.id == CASE.id)
+    assert verdict.state == ("pass" if is_green else "error"), verdict.reason
+    assert is_green or "its floor_misrounded is" in verdict.reason
+    audited, _ = as_audited(planned, [[record] for record in records], PRESENT)
+    limits = content(planned)
+    limits["accuracy"] |= {"misrounded": SHARE}
+    limits["resources"] = []
+    again = Judge(limits, audited.cases, audited.raws, audited.now)
+    assert {state for state, _ in again.allowed(CASE.id)} == {verdict.state}
 
 
 JOBS = {

@@ -228,14 +228,13 @@ class Judge:
         shares = [figures[name] for name in ("misrounded", "floor_misrounded") if name in figures]
         if not all(0 <= share <= 1 for share in shares):
             return True
-        most = self.matrix["accuracy"].get("misrounded")
-        declared = facts["direction"] == ASSERTED and "declared_max_abs" in figures
-        if most is None or figures["itemsize"] >= 4 or declared:
+        most = self._most_misrounded(facts, figures)
+        if most is None:
             return False
         if len(shares) < 2:
             return True
         usual = figures["elements"] * max(most, 2 * figures["floor_misrounded"])
-        return bool(figures["misrounded"] * figures["elements"] > usual + 4 * math.sqrt(usual) + 2)
+        return figures["misrounded"] * figures["elements"] > _by_luck(usual)
 
     def _rules(self, op: str, direction: str, output: str) -> dict[str, float]:
         """Return the limits of an output: its operator's own entries, each over the earlier ones, over the general."""
@@ -311,12 +310,12 @@ class Judge:
                     name: f
                     for name, f in raw.outputs.items()
                     if all(math.isfinite(f.get(k, math.nan)) for k in _MADE_FROM)
-                    and math.isfinite(f.get("elements", 0))
+                    and math.isfinite(f.get("elements", 0) + f.get("floor_misrounded", 0))
                 }
                 for name in dict.fromkeys(name.split("@")[0] for name in whole):
                     chosen = whole.get(name) or next(f for other, f in whole.items() if other.split("@")[0] == name)
                     groups.setdefault((_inputs(case), name, not self.fresh[id(raw)]), []).append(chosen)
-        keys = ("elements", *_MADE_FROM)
+        keys = ("elements", "floor_misrounded", *_MADE_FROM)
         return {k: {n: median(f.get(n, 0) for f in fs) for n in keys} for k, fs in groups.items() if len(fs) >= 3}
 
     def _unlike(self) -> set[int]:
@@ -336,9 +335,29 @@ class Judge:
             return True
         for name, figures in raw.outputs.items() if not _draws_alone(raw) else ():
             usual = self.medians.get((_inputs(case), name.split("@")[0], not self.fresh[id(raw)]))
-            if usual and _differs(figures, usual, self.matrix["accuracy"]["ulps"]):
+            if usual and (_differs(figures, usual, self.matrix["accuracy"]["ulps"])
+                          or self._rounds_otherwise(case, figures, usual)):  # fmt: skip
                 return True
         return False
+
+    def _rounds_otherwise(self, case: str, figures: Mapping[str, float], usual: Mapping[str, float]) -> bool:
+        """Return whether the baseline has more misrounded elements than the other results' baselines let it have."""
+        most = self._most_misrounded(self.cases[case], figures)
+        if most is None or "floor_misrounded" not in figures:
+            return False
+        elements = figures["elements"]
+        return figures["floor_misrounded"] * elements > _by_luck(elements * max(most, 2 * usual["floor_misrounded"]))
+
+    def _most_misrounded(self, facts: Facts, figures: Mapping[str, float]) -> float | None:
+        """Return the share of elements that may be misrounded; None where there is no such limit."""
+        declared = facts["direction"] == ASSERTED and "declared_max_abs" in figures
+        narrow = figures["itemsize"] < 4
+        return self.matrix["accuracy"].get("misrounded") if narrow and not declared else None
+
+
+def _by_luck(usual: float) -> float:
+    """Return how many elements there may be where so many are usual."""
+    return usual + 4 * math.sqrt(usual) + 2
 
 
 def _has_environment(raw: Raw) -> bool:

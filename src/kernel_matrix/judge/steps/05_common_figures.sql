@@ -8,7 +8,8 @@
 CREATE OR REPLACE TEMP VIEW ran_outputs AS
 SELECT a.key, a.stale > 0 AS is_stale, a.ordinal, o.place, split_part(o.output, '@', 1) AS name,
        substring(o.output, length(split_part(o.output, '@', 1)) + 1) AS variant, o.elements, o.floor_max_abs,
-       o.floor_rel_fro, o.conditioning_max_abs, o.conditioning_rel_fro, o.unit, o.steps, o.largest, o.itemsize
+       o.floor_rel_fro, o.conditioning_max_abs, o.conditioning_rel_fro, o.unit, o.steps, o.largest, o.itemsize,
+       o.floor_misrounded
 FROM accepted a JOIN outputs o USING (record)
 WHERE a.action IN ('run', 'emulate')
   AND NOT (a.owed IN (SELECT owed FROM plan_owed WHERE asserted) AND a.digest IS NULL);
@@ -16,12 +17,13 @@ WHERE a.action IN ('run', 'emulate')
 -- `rank` is least in the variant of a result that was chosen, else in the first.
 CREATE OR REPLACE TEMP TABLE common_sources AS
 SELECT key, name, is_stale, coalesce(elements, 0) AS elements, floor_max_abs, floor_rel_fro, conditioning_max_abs,
-       conditioning_rel_fro, unit, steps, largest, itemsize, ordinal, variant,
+       conditioning_rel_fro, unit, steps, largest, itemsize, coalesce(floor_misrounded, 0) AS floor_misrounded, ordinal,
+       variant,
        CASE WHEN variant = '' THEN -1 ELSE place END AS rank
 FROM ran_outputs
 WHERE isfinite(floor_max_abs) AND isfinite(floor_rel_fro) AND isfinite(conditioning_max_abs)
   AND isfinite(conditioning_rel_fro) AND isfinite(unit) AND isfinite(steps) AND isfinite(largest)
-  AND isfinite(itemsize) AND isfinite(coalesce(elements, 0));
+  AND isfinite(itemsize) AND isfinite(coalesce(elements, 0)) AND isfinite(coalesce(floor_misrounded, 0));
 
 -- One variant of each result. Few results have several.
 DELETE FROM common_sources WHERE rowid IN (
@@ -36,10 +38,12 @@ WITH bounds AS (
            min(elements) AS elements, min(floor_max_abs) AS floor_max_abs, min(floor_rel_fro) AS floor_rel_fro,
            min(conditioning_max_abs) AS conditioning_max_abs, min(conditioning_rel_fro) AS conditioning_rel_fro,
            min(unit) AS unit, min(steps) AS steps, min(largest) AS largest, min(itemsize) AS itemsize,
+           min(floor_misrounded) AS floor_misrounded,
            min(elements) = max(elements) AND min(floor_max_abs) = max(floor_max_abs) AND
            min(floor_rel_fro) = max(floor_rel_fro) AND min(conditioning_max_abs) = max(conditioning_max_abs) AND
            min(conditioning_rel_fro) = max(conditioning_rel_fro) AND min(unit) = max(unit) AND min(steps) = max(steps) AND
-           min(largest) = max(largest) AND min(itemsize) = max(itemsize) AS equal
+           min(largest) = max(largest) AND min(itemsize) = max(itemsize) AND
+           min(floor_misrounded) = max(floor_misrounded) AS equal
     FROM common_sources GROUP BY key, name, is_stale HAVING count(*) >= 3
 ),
 ordered AS (
@@ -49,7 +53,7 @@ ordered AS (
            list_sort(list(conditioning_max_abs)) AS conditioning_max_abs,
            list_sort(list(conditioning_rel_fro)) AS conditioning_rel_fro, list_sort(list(unit)) AS unit,
            list_sort(list(steps)) AS steps, list_sort(list(largest)) AS largest,
-           list_sort(list(itemsize)) AS itemsize
+           list_sort(list(itemsize)) AS itemsize, list_sort(list(floor_misrounded)) AS floor_misrounded
     FROM common_sources SEMI JOIN (FROM bounds WHERE NOT equal) USING (key, name, is_stale) GROUP BY ALL
 )
 SELECT * EXCLUDE (equal) FROM bounds WHERE equal
@@ -58,7 +62,8 @@ SELECT key, name, is_stale,
        median_of(elements, n) AS elements, median_of(floor_max_abs, n) AS floor_max_abs,
        median_of(floor_rel_fro, n) AS floor_rel_fro, median_of(conditioning_max_abs, n) AS conditioning_max_abs,
        median_of(conditioning_rel_fro, n) AS conditioning_rel_fro, median_of(unit, n) AS unit,
-       median_of(steps, n) AS steps, median_of(largest, n) AS largest, median_of(itemsize, n) AS itemsize
+       median_of(steps, n) AS steps, median_of(largest, n) AS largest, median_of(itemsize, n) AS itemsize,
+       median_of(floor_misrounded, n) AS floor_misrounded
 FROM ordered;
 
 -- A result that passes owes what at least half of the others of its case have that pass: the digest of its inputs, the

@@ -10,6 +10,8 @@ WITH compared AS (
            c.conditioning_rel_fro AS usual_conditioning_rel_fro,
            greatest(c.floor_max_abs, c.conditioning_max_abs, ulps * spacing_at(c.largest)) AS usual_noise_abs,
            greatest(c.floor_rel_fro, c.conditioning_rel_fro, ulps * epsilon()) AS usual_noise_rel,
+           c.floor_misrounded AS usual_floor_misrounded,
+           l.elements * greatest(share, 2 * c.floor_misrounded) AS usual,  -- as of the limit of the output itself
            -- The root of the number of elements, and a little for the rounding of sums.
            sqrt(l.elements) * (1 + 1e-6::DOUBLE) AS root
     FROM limits l LEFT JOIN common_figures c USING (key, name, is_stale)
@@ -91,5 +93,8 @@ SELECT ordinal, place, output, name, variant, is_owed, elements,
             THEN because('unusual_floor', [output, 'floor_max_abs', floor_max_abs::VARCHAR, usual_noise_abs::VARCHAR])
         WHEN floor_rel_fro > 4 * usual_noise_rel
             THEN because('unusual_floor', [output, 'floor_rel_fro', floor_rel_fro::VARCHAR, usual_noise_rel::VARCHAR])
+        WHEN share > 0 AND floor_misrounded * elements > usual + 4 * sqrt(usual) + 2
+            THEN because('unusual_figure', [output, 'floor_misrounded', floor_misrounded::VARCHAR,
+                                            usual_floor_misrounded::VARCHAR])
         END AS odd
 FROM faults;
