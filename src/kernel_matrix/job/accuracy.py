@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,11 +53,7 @@ class Errors(Distance):
         return {f"{output}.{name}": getattr(self, name) for name in FIGURES}
 
 
-# The order of the figures in a record.
-FIGURES = (
-    *("elements", "nan", "inf", "max_abs", "mean_abs", "rel_fro"),
-    *("ulp_median", "ulp_p99", "ulp_max", "cosine", "misrounded"),
-)
+FIGURES = tuple(one.name for one in fields(Errors))
 
 
 @dataclass(frozen=True)
@@ -89,8 +85,8 @@ def measure(result: Array, golden: Golden) -> Errors:
     """
     near, pair = _compared(result, golden)
     if pair is None:
-        rest = [math.inf if result.size else 0.0] * 5
-        return Errors(*vars(near).values(), *rest)
+        far = math.inf if result.size else 0.0
+        return Errors(**{name: far for name in FIGURES} | vars(near))
     steps = np.abs(ordered(pair.result) - ordered(pair.rounded))
     median, p99 = np.quantile(steps, [0.5, 0.99], method="higher")
     return Errors(

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+# What a change of columns costs, and what it takes: docs/how-to/harness.md.
 VERSION = 1  # of the tables that are written
 OLDEST = 1  # the oldest version that can be read
 VERSION_KEY = b"kernel_matrix.schema_version"  # in the metadata of each file, where it is read before any row
@@ -124,9 +125,9 @@ SAMPLES = (
     _owed("sha256", pa.string(), "16 hexadecimal digits of the digest of the whole output."),
     _owed("bits", pa.binary(), "The bits of up to 128 elements, at positions that follow from the case's name."),
 )
-# What is no longer written, by table: columns that an earlier version has. A figure among them is read into `others`.
+# What only earlier versions have, by table. A figure of an output among them is read into `others`.
 WITHDRAWN: Mapping[str, tuple[pa.Field, ...]] = {"jobs": (), "cases": (), "outputs": (), "samples": ()}
-# The figures that had no column in the first version, and may stand in `others` there.
+# The figures among these that version 1 has in `others`, if at all.
 LATER: tuple[str, ...] = ()
 # The tables that an earlier version lacks, with the version that brought them.
 ADDED: Mapping[str, int] = {}
