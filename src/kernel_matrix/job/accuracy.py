@@ -86,7 +86,7 @@ def measure(result: Array, golden: Golden) -> Errors:
     near, pair = _compared(result, golden)
     if pair is None:
         far = math.inf if result.size else 0.0
-        return Errors(**{name: far for name in FIGURES} | vars(near))
+        return Errors(**dict.fromkeys(FIGURES, far) | vars(near))
     steps = np.abs(ordered(pair.result) - ordered(pair.rounded))
     median, p99 = np.quantile(steps, [0.5, 0.99], method="higher")
     return Errors(
