@@ -81,7 +81,7 @@ def needed(attempt: Attempt, cell: str) -> str:
 
 
 def bold(text: str, before: str) -> str:
-    """Return a text in bold where it is another one than before."""
+    """Return a text, in bold where it differs from the text before."""
     return f"**{text}**" if text and text != before else text
 
 

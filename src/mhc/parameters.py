@@ -25,7 +25,7 @@ def wide(name: str, parameter: torch.Tensor, main_grad: bool) -> torch.Tensor:
         return parameter
     if not main_grad or not parameter.requires_grad or not torch.is_grad_enabled():
         return parameter.float()
-    # Whatever is to stay outside of graphs imports the compiler, which takes longer than importing PyTorch.
+    # main_grad disables the compiler for a function, and so imports it, which takes longer than importing PyTorch.
     from mhc.main_grad import with_main_grad
 
     return with_main_grad(name, parameter)

@@ -106,8 +106,8 @@ SERIES = f"[{', '.join(map(str, range(300)))}]"
         ("limit: 4,", f"limit: {'9' * 5000},", "matrix.yaml:4: Exceeds the limit (4300 digits) for integer"),
         ("tokens: [1, 2, 3]", f"tokens: [{'9' * 400}]", "this number has more than 64 bits. Correct the YAML at this"),
         ("limits:", "x: 2001-99-99\nlimits:", "matrix.yaml:2: month must be in 1..12"),
-        ("ops:\n", "ops: &o\n  <<: *o\n", "matrix.yaml:32: this alias stands inside of what it names. Correct"),
-        ("[any]", "&a [*a]", "this alias stands inside of what it names."),
+        ("ops:\n", "ops: &o\n  <<: *o\n", "matrix.yaml:32: this alias stands inside of the value that it names. Correct"),
+        ("[any]", "&a [*a]", "this alias stands inside of the value that it names."),
         ("limits:", f"{aliases(10)}limits:", "there are more than 100000 values, each alias counted."),
         ("limit: 4,", "limit: .inf,", "accuracy.factor.limit: this should be a finite number, and it is inf"),
         (

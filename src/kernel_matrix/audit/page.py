@@ -59,8 +59,8 @@ def read_cells(
 
 def places_of(overview: Shown, lanes: Collection[tuple[str, str]]) -> list[int]:
     """Return the places of the cells of these platforms' toolchains."""
-    at = {place for place, lane in enumerate(overview["lanes"]) if (lane["platform"], lane["toolchain"]) in lanes}
-    return [place for place, lane in enumerate(overview["cells"]["lane"]) if lane in at]
+    at = {index for index, lane in enumerate(overview["lanes"]) if (lane["platform"], lane["toolchain"]) in lanes}
+    return [index for index, lane in enumerate(overview["cells"]["lane"]) if lane in at]
 
 
 def of_overview(overview: Shown, cells: Iterable[Shown], shown: Shown) -> Iterator[Difference]:

@@ -1,4 +1,4 @@
-"""Python's collection of garbage, which looks at every object that there is each time that many were made."""
+"""Put off Python's collection of garbage: after each many new objects it looks at every object of the process."""
 
 from __future__ import annotations
 

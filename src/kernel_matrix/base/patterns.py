@@ -68,7 +68,7 @@ def _held(texts: Sequence[str]) -> Any:
 
 def _found_in(pattern: str, texts: Any) -> list[int]:
     """Return the places of the texts that have a part that the pattern matches."""
-    return [place for place, has in enumerate(_asked("match_substring_regex", pattern, texts)) if has]
+    return [index for index, has in enumerate(_asked("match_substring_regex", pattern, texts)) if has]
 
 
 def _asked(question: str, pattern: str, texts: Any, *replacement: str) -> list[Any]:

@@ -111,8 +111,8 @@ def _in_turns(red: Sequence[Verdict]) -> list[Verdict]:
     """Return red cases in the order in which they run: the first of each cell, then the second of each."""
     in_cell = Counter[str]()
     ranked = list[tuple[int, int, Verdict]]()
-    for place, verdict in enumerate(red):
-        ranked.append((in_cell[verdict.case.cell.id], place, verdict))
+    for index, verdict in enumerate(red):
+        ranked.append((in_cell[verdict.case.cell.id], index, verdict))
         in_cell[verdict.case.cell.id] += 1
     return [verdict for *_, verdict in sorted(ranked, key=lambda one: one[:2])]
 

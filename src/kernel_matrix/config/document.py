@@ -103,7 +103,7 @@ def parsed(text: str) -> tuple[Any, Node | None]:
 
 
 class _Composer(Composer):
-    """Refuse an alias inside of what it names, and aliases that stand for more values than anybody writes."""
+    """Refuse an alias in the value that it names, and aliases that stand for more values than anybody writes."""
 
     def __init__(self, loader: Any = None) -> None:
         super().__init__(loader)
@@ -118,7 +118,7 @@ class _Composer(Composer):
         self._open.append(parent)
         node = super().compose_node(parent, index)
         if any(node is one for one in self._open):
-            raise ComposerError(None, None, "this alias stands inside of what it names", mark)
+            raise ComposerError(None, None, "this alias stands inside of the value that it names", mark)
         self._open.pop()
         values = self._values[id(parent)] = self._values.get(id(parent), 1) + self._values.get(id(node), 1)
         if values > _VALUES:

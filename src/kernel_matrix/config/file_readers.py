@@ -38,7 +38,7 @@ _OF_IMAGES = re.compile(r"(?:src/)?kernel_matrix/run/container/\w+\.py")
 _ONLY_OF_BUILDS = "run/environments/built.py"
 _ONLY_OF_SUITES = ("job/suite_plugin.py", "job/ctest.py")  # for suites that know nothing of the harness
 _VENDOR = re.compile(r"vendors/(\w+)\.py")
-# The rooms that decide which cases there are and how they run: a plan of what a change concerns is careful.
+# The rooms that decide which cases there are and how they run: a plan by changed files takes all of them.
 _RUNS_CASES = ("base", "config", "job", "kit", "run", "vendors")
 _READ_BY_PEOPLE = ("*.md", "docs/*", "LICENSE", "*/LICENSE", ".*", "*/.*", "*.pyc")
 _SETTINGS_OF_PYTEST = ("pytest.ini", "pytest.toml", "pyproject.toml", "tox.ini", "setup.cfg")
@@ -59,7 +59,7 @@ _BUILD_FILES = ("CMakeLists.txt", "Makefile", "makefile", "GNUmakefile", "BUILD"
 
 
 class Readers(NamedTuple):
-    """The jobs that read a file, and the part of their reading that it belongs to; None stands for all."""
+    """The jobs that read a file, and the part of a job's files that it belongs to. A set that is None has all names."""
 
     part: Part
     toolchains: frozenset[str] | None = None
@@ -90,7 +90,7 @@ class Concerned:
         return min((file for file in files if file), default=self.everything)
 
     def __or__(self, other: Concerned) -> Concerned:
-        """Return what one of the two says; where both do, what this one says."""
+        """Return the union. Where both name a file for the same jobs, the file of this object is kept."""
         return Concerned(
             {**other.toolchains, **self.toolchains},
             {**other.platforms, **self.platforms},

@@ -5,8 +5,8 @@ Python loads by itself, what ``ci.read`` names, and what an image is made from. 
 and logs may have been left by a job, or by the shell that shows its progress. A loose file counts for a job if it lay
 there when the job started, nobody wrote it, and somebody opened it (:mod:`kernel_matrix.config.snapshot`).
 
-Of ``matrix.yaml`` a job reads parts. A case needs no comparison: its name says the values of its axes, so another case
-has another name. Every part that is not named here as unread concerns everything that it could concern.
+Of ``matrix.yaml`` a job reads parts. The entries of cases are not compared: a case with other values of its axes has
+another name. Every part that is not named here as unread concerns everything that it could concern.
 """
 
 from __future__ import annotations

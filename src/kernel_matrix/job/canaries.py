@@ -44,8 +44,8 @@ def try_canaries(subjects: Mapping[str, Subject], shortened: Mapping[str, Golden
     """
     canaries = []
     outputs = list(subjects.items())
-    for place, (fault, inject) in enumerate(FAULTS.items() if outputs else ()):
-        first = place % len(outputs)  # not every fault in the same output
+    for index, (fault, inject) in enumerate(FAULTS.items() if outputs else ()):
+        first = index % len(outputs)  # not every fault in the same output
         for output, subject in outputs[first:] + outputs[:first]:
             faulty = inject(output, subject, shortened)
             if faulty is not None:

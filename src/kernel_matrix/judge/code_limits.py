@@ -78,7 +78,7 @@ def _enter_cases(connection: Connection, planned: Planned, entries: Sequence[Res
     for number, entry in enumerate(entries):
         where = {key: values for key, values in entry.where.items() if facts and key not in facts[0]}
         of_cell = {key: as_list(values) for key, values in entry.where.items() if key not in where}
-        cells += [(number, place) for place, parts in enumerate(facts) if has_values(parts, of_cell)]
-        names += [(number, place) for place, named in enumerate(planned.names) if has_values(named.axes, where)]
+        cells += [(number, index) for index, parts in enumerate(facts) if has_values(parts, of_cell)]
+        names += [(number, index) for index, named in enumerate(planned.names) if has_values(named.axes, where)]
     enter_rows(connection, "resource_cells", {"entry": NUMBER, "cell": NUMBER}, cells)
     enter_rows(connection, "resource_names", {"entry": NUMBER, "named": NUMBER}, names)

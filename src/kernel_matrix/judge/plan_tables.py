@@ -40,9 +40,9 @@ def enter_plan(connection: Connection, planned: Planned) -> None:
     exclusions = [(number, entry.reason) for number, entry in enumerate(planned.exclusions)]
     enter_rows(connection, "plan_exclusions", {"exclusion": NUMBER, "reason": TEXT}, exclusions)
     expectations = [  # of each set of ``rules`` that a case may have, by their place in it
-        (rules, place, *(getattr(rule, name) or "" for name in _OF_AN_EXPECTATION))
+        (rules, index, *(getattr(rule, name) or "" for name in _OF_AN_EXPECTATION))
         for rules, of_set in enumerate(planned.expectations)
-        for place, rule in enumerate(of_set)
+        for index, rule in enumerate(of_set)
     ]
     schema = {"rules": NUMBER, "place": NUMBER, **dict.fromkeys(_OF_AN_EXPECTATION, TEXT)}
     enter_rows(connection, "plan_expectations", schema, expectations)

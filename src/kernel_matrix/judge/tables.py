@@ -79,10 +79,10 @@ def enter_rules(connection: Connection, planned: Planned, jobs: Jobs, today: dat
     held = []
     for rules, job in rows(connection, pairs):
         versions = versions_of(jobs[job])
-        for place, rule in enumerate(planned.expectations[rules]):
+        for index, rule in enumerate(planned.expectations[rules]):
             if satisfies(rule.versions, versions):
                 is_over = over_with(rule.until, versions) or (today is not None and over_on(rule.until, today))
-                held.append((rules, place, job, is_over))
+                held.append((rules, index, job, is_over))
     schema = {"rules": NUMBER, "place": NUMBER, "job": KEY, "is_over": pa.bool_()}
     enter_rows(connection, "holding_rules", schema, held)
     texts = """
@@ -93,14 +93,14 @@ def enter_rules(connection: Connection, planned: Planned, jobs: Jobs, today: dat
     matched: list[tuple[int, int]] = []
     for rules, message, detail, records in rows(connection, texts):
         text = Record("", "error", message=message, detail=detail).text
-        for place, rule in enumerate(planned.expectations[rules]):
+        for index, rule in enumerate(planned.expectations[rules]):
             if is_found(rule.match, text):
-                matched += [(record, place) for record in records]
+                matched += [(record, index) for record in records]
     enter_rows(connection, "matching_rules", {"record": KEY, "place": NUMBER}, matched)
 
 
 def enter_sentences(connection: Connection) -> None:
-    """Make ``sentences``: the sentence of each reason that has another one than its only argument."""
+    """Make ``sentences``: the sentence of each reason whose only argument is not the sentence already."""
     question = """
         SELECT DISTINCT reason.code, reason.arguments FROM answers WHERE reason.code NOT IN ('', 'says')
     """

@@ -1,4 +1,4 @@
-"""Compare samples of outputs with the figures of these outputs: which of both cannot be true."""
+"""Compare samples of outputs with the figures of the same outputs, and say where one of them must be wrong."""
 
 from __future__ import annotations
 

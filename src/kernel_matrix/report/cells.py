@@ -88,7 +88,7 @@ class Sources:
 
 
 class CellState(NamedTuple):
-    """The state of a cell by its cases, and which of these are worst.
+    """The state of a cell by its cases, and the worst of its cases.
 
     ``repeated`` is the number of the record that is repeated to see the state; None if no machine sent one.
     """

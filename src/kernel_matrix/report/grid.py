@@ -169,9 +169,9 @@ def _labels(columns: Sequence[Column], ops: Sequence[str], theme: Theme, left: f
             f'<text x="{left - 6:.0f}" y="{top + _STEP * row + 11:.0f}" text-anchor="end" fill="{ink}">'
             f"{escape(op)}</text>"
         )
-    for place, column in enumerate(columns):
-        x = left + _STEP * place
-        if place and column.platform != columns[place - 1].platform:
+    for index, column in enumerate(columns):
+        x = left + _STEP * index
+        if index and column.platform != columns[index - 1].platform:
             yield f'<path d="M{x - 1:.0f} 4V{top + _STEP * len(ops):.0f}" stroke="{line}"/>'
         yield (
             f'<text transform="translate({x + 10.5:.1f} {top - 5:.0f}) rotate(-90)" fill="{dim}">'
@@ -186,9 +186,9 @@ def _drawn(
     left: float,
     top: float,
 ) -> Iterator[str]:
-    for place, column in enumerate(columns):
+    for index, column in enumerate(columns):
         for row, op in enumerate(ops):
-            x, y = left + _STEP * place, top + _STEP * row
+            x, y = left + _STEP * index, top + _STEP * row
             square = squares.get((column, op))
             if square:
                 count = f" ({square.cells} cells)" if square.cells > 1 else ""

@@ -248,10 +248,10 @@ def _outputs(table: pa.Table) -> pa.Table:
     columns = {name: _whole(table.column(name)) for name in _PAGE_FIGURES}
     others: dict[str, list[float | None]] = {}
     found = table.column("others")
-    for place, values in enumerate(found.to_pylist() if found.null_count < len(found) else ()):
+    for index, values in enumerate(found.to_pylist() if found.null_count < len(found) else ()):
         for name, value in values or ():
             if name not in columns:
-                others.setdefault(name, [None] * table.num_rows)[place] = value
+                others.setdefault(name, [None] * table.num_rows)[index] = value
     columns |= {name: pa.array(values, pa.float64()) for name, values in others.items()}
     return pa.table(
         {
@@ -263,7 +263,7 @@ def _outputs(table: pa.Table) -> pa.Table:
 
 
 def _distinct(columns: Sequence[npt.NDArray[Any]]) -> tuple[_Longs, _Longs]:
-    """Return the place of the first of each distinct row of some columns, and for each row which of these it equals."""
+    """Return where each distinct row of the columns stands first, and for each row the number of its distinct row."""
     together, size = np.zeros(len(columns[0]), np.int64), 1  # a number below ``size`` for each row
     for column in columns if len(together) else ():
         least = int(column.min())

@@ -66,8 +66,8 @@ def _write_document(document: Document, path: Path) -> None:
     before, empty, after = to_json(document.model_copy(update={"cells": ()}), indent=1).partition(b'\n "cells": []')
     with written_whole(path) as part, part.open("wb") as file:
         file.write(before + (b'\n "cells": [' if document.cells else empty))
-        for place, cell in enumerate(cells):
-            file.write(b",\n  " if place else b"\n  ")
+        for index, cell in enumerate(cells):
+            file.write(b",\n  " if index else b"\n  ")
             file.write(cell)
         file.write((b"\n ]" if document.cells else b"") + after + b"\n")
 

@@ -44,7 +44,7 @@ def vote(median: Distances, p99: Distances, noise: float, *, narrow: bool) -> Vo
     scores = tuple(float(score) for score in median[consensus])
     odd = []
     for member, score in enumerate(scores):
-        others = [other for place, other in enumerate(scores) if place not in (member, consensus)]
+        others = [other for index, other in enumerate(scores) if index not in (member, consensus)]
         limit = FACTOR * max(float(np.median(others)), noise) + (NARROW if narrow else WIDE)
         if member != consensus and score > limit:
             odd.append(member)

@@ -62,7 +62,7 @@ class LivePage:
         return True
 
     def _write(self, run: LiveRun, *, has_results: bool) -> None:
-        """Write the page of what the run was asked for and what has results; of the whole plan if that is nothing."""
+        """Write the page of the cases that were asked for or have results; of all cases if there are none."""
         from kernel_matrix.report.cells import Sources  # DuckDB and pyarrow take long to import
         from kernel_matrix.report.make_document import document
         from kernel_matrix.report.site import write_page

@@ -88,7 +88,7 @@ def _command() -> list[str]:
 
 
 def _why_not(words: Sequence[str]) -> str:
-    """Return the last line of what the process says when it does not start."""
+    """Return the last line that a process printed which did not start."""
     ended = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     return next(iter(reversed(ended.stderr.strip().splitlines())), f"it ends with status {ended.returncode}")
 

@@ -201,7 +201,7 @@ class _Loading:
                 self.broken.append(f"{reason}. Its cases are missing below; fetch or make the file again.")
                 self.refused[path] = NOT_WHOLE
             first = records.next_source(self.connection)
-            numbers = {path: first + place for place, path in enumerate(parsed.paths) if path not in self.refused}
+            numbers = {path: first + index for index, path in enumerate(parsed.paths) if path not in self.refused}
             self.connection.begin()  # the rows of files and their numbers are there together, or not at all
             records.insert_batches(self.connection, parsed.jobs, parsed.cases, parsed.outputs, first)
             records.add_sources(self.connection, {number: path for path, number in numbers.items()})

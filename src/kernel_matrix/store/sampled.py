@@ -1,4 +1,5 @@
-"""The samples of the outputs, which stay in their files: read them, check them, and give them to the deciding records.
+"""The samples of the outputs, which stay in their files: read them, check them, and add them to the
+records that decide cases.
 
 Samples are read for as many results as are looked at one by one. Beyond ``MOST_BYTES`` the rest is left out, and a
 sentence says so.

@@ -39,7 +39,7 @@ class File(_Model):
 
 
 class Inventory(_Model):
-    """Say what was run, where, and by whom; the facts of each job name the versions and hashes of what it read."""
+    """Say what was run, where, and by whom; the facts of each job name the versions and hashes of its files."""
 
     version: Literal[1]
     by: str

@@ -14,7 +14,7 @@ _DESCRIPTIONS = Path("/etc/OpenCL/vendors")
 
 
 def stand_in(devices: Sequence[Device], target: str) -> Device:
-    """Return the device that a toolchain brings for the target, with the name of what it really runs on."""
+    """Return the device that a toolchain brings for the target, with the name of the CPU that it runs on."""
     processor = next((device.name for device in devices if device.vendor == "cpu"), "this machine")
     return Device("software", f"software on {processor}", (target,), emulated=True)
 

@@ -91,8 +91,8 @@ class Matrix(Section):
     @property
     def rules(self) -> tuple[tuple[str, int, Rule], ...]:
         """All expectations and exclusions, each with its section and its place in it."""
-        expectations = (("expectations", place, rule) for place, rule in enumerate(self.expectations))
-        return *expectations, *(("exclusions", place, rule) for place, rule in enumerate(self.exclusions))
+        expectations = (("expectations", index, rule) for index, rule in enumerate(self.expectations))
+        return *expectations, *(("exclusions", index, rule) for index, rule in enumerate(self.exclusions))
 
     @property
     def own_locks(self) -> dict[tuple[str, str], str]:

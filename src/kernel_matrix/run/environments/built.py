@@ -24,7 +24,7 @@ from kernel_matrix.run.executors import Child, InstallError, Request
 from kernel_matrix.run.own_time import wait_for_end
 
 SHELL = "import os, sys; os.execvp('sh', ['sh', '-c', sys.argv[1]])"  # for Python, which an interpreter starts
-_LINES = 200  # of what a command printed, in the text of its error
+_LINES = 200  # of a command's output, in the text of its error
 _ERROR = re.compile(r"(?i)\berrors?\b|error:|fatal|unavailable|not found|no such file")
 _OF_CMAKE = re.compile(r"(CMake Error at \S+ \(\w+\):)\s*\n\s*")  # the next line says what it is
 # Lines that pip, CMake and ninja put around an error, and that do not say what it is.
@@ -67,7 +67,7 @@ class Build:
 
     @property
     def log(self) -> Path:
-        """The file of what the commands print."""
+        """The file with the output of the commands."""
         return self.place / "build.txt"
 
     def once(self, make: Callable[[], str], is_made: Callable[[str], bool] = bool) -> str:
@@ -99,7 +99,7 @@ class Build:
         """Run the commands in turn.
 
         Raises:
-            InstallError: one failed or took too long; with the end of what it printed.
+            InstallError: one failed or took too long; with the end of its output.
         """
         limit = self.request.matrix.limits.build
         self.log.write_text("")
@@ -118,7 +118,7 @@ class Build:
                 raise InstallError(self._failure(command, ended))
 
     def _failure(self, command: str, ended: str) -> str:
-        """Return the end of what a command printed; in the last line, why it failed."""
+        """Return the end of a command's output; in the last line, why it failed."""
         printed = _OF_CMAKE.sub(r"\1 ", self.log.read_text(encoding="utf-8", errors="replace")).splitlines()
         lines = [line.rstrip() for line in printed if line.strip() and not _AROUND.match(line)]
         errors = [line.strip() for line in lines if _ERROR.search(line)]

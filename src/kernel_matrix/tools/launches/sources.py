@@ -50,7 +50,7 @@ def _launches(launch: Launch, kernels: Mapping[str, Sequence[str]]) -> Iterator[
             identity=_identity(launch.identity, kernel),
             module=launch.kernel.rpartition(".")[0],
             kernel=name,
-            types={str(place): kind for place, kind in enumerate(arguments)},
+            types={str(index): kind for index, kind in enumerate(arguments)},
             constants={"template": template} if template else {},
             options={**launch.options, "source": launch.kernel},
         )

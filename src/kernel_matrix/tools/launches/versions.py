@@ -76,11 +76,11 @@ def lines(name: str, results: Results) -> Iterator[str]:
     for version, why in results.items():
         if isinstance(why, str):
             yield f"{name} {version}: {why.splitlines()[0][:300]}"
-    for place, (old, new) in enumerate(pairwise(versions)):
-        changed = {cell: texts for cell, texts in found.items() if texts[place] != texts[place + 1]}
+    for index, (old, new) in enumerate(pairwise(versions)):
+        changed = {cell: texts for cell, texts in found.items() if texts[index] != texts[index + 1]}
         yield f"{name} {new} ({old} before): {len(changed)} of {len(found)} kernels on a target differ"
         for (kernel, target), texts in [*changed.items()][:_MOST]:
-            yield f"  {kernel} on {target}: {texts[place]} -> {texts[place + 1]}"
+            yield f"  {kernel} on {target}: {texts[index]} -> {texts[index + 1]}"
 
 
 def page(name: str, program: str, results: Results) -> str:

@@ -134,7 +134,7 @@ def watcher(path: str, name: str) -> str:
 
 
 def command(path: str, name: str, log: str) -> list[str]:
-    """Return the words that stand before the command of what a tool of compute-sanitizer watches."""
+    """Return the words of a tool of compute-sanitizer. The command of the program that it watches follows them."""
     options = ("--target-processes", "all", "--log-file", log, "--print-limit", "50")
     return [path, "--tool", name, *options, *TOOLS[name].options]
 

@@ -55,8 +55,8 @@ class Subject:
     def companions(self, pinned: Sequence[str] = ()) -> dict[str, str]:
         """Return the pins of the toolchain's lock that stay, without those that are ``pinned`` otherwise.
 
-        They are of what the toolchain asks for: all of it, or what matrix.yaml says and what a job imports. A lock
-        that was resolved from nothing does not say what was asked for; there the toolchain's ``requires`` does.
+        They are the distributions that the toolchain asks for, or of these what matrix.yaml names and a job imports. A
+        lock that was resolved from nothing does not say what was asked for; there the toolchain's ``requires`` does.
         """
         asked = _asked_for(self.lock) if self.lock else set()
         patterns = staying(self.project.matrix)

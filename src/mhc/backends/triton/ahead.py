@@ -64,8 +64,8 @@ def compile_ahead(
         constants = constants | {name: None for name, type_ in arguments.items() if type_ is None}
         # As a launch has them, constants too: then a launch finds this entry in the cache.
         attributes = {
-            (place,): attribute if signature[name].startswith("*") else []
-            for place, name in enumerate(kernel.arg_names)
+            (index,): attribute if signature[name].startswith("*") else []
+            for index, name in enumerate(kernel.arg_names)
             if signature[name].startswith("*")
             or (signature[name] == "constexpr" and (_ALL_CONSTANTS or isinstance(constants.get(name), str)))
         }

@@ -31,7 +31,7 @@ def _prepared(prepare: Callable[[FunctionType], Any], function: FunctionType) ->
 
 
 def _is_prepared(language: ModuleType) -> bool:
-    """Return whether the first and the last of what the interpreter replaces in a module are replaced, and tensors."""
+    """Return whether the interpreter has replaced the first and last name in a module, and methods of tensors."""
     return (
         language.static_print is print
         and not tl.core.is_builtin(language.arange)

@@ -152,7 +152,7 @@ def _key(inputs: Any, device: torch.device, target: str | None) -> tuple[Any, ..
 
 def _tensors_of(values: tuple[Any, ...]) -> Callable[[Any], Any]:
     """Return what gets the tensors out of values like these, two of them at least."""
-    return operator.itemgetter(*(place for place, value in enumerate(values) if isinstance(value, torch.Tensor)))
+    return operator.itemgetter(*(index for index, value in enumerate(values) if isinstance(value, torch.Tensor)))
 
 
 def device_target(device: torch.device) -> str | None:

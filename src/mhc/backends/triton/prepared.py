@@ -115,7 +115,7 @@ class Call:
         device: torch.device,
     ) -> None:
         self._device = device
-        self._places = {id(tensor): place for place, tensor in enumerate(tensors)}
+        self._places = {id(tensor): index for index, tensor in enumerate(tensors)}
         self._size, self._offsets = 0, []
         begins: dict[int, int] = {}  # of each allocation in the one that takes the place of all
         for each in scratch:

@@ -116,7 +116,7 @@ class CpuForm:
 
 @functools.cache
 def _target(operator: str, name: str | None) -> Target:
-    """Return LLVM's target for the CPU of that name, or for this CPU without what a hypervisor hides of it.
+    """Return LLVM's target for the CPU of that name, or for this CPU. It lacks the features that a hypervisor hides.
 
     TVM itself compiles for a generic CPU, and goes on, when it does not know the name.
     """

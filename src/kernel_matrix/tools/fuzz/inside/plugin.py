@@ -72,8 +72,8 @@ class Asked(Running):
             case = FuzzedCase(self.job, asked, self.journal, self.kernel_process)
             for item in own:
                 item.callspec.params["case"] = case  # type: ignore[attr-defined]
-            for place, item in enumerate(own):
-                following = own[place + 1] if place + 1 < len(own) else None
+            for index, item in enumerate(own):
+                following = own[index + 1] if index + 1 < len(own) else None
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         return True
 

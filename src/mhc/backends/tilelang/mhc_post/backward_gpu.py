@@ -16,7 +16,7 @@ THREADS = 128
 def rows_of(streams: int) -> int:
     """Return the rows of h_res whose gradients are summed at once.
 
-    All of them where a thread has registers, and a block shared memory, for that many sums. Otherwise x, y and grad_out
+    All of them where a thread has registers, and a block shared memory, for so many sums. Otherwise x, y and grad_out
     are read again for every few rows.
     """
     return streams if streams <= 8 else 4

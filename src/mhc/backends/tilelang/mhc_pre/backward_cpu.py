@@ -288,7 +288,7 @@ def add_splits(spec: ReadSpec, lanes: int) -> Any:
 
 
 def total(spec: ReadSpec, lanes: int) -> Any:
-    """Return the kernel for the totals: a vector of columns at a time, and what makes no vector one by one."""
+    """Return the kernel for the totals: a vector of columns at a time, and the columns that are left one at a time."""
     width, mixes, gates, columns = spec.width, mixes_of(spec), gates_of(spec), columns_of_block(spec)
     add_vector, add_column = add_splits(spec, lanes), add_splits(spec, 1)
     tensors = tensors_of(spec, FP32, T)

@@ -123,7 +123,7 @@ def _parts(tiles: Config) -> list[tuple[Config, int, slice]]:
 
 def _only(part: slice, grads: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the gradients of one part, and None in the places of the others."""
-    return tuple(grad if place in range(4)[part] else None for place, grad in enumerate(grads))
+    return tuple(grad if index in range(4)[part] else None for index, grad in enumerate(grads))
 
 
 def _backward_launches(inputs: MhcPostBackwardInputs, out: MhcPostGrads, tiles: Config) -> list[Launch]:

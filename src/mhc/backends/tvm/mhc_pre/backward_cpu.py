@@ -29,8 +29,8 @@ def backward(spec: Spec, target: Target) -> tvm.tirx.PrimFunc:
     3. The rows of phi, through all tokens in order and in fp64: the gradients of bias and alpha.
 
     The last parameters say which gradients are asked for. Loops that serve only others do not run, and the bits of a
-    gradient do not depend on them: each has loops of its own. The parameters of what the operator does not have are
-    not read.
+    gradient do not depend on them: each has loops of its own. The parameters of inputs that the operator
+    does not have are not read.
     """
     f32, dtype, name = "float32", name_of(spec.dtype), f"{operator(spec)}_backward"
     streams, hidden, width, mixes, alphas = spec.streams, spec.hidden, spec.width, spec.mixes, gates(spec)

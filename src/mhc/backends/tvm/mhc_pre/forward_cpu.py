@@ -14,7 +14,7 @@ from mhc.backends.tvm.vectors import Row, fetch, name_of, narrow, wide
 def forward(spec: Spec, target: Target) -> tvm.tirx.PrimFunc:
     """Project a block of tokens, then read it a second time, from the cache, for ``h_in``.
 
-    The parameters of what the operator does not have are not read.
+    The parameters of inputs that the operator does not have are not read.
     """
     f32, dtype, name = "float32", name_of(spec.dtype), operator(spec)
     streams, hidden, width, mixes = spec.streams, spec.hidden, spec.width, spec.mixes

@@ -78,7 +78,7 @@ def tensors_in(bound: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield the tensors among the arguments of a launch by name, also tensors in tuples and wrapped ones."""
     for name, value in bound.items():
         if isinstance(value, tuple):
-            yield from tensors_in({f"{name}_{place}": item for place, item in enumerate(value)})
+            yield from tensors_in({f"{name}_{index}": item for index, item in enumerate(value)})
         elif hasattr(value, "untyped_storage"):
             yield name, value
         elif hasattr(value, "base"):  # another dtype's view, or a descriptor

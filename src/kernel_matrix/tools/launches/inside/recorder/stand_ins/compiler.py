@@ -53,9 +53,9 @@ def _expanded(arguments: list[str]) -> list[str]:
 
 def _after(words: list[str], options: tuple[str, ...]) -> str | None:
     """Return what stands after an option; None where it is not there."""
-    for place, word in enumerate(words[:-1]):
+    for index, word in enumerate(words[:-1]):
         if word in options:
-            return words[place + 1]
+            return words[index + 1]
     return None
 
 

@@ -43,7 +43,7 @@ class OnGpu(TorchFunctionMode):
             assume(f"torch.{name} holds, since no kernel has computed anything")
             return torch.ones_like(args[0], dtype=torch.bool) if name == "isclose" else True
         options = {key: _of_cpu(value, is_device=key == "device") for key, value in (kwargs or {}).items()}
-        values = [_of_cpu(value, is_device=name == "to" and place == 1) for place, value in enumerate(args)]
+        values = [_of_cpu(value, is_device=name == "to" and index == 1) for index, value in enumerate(args)]
         dtype = options.pop("out_dtype", None) if name in _PRODUCTS else None  # PyTorch has this on GPUs only
         result = function(*values, **options)
         if dtype is not None:
@@ -74,7 +74,7 @@ def _of_cpu(value: Any, *, is_device: bool) -> Any:
 
 
 def install(*, computed: bool) -> OnGpu:
-    """Make all tensors say that they are on the GPU, and return what does so."""
+    """Make all tensors say that they are on the GPU, and return the mode that makes them."""
     if not computed:
 
         def holds(*_: object, **__: object) -> None:
