@@ -480,3 +480,8 @@ def test_a_vendor_that_nobody_reached_says_why_and_when_it_was_looked_for(matrix
     assert diagnosis.rule == f"nobody-reached-{platform}"
     assert vendor.lacking.partition(": ")[2] in diagnosis.cause
     assert entry.title == vendor.title
+
+
+def test_the_glossary_names_every_vendor():
+    [row] = re.findall(r"^\| vendor \|.*$", (ROOT / "docs" / "words.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(re.findall(r"`(\w+)`", row)) == set(registry.vendor_names())
