@@ -160,7 +160,7 @@ def pytest_options(words: list[str]) -> list[str]:
 
 
 def _is_test(word: str) -> bool:
-    """Return whether a word names a file, a folder or a test below ``tests``; that of ``-k src`` does not."""
+    """Return whether a word names a file, a folder or a test below ``tests``; ``src`` of ``-k src`` does not."""
     path = (ROOT / word.partition("::")[0]).resolve()
     return path.is_relative_to(ROOT / "tests") and path.exists()
 

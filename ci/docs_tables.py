@@ -153,7 +153,7 @@ def _with_image(matrix: Matrix, made: RowPlan) -> Counter[str]:
 
 
 def _minutes_of_images(matrix: Matrix, made: RowPlan) -> float:
-    """Return the machine minutes of images where one machine makes that of several rows."""
+    """Return the machine minutes of images where one machine makes the image of several rows."""
     once = services.images(matrix, made)
     rest = {name: count for name, count in _with_image(matrix, made).items() if name not in once}
     passed = sum(IMAGE_MINUTES[name] + SAVE_MINUTES + LOAD_MINUTES * count for name, count in once.items())
@@ -184,7 +184,7 @@ def bench(argument: str) -> str:
 
 
 def checked(machine: str) -> str:
-    """Return what each check beside the cases found in each toolchain on a machine."""
+    """Return what each check, apart from the cases, found in each toolchain on a machine."""
     head = (
         "toolchain",
         "check",

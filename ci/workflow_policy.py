@@ -68,7 +68,7 @@ class Workflow:
 
     @property
     def jobs(self) -> Mapping[str, Job]:
-        """Its jobs; those of an action are its steps, under one name."""
+        """Its jobs; an action has its steps in place of jobs, under one name."""
         if "runs" in self.document:
             return {"action": {"steps": self.document["runs"].get("steps", [])}}
         jobs: Mapping[str, Job] = self.document.get("jobs", {})

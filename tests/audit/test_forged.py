@@ -251,13 +251,13 @@ OF_A_CASE = {
     "a limit above the cap": (metric("h_res.limit_max_abs", "0.02"), "limit of max_abs is 0.02, and matrix.yaml"),
     "other inputs": (lambda r: put(r.first, "fact.inputs.sha256", "0" * 64), "refused: other inputs"),
     # What limits are made from, made larger until a result that is far off is inside.
-    "a larger floor": (wrong_by_far({"floor_max_abs": 1e-3, "floor_rel_fro": 1e-3}), "times that of the other"),
+    "a larger floor": (wrong_by_far({"floor_max_abs": 1e-3, "floor_rel_fro": 1e-3}), "times as large as in the other"),
     "a larger relative floor": (wrong_by_far({"floor_rel_fro": 1e-4, "rel_fro": 2e-6, "max_abs": 1e-6}), "times that"),
     "a larger conditioning": (wrong_by_far({"conditioning_max_abs": 1e-3, "conditioning_rel_fro": 1e-3}),
-                              "its conditioning_max_abs is 0.001, and that of the other results is 1e-07"),
-    "more steps": (wrong_by_far({"steps": 10.0**10}), "its steps is 1e+10, and that of the other results is 1"),
+                              "its conditioning_max_abs is 0.001, and the other results have 1e-07"),
+    "more steps": (wrong_by_far({"steps": 10.0**10}), "its steps is 1e+10, and the other results have 1"),
     "a larger golden": (wrong_by_far({"largest": 1e4, "rel_fro": 1e-7}), "its largest is 10000"),
-    "a larger unit": (metric("h_res.unit", "1e6"), "its unit is 1e+06, and that of the other results is 1"),
+    "a larger unit": (metric("h_res.unit", "1e6"), "its unit is 1e+06, and the other results have 1"),
     "fewer elements": (lambda r: [metric("h_res.elements", 1)(r), metric("elements", 33)(r)], "its elements is"),
     "a limit by which zeros would pass": (wrong_by_far({**SMALL, "conditioning_rel_fro": 1.0}), "zeros would pass"),
     # Figures that cannot be.
@@ -485,7 +485,7 @@ def test_what_went_wrong_is_not_made_green_by_a_second_file_nor_hidden_by_a_resu
 
 # By the place of a case: the toolchains with a result of it, the factor of the first one's samples, what is said.
 SAMPLES = (
-    (TOOLCHAINS, 0.5, "further from those of the other results"),
+    (TOOLCHAINS, 0.5, "further from the other results"),
     (TOOLCHAINS[:1], 1.5, "cannot both be true"),
     (TOOLCHAINS[:1], float("nan"), "cannot both be true"),
     (TOOLCHAINS[:2], 0.5, ""),  # two do not say which of them is wrong

@@ -119,11 +119,11 @@ RULES = (
     *("refused: other inputs (aaaaaaaaaaaaaaaa) than as many", "than most results", "compared nothing"),
     *("holds no artifact", "does not say that anything ran", "the record owes the figures of", "made by an earlier"),
     *("which is no output of this case", "cannot be nan", "cannot be inf", "elements were compared"),
-    *("is over its limit", "the record's limit of", "growth is over its limit", "and that of the other results is"),
-    *("times that of the other results", "cannot both be true", "its job has the platform"),
+    *("is over its limit", "the record's limit of", "growth is over its limit", "and the other results have"),
+    *("times as large as in the other results", "cannot both be true", "its job has the platform"),
     *("by matrix.yaml the action", "the record owes max_abs", "the device of its job runs", "missed"),
     *("this job says that it caught", "are impossible", "injected no fault", ": the other results have it"),
-    *("its samples and its max_abs cannot", "its samples are further from those of the other results"),
+    *("its samples and its max_abs cannot", "its samples are further from the other results"),
     *("the code needs 40 registers", "the code needs 4 spills"),
 )
 

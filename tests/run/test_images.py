@@ -595,7 +595,7 @@ def test_the_doctor_is_right_in_an_image(engine, platform_image, matrix, tmp_pat
     assert done.returncode == 0, done.stdout + done.stderr
     marks = dict(re.findall(r"^[✓✗-] ([^:]+): (.*)$", done.stdout, re.MULTILINE))
     assert "✗" not in done.stdout
-    assert marks["image"] == f"that of {name}; all that its jobs need is in it"
+    assert marks["image"] == f"the image of {name}; all that its jobs need is in it"
     for lane in matrix.platforms[name].entries:
         lock = lock_file(ROOT, matrix.lock_of(name, lane.toolchain))
         assert re.fullmatch(rf"\d+ packages, as {lock.name} names them", marks[f"environment {lock.stem}"])

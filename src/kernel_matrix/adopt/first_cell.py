@@ -18,7 +18,7 @@ from kernel_matrix.vendors.machine import Machine
 
 _EXECUTOR = "venv"  # an image would take minutes
 _MOST = 5  # tests of a file: it may have thousands, and the interpreter of a kernel language is slow
-_FILES = 5  # that are tried until a test runs: those of the first ones may need a GPU
+_FILES = 5  # that are tried until a test runs: the tests of the first files may need a GPU
 
 
 def choose(file: Path, machine: Machine, progress: Progress) -> tuple[Project, list[Selected], bool]:

@@ -42,7 +42,7 @@ class Locks:
         return {locks.of_kind(lock, kind) if kind else lock: text for kind, text in self.texts.items()}
 
     def write(self, root: Path, lock: str) -> list[str]:
-        """Write all files, and take away those of this lock that nothing is installed from any more."""
+        """Write all files, and take away files of this lock that nothing is installed from any more."""
         named = self.names(lock)
         for name, text in named.items():
             write_atomically(root / name, text)
@@ -241,7 +241,7 @@ def _differences(texts: Mapping[str, str]) -> Iterator[str]:
 
 
 def _by_any_name(text: str) -> dict[str, str]:
-    """Return the pins of a lock; Triton has its own name too where it comes by that of a build."""
+    """Return the pins of a lock; Triton has its own name too where it comes by the name of a build."""
     pins = locks.pins_in(text)
     named = builds.triton_among(pins)
     return {"triton": pins[named], **pins} if named else pins

@@ -26,7 +26,7 @@ _LOCAL = re.compile(r"\+(cpu|cu\d+|rocm[\d.]+|xpu)\b")
 class Asked:
     """A question for uv.
 
-    like: Versions that are to be those of another kind of build.
+    like: The versions of another kind of build, which are to be kept.
     limits: Further constraints.
     preferred: Versions that are kept where they go with the rest.
     machine: uv's word for the machines with Linux.

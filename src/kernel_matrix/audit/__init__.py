@@ -119,7 +119,7 @@ def audit_sample(
 
 
 def _without_devices(raws: Mapping[str, list[Raw]], cells: Iterable[Shown]) -> dict[str, list[Raw]]:
-    """Return the raw results; those of a machine that had no device for its row are missing, and only their job stays.
+    """Return the raw results. A result of a machine without a device for its row is missing, and only its job stays.
 
     Which machine was to run a case stands in the plan of the rows, which the results do not hold: the page is believed.
     """

@@ -129,7 +129,7 @@ def is_checkout(root: Path) -> bool:
 
 
 def tracked_files(root: Path) -> frozenset[str] | None:
-    """Return the files below ``root`` that git has, those of submodules too; None outside a checkout."""
+    """Return the files below ``root`` that git has, also in submodules; None outside a checkout."""
     if not _output(root, "rev-parse", "--git-dir"):
         return None
     names = _listed(root, "--cached")

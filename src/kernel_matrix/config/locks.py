@@ -93,7 +93,7 @@ def source_of(lock: Path) -> Path:
 
 
 def requirements_in(source: Path) -> str:
-    """Return the requirements of a file with those of the files that it includes."""
+    """Return the requirements of a file and of the files that it includes."""
     text = source.read_text(encoding="utf-8")
     text = _CONSTRAINTS.sub(lambda match: f"{match[1]}{source.parent.resolve() / match[2]}", text)
     return _INCLUDED.sub(lambda match: requirements_in(source.parent / match[1]).rstrip("\n"), text)

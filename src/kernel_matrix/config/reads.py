@@ -217,7 +217,7 @@ class Checkout:
     def _is_imported_from(self, folder: PurePosixPath, *, with_git: bool) -> bool:
         """Return whether Python may import from a folder: from one of the source, or a package in such a one.
 
-        Where git says what it tracks, other folders below those of the suite and the package need not be of the source.
+        Where git says what it tracks, other folders below the suite and the package need not be of the source.
         """
         of_source = (PurePosixPath(), PurePosixPath(self.matrix.package.source), *self._own_folders)
         if folder in of_source or (with_git and folder in self._tracked_folders):

@@ -58,7 +58,7 @@ def _on_machine(matrix: Matrix, root: Path, build: Path, machine: Machine) -> It
 def _in_image(matrix: Matrix, root: Path, name: str, platform: Platform, machine: Machine) -> Iterator[Finding]:
     """Look at what an image is for: its environments are in it already, and nothing is fetched there."""
     yield machine_checks.python()
-    yield Finding("image", "good", f"that of {name}; all that its jobs need is in it")
+    yield Finding("image", "good", f"the image of {name}; all that its jobs need is in it")
     kinds = (CPU, vendor_named(platform.device).build)
     named = dict.fromkeys(matrix.lock_of(name, toolchain) for toolchain in platform.by_toolchain)
     for lock in named:  # an image has the environments of one kind of builds

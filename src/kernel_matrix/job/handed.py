@@ -1,6 +1,6 @@
 """Hand a key and a sum to the comparing process through its standard input, which no kernel can read.
 
-The key is that of the journal. The sum is that of the file that says what to do: a process that an earlier kernel has
+The key signs the journal. The sum belongs to the file that says what to do: a process that an earlier kernel has
 left behind could write another file.
 """
 

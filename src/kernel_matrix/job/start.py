@@ -46,7 +46,7 @@ def main() -> int:
 
     try:
         status = int(pytest.main())
-    except SystemExit as error:  # by a conftest.py, before there is a plugin. The words are those of an exception in it
+    except SystemExit as error:  # by a conftest.py, before there is a plugin. An exception in it has the same words
         sys.exit(f"E   SystemExit: {error}")
     gc.freeze()  # else Python looks through all objects several times as it ends
     return status

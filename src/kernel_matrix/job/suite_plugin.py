@@ -152,7 +152,7 @@ class Running(Collecting):
         session.items[:] = kept
 
     def _changed(self, here: set[Key]) -> dict[str, str]:
-        """Return the files whose tests are not those of the list, each with a message; all, if there is a new file."""
+        """Return the files whose tests differ from the list, each with a message; all, if there is a new file."""
         listed = {(op, name) for op, name in self.job["tests"]}
         if not listed:
             return {}

@@ -118,14 +118,14 @@ _SENTENCES: dict[str, Callable[..., str]] = {
     "other_limit": _of_an_output("the record's limit of {} is {}, and matrix.yaml makes it {}", "s .6g .6g"),
     "over_limit": _of_an_output("{} {} is over its limit {}", "s .6g .6g"),
     "zeros_pass": _of_an_output("its limit of rel_fro is {}: an output of zeros would pass", ".3g"),
-    "unusual_figure": _of_an_output("its {} is {}, and that of the other results is {}", "s g g"),
+    "unusual_figure": _of_an_output("its {} is {}, and the other results have {}", "s g g"),
     "unusual_floor": lambda output, figure, value, usual: sentence(
         "unusual_times", (output, figure, str(float(value) / float(usual) if float(usual) else float("inf")))
     ),
     "lacks": lambda *names: f"the record owes {', '.join(names)}: the other results have it",
     "samples_cannot_be": _of_an_output("its samples and its max_abs cannot both be true"),
-    "unusual_samples": _of_an_output("its samples are further from those of the other results than max_abs allows"),
-    "unusual_times": _of_an_output("its {} is {} times that of the other results", "s .3g"),
+    "unusual_samples": _of_an_output("its samples are further from the other results' samples than max_abs allows"),
+    "unusual_times": _of_an_output("its {} is {} times as large as in the other results", "s .3g"),
     # Jobs that cannot have run the case.
     "other_action": _other_action,
     "other_place": lambda name, given, wanted: (

@@ -119,7 +119,7 @@ def _known(by_evidence: Mapping[Evidence, int]) -> list[str]:
 
 
 def _emulated(lane: Lane) -> int:
-    """Return how many cells were emulated, of those of which the words of the evidence do not say so."""
+    """Return how many cells were emulated, without cells whose evidence says so."""
     return lane.emulated - lane.by_evidence.get("emulated", 0)
 
 

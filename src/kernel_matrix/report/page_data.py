@@ -148,7 +148,7 @@ class CellChunk(_Model):
 
     cells: dict[str, CellDetail] = Field(description="By the cell's id, PLATFORM/TARGET/TOOLCHAIN/OP.DIRECTION.")
     cases: str = Field(
-        description="A row for each case: its name, its state and evidence as places among those of the overview, and "
+        description="A row for each case: its name, its state and evidence as places in the lists of the overview, and "
         "the result that decides it. ``message`` is empty where it is the same as the reason. In ``repeat``, "
         "``{case}`` stands for the id of the case. ``job`` and ``diagnosis`` are JSON."
     )

@@ -43,7 +43,7 @@ class Pins:
 class Present:
     """The present state that results must agree with: time, what jobs read, locks and pinned versions.
 
-    ``entries`` has the pins of toolchains on platforms, by platform and toolchain; ``toolchains`` those of no platform.
+    ``entries`` has the pins by platform and toolchain; ``toolchains`` has the pins of each toolchain on no platform.
     """
 
     now: datetime

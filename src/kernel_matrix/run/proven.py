@@ -78,7 +78,7 @@ class Proven:
         self._sum, self._read = hashlib.sha256(), 0
 
     def new_entries(self, specification: str | None = None) -> Iterator[Entry]:
-        """Yield the proven entries since the last call; those of a run that was asked for the same, if that is given.
+        """Yield the proven entries since the last call; only of a run that was asked for the same, if that is given.
 
         Raises:
             OSError: nothing is proven, or the journal was changed since it was.

@@ -56,7 +56,7 @@ def collect_tests(
 
 
 def left_by_a_run(build: Path) -> dict[str, tuple[Key, ...]]:
-    """Return the lists that collecting has left in the folders of jobs, by job: those of a run that goes on."""
+    """Return the lists that collecting has left in the folders of jobs, by job, for a run that goes on."""
     return {path.parent.name: tests for path in sorted(build.glob(f"jobs/*/{_LIST}")) if (tests := _read(path)[0])}
 
 

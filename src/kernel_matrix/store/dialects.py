@@ -82,7 +82,7 @@ def lists_its_tests(suite: Mapping[str, str], root: Mapping[str, str], *, is_doc
     Args:
         suite: its attributes.
         root: the attributes of the element around all suites.
-        is_doctest: whether all of its tests look like those of doctest.
+        is_doctest: whether all of its tests look like tests of doctest.
     """
     is_doctest = is_doctest and suite.keys().isdisjoint(COUNTS_OF_SKIPPED)
     return not (is_pytest(suite, root) or suite.get("hostname") == "tbd" or is_doctest)

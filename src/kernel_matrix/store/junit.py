@@ -189,7 +189,7 @@ class _Counts:
 
 @dataclass
 class _Suite:
-    """A suite that is being read: its numbers by its own word, and those of the results that the file has."""
+    """A suite that is being read: its numbers by its own word, and the numbers of results that the file has."""
 
     name: str
     attributes: Mapping[str, str]

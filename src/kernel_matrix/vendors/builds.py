@@ -15,7 +15,7 @@ from packaging.version import InvalidVersion, Version
 
 from kernel_matrix.base.versions import TRITON
 
-CPU, LEADER = "cpu", "cuda"  # who has no GPU installs the first; the versions of the second are those of the others
+CPU, LEADER = "cpu", "cuda"  # who has no GPU installs the first; the others have the versions of the second
 OWN = "own"  # the kind of vendors whose PyTorch is a build of their own, which no index here has
 _TABLE = Path(__file__).with_name("builds.toml")
 

@@ -99,7 +99,7 @@ class Pins:
 def pins_of(root: Path, python: str, *, near: Sequence[str] = (), without: Collection[Path] = ()) -> Pins:
     """Read all files of a repository that pin versions, without the network.
 
-    The files of the root come first, then those of the folders that are ``near``, such as the package's, then those
+    The files of the root come first, then files of the folders that are ``near``, such as the package's, then files
     above, then the others. ``without`` are files that are left out: the locks that are made from these pins.
     """
     reader = Reader(root, python, seen={path.resolve() for path in without})

@@ -60,7 +60,7 @@ def platforms(matrix: Matrix) -> Iterator[Fault]:
         place: Place = ("platforms", name)
         yield from _twice((*place, "targets"), platform.targets)
         if any(map(_HOSTED.match, platform.runner)) and platform.runner != [matrix.ci.hosted]:
-            text = f"hosted machines are those of ci.hosted. Write [{matrix.ci.hosted}] alone, or own ones."
+            text = f"hosted machines stand in ci.hosted. Write [{matrix.ci.hosted}] alone, or own ones."
             yield (*place, "runner"), text
         used = {target for entry in platform.entries for target in entry.targets or platform.targets}
         for index, target in enumerate(platform.targets):

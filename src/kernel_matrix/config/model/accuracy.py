@@ -37,7 +37,7 @@ class Growth(Section):
     """
 
     sums: Amount = Field(description="Of an output that its operator names under 'sums'.")
-    others: Amount = Field(description="Of every other output: that of each token alone.")
+    others: Amount = Field(description="Of every other output: the error of each token alone.")
 
 
 def default_cap() -> Amount:

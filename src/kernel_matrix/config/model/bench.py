@@ -28,7 +28,7 @@ class BenchOp(Section):
 class RivalError(Section):
     """The largest error that a rival may have; the package's own kernels have the budget of their cases."""
 
-    limit: float = Field(gt=0, description="Of the error's Frobenius norm over that of the golden.")
+    limit: float = Field(gt=0, description="Of the Frobenius norm of the error over the norm of the golden.")
     source: str = Field(min_length=20, description="Where the limit comes from.")
 
 

@@ -1,5 +1,5 @@
 -- A case is told where no machine of the project ran or emulated it, and no machine was planned to: the person's result
--- hides nothing red, and is no pass. Its inputs must be those of the project's own results, where these name any.
+-- hides nothing red, and is no pass. It must have had the inputs of the project's own results, where these name any.
 UPDATE answers SET state = 'told', evidence = 'told', reason = w.reason, stale = w.stale, record = w.record
 FROM words w LEFT JOIN common_inputs c USING (key)
 WHERE w.planned = answers.planned AND w.passed AND (c.digest IS NULL OR coalesce(w.digest, '') IN ('', c.digest))

@@ -119,7 +119,7 @@ def load(client: docker.DockerClient, root: Path, say: Callable[[str], None]) ->
     digests = {path: digest for digest, path in (line.split("  ", 1) for line in sums)}
     with (root / name).open("rb") as file:
         if _digest(file) != digests.get(name):
-            raise InstallError(f"{root / name}: damaged: its SHA-256 is not that of {FOLDER}/SHA256SUMS. Copy it again")
+            raise InstallError(f"{root / name}: damaged: {FOLDER}/SHA256SUMS has another SHA-256. Copy it again")
         file.seek(0)
         with patience(client):
             client.images.load(file)

@@ -22,7 +22,7 @@ def executor() -> Iterator[Prepare]:
 
 
 def _installed(names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield those of these distributions that this interpreter has, with their versions."""
+    """Yield the distributions of these names that this interpreter has, with their versions."""
     for name in names:
         with suppress(importlib.metadata.PackageNotFoundError):
             yield name, importlib.metadata.version(name)

@@ -25,7 +25,7 @@ _SHOWN, _CASES = 12, 10  # lines of a finding, and cases without an end
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options: which tools, which cases, and where they run."""
     parser.add_argument("--tool", action="append", choices=tuple(tools.TOOLS), help="only this tool (repeatable); "
-                        "by default those of NVIDIA's compute-sanitizer")  # fmt: skip
+                        "by default all tools of NVIDIA's compute-sanitizer")  # fmt: skip
     parser.add_argument("--minutes", type=float, help="of each tool and job, at most; what it has seen by then is kept")
     add_matrix_options(parser)
     add_selection_options(parser)

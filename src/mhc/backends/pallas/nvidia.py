@@ -35,7 +35,7 @@ def checked_target(target: str | None, device: torch.device) -> str:
         ValueError: it is no GPU of NVIDIA's, or another one than ``target``.
     """
     if torch.version.hip:
-        raise ValueError("pallas: the inputs are on an AMD GPU; it takes those of NVIDIA's")
+        raise ValueError("pallas: the inputs are on an AMD GPU, and it takes inputs on NVIDIA's")
     present = "sm_{}{}".format(*torch.cuda.get_device_capability(device))
     if target not in (None, present):
         raise ValueError(f"pallas: target is {target}, and the inputs are on {present}; for others there is compile()")
