@@ -72,6 +72,7 @@ PURPOSES = {
         "toolchains probe": "tools.toolchains.commands.probe",
         "toolchains report": "tools.toolchains.commands.report_issue",
         "toolchains sweep": "tools.toolchains.commands.sweep",
+        "wheel": "tools.wheel.command",
     },
 }
 GROUPS = {

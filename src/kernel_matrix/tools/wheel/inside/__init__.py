@@ -1,0 +1,1 @@
+"""The part that runs in a Python with PyTorch. It imports nothing of the harness."""
