@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import shutil
@@ -19,12 +18,12 @@ from kernel_matrix.run.executors import Interpreter
 from kernel_matrix.run.supervise import death
 from kernel_matrix.tools.bench.bench_plan import BenchCase, Place, bench_of, rivals_of
 
-_PACKAGES = (Path(kernel_matrix.__file__).parent, Path(__file__).parent)
+_SOURCE = Path(kernel_matrix.__file__).parent
 # Started as a module: as a script, its folder would be the first on the import path.
 _PROGRAM = ("-m", "kernel_matrix.tools.bench.inside.program")
 # From the shell: the number of threads, which the results say, and the folder of rivals for the package's adapter.
 _SHELL = ("OMP_NUM_THREADS", "BENCH_PEERS")
-_PARTS = ("__init__.py", "job/*.py", "inside/*.py")
+_PARTS = ("__init__.py", "job/*.py", "tools/__init__.py", "tools/bench/__init__.py", "tools/bench/inside/*.py")
 
 
 @dataclass(frozen=True)
@@ -103,11 +102,10 @@ def ask(
 
 def _copy_harness(folder: Path) -> Path:
     """Copy the modules that the process imports: an environment has no harness, and must find nothing else."""
-    for package, pattern in itertools.product(_PACKAGES, _PARTS):
-        for path in sorted(package.glob(pattern)):
-            copy = folder / package.name / path.relative_to(package)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_bytes(path.read_bytes())
+    for path in sorted(path for pattern in _PARTS for path in _SOURCE.glob(pattern)):
+        copy = folder / _SOURCE.name / path.relative_to(_SOURCE)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(path.read_bytes())
     return folder
 
 

@@ -1,4 +1,4 @@
-"""The commands that this distribution brings."""
+"""The commands of the group ``toolchains``."""
 
 from __future__ import annotations
 
