@@ -29,11 +29,11 @@ _ORDER: Mapping[str, Callable[[Running], None]] = {
     "magnitudes": rows.magnitudes,
     "rows": rows.rows,
     "layouts": rows.layouts,
+    "memory": memory.memory,  # before many rows: the C library keeps what they took
     "sizes": rows.sizes,
     "gradients": memory.gradients,
     "modes": memory.modes,
     "threads": numbers.threads,
-    "memory": memory.memory,
 }
 
 _ONCE = (

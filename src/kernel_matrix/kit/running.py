@@ -226,7 +226,7 @@ class Running:
             WrongResultError: they are others.
         """
         if not self.op.same_bits:
-            self.inside(code, out, self.compared, what)
+            self.inside(code, out, self.compared.of(out), what)
             return
         if differing := [name for name, one in out.items() if not same_bytes(one, self.out[name])]:
             raise WrongResultError(code, f"{what}: {', '.join(differing)}")

@@ -17,7 +17,10 @@ def does_not_apply(running: Running, name: str) -> bool:
         "misrounded": not narrow or (not op.same_bits and op.exact),
         "inputs": len(op.in_place) == len(op.inputs) and not backward,
         "gradients": not backward,
-        "modes": backward or not running.frame.modes or not any(not kind.whole for kind in op.inputs.values()),
+        "modes": backward
+        or bool(op.in_place)
+        or not running.frame.modes
+        or not any(not kind.whole for kind in op.inputs.values()),
         "rows": op.rows is not None and int(running.sizes[op.rows]) < 2,
         "kept": op.writes or len(op.in_place) == len(op.outputs),
         "magnitudes": not any(not kind.whole for kind in op.inputs.values()),

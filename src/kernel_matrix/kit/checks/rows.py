@@ -116,7 +116,7 @@ def _many(running: Running, own: int) -> None:
         return
     at = {**running.sizes, running.op.rows or "": times * own}
     values = draws.of_rows(running.given, names, lambda one: np.concatenate([one] * times))
-    out = running.run(values, at, what=f" of {times * own} rows")
+    out = running.run(values, at, what=f" of {times * own} rows", fresh=True)
     for name in running.results_by_row:
         _hold_many(running, name, out, times)
 
