@@ -358,11 +358,125 @@ def test_inf_in_both_is_equal_and_elsewhere_a_fault():
         comparer.compare(wrong, golden, eager=plain, name="wrong")
 
 
-def test_nan_in_the_golden_is_said():
-    with pytest.raises(ValueError, match="1 elements of the golden are NaN"):
-        Comparer("suite/a", None).compare(np.ones(2, np.float32), np.array([1.0, np.nan]), eager=np.ones(2, np.float32))
+def test_nan_in_the_golden_must_be_in_the_result():
+    golden, eager = np.array([1.0, np.nan]), np.array([1.0, np.nan], np.float32)
+    Comparer("suite/a", None).compare(eager.copy(), golden, eager=eager)
+    with pytest.raises(OutOfBudgetError, match="1 of the golden's 1 NaN are not there"):
+        Comparer("suite/a", None).compare(np.ones(2, np.float32), golden, eager=eager)
+    with pytest.raises(ValueError, match="no element of the golden is finite"):
+        Comparer("suite/a", None).compare(eager[1:].copy(), golden[1:], eager=eager[1:])
 
 
 def test_a_golden_of_zeros_is_compared():
     zeros = np.zeros((4, 8), np.float32)
     Comparer("suite/a", None).compare(zeros, zeros.astype(np.float64), eager=zeros.copy())
+
+
+def drawn_with(shape, dtype=np.float32, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype(dtype)
+
+
+def compared(result, golden, eager, **words):
+    Comparer("suite/a", None).compare(result, golden, eager=eager, **words)
+
+
+def test_a_golden_that_only_looks_like_float64_is_refused_and_that_of_an_exact_operator_is_not():
+    x = drawn_with((64, 33))
+    compared(2 * x, 2 * x.astype(np.float64), 2 * x)
+    steps = np.exp(x)
+    with pytest.raises(ValueError, match="every element of the golden is a number of float32"):
+        compared(np.nextafter(steps, np.float32(9)), steps.astype(np.float64), steps)
+    with pytest.raises(ValueError, match="every element of the golden is a number of float32"):
+        compared(steps, np.nextafter(steps, np.float32(9)).astype(np.float64), steps.copy())
+    quantized = np.rint(x * 16) / 16
+    compared(quantized, x.astype(np.float64), quantized.copy(), source="int8 has 16 steps to one here")
+    whole = np.rint(10 * x)
+    compared(whole + np.float32(1e-6), whole.astype(np.float64), whole)
+
+
+def test_an_error_all_on_one_side_is_a_fault_inside_the_budget():
+    x = drawn_with((64, 256)).astype(np.float64)
+    scale = np.abs(x).max() / 127
+    rounded, cut = (np.rint(x / scale) * scale).astype(np.float32), (np.trunc(x / scale) * scale).astype(np.float32)
+    compared(rounded, x, rounded.copy(), source="the scale of int8: a step is a 127th of the largest value")
+    with pytest.raises(OutOfBudgetError, match="errors lie nearer to zero than the golden"):
+        compared(cut, x, rounded, source="the scale of int8: a step is a 127th of the largest value")
+    with pytest.raises(OutOfBudgetError, match="errors lie further from zero"):
+        compared(
+            (np.sign(x) * np.ceil(np.abs(x) / scale) * scale).astype(np.float32), x, rounded, source="the scale of int8"
+        )
+
+
+def test_more_than_one_rounding_to_a_narrow_dtype_is_a_fault():
+    x = drawn_with((64, 256), np.float64)
+    golden = np.exp(x)
+    once = golden.astype(np.float32).astype(ml_dtypes.bfloat16)
+    twice = (np.exp(x / 2).astype(ml_dtypes.bfloat16).astype(np.float32) ** 2).astype(ml_dtypes.bfloat16)
+    compared(once, golden, once.copy())
+    with pytest.raises(OutOfBudgetError, match="misrounded"):
+        compared(twice, golden, once)
+
+
+def test_a_unit_beyond_the_golden_is_refused():
+    x = drawn_with((8, 33))
+    with pytest.raises(ValueError, match="give no larger one"):
+        compared(np.exp(x), np.exp(x.astype(np.float64)), np.exp(x), unit=1e6)
+
+
+def test_plain_code_that_is_far_off_needs_a_reason():
+    x = drawn_with((64, 33))
+    golden = x.astype(np.float64) / 3
+    eager = (golden * (1 + 1e-3 * drawn_with((64, 33), seed=1))).astype(np.float32)
+    with pytest.raises(ValueError, match="rounding errors off: the budget follows from its error"):
+        compared(golden.astype(np.float32), golden, eager)
+    with pytest.raises(ValueError, match="eager is the result bit by bit, and is"):
+        compared(eager, golden, eager.copy())
+    compared(golden.astype(np.float32), golden, eager, source="plain code computes in half precision here")
+
+
+def test_rows_that_must_be_zero_are_zero():
+    x = drawn_with((64, 33))
+    x[::8] = 0
+    golden = np.sin(x.astype(np.float64))
+    stale = np.sin(x)
+    compared(np.sin(x), golden, np.sin(x))
+    stale[8] = 1e-6
+    with pytest.raises(OutOfBudgetError, match="1 rows that must be zero hold up to 1e-06"):
+        compared(stale, golden, np.sin(x))
+
+
+CATCHES = """
+import numpy as np
+
+def test_catches(matrix):
+    x = matrix.draw("x", (6, 33)).astype(np.float32)
+    try:
+        matrix.compare(x + 1, x.astype(np.float64), eager=x.copy())
+    except AssertionError:
+        pass
+"""
+
+
+def test_a_test_that_catches_the_error_fails(tmp_path):
+    (tmp_path / "test_it.py").write_text(CATCHES)
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "kernel_matrix.job.fixture",
+            "-p",
+            "no:cacheprovider",
+            str(tmp_path),
+        ],
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT / "src"), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stdout
+    assert "the test caught the error of a comparison" in done.stdout
+    assert "1 failed" in done.stdout

@@ -46,6 +46,11 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     compared = item.stash.get(COMPARED, None)
     if compared and (report := outcome.get_result()).when == "call":
         setattr(report, _FIGURES, dict(compared.metrics))
+        if compared.faults and report.passed:
+            report.outcome = "failed"
+            report.longrepr = (
+                f"the test caught the error of a comparison, which counts all the same: {compared.faults[0]}"
+            )
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

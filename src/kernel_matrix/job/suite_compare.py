@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernel_matrix.job import defaults, inputs, sample
+from kernel_matrix.job import defaults, doubts, inputs, sample
 from kernel_matrix.job.accuracy import Budget, Golden, measure
 from kernel_matrix.job.arrays import as_floats
 from kernel_matrix.job.budget import Rules, cap_at, rules_of
@@ -33,13 +33,19 @@ class Comparer:
     ``rules`` are matrix.yaml's ``accuracy``; outside a job they are the harness's defaults.
     """
 
-    def __init__(self, key: str, rules: Mapping[str, Any] | None) -> None:
-        """``key`` names the test: the inputs that :meth:`draw` returns follow from it."""
+    def __init__(self, key: str, rules: Mapping[str, Any] | None, *, strict: bool = True) -> None:
+        """``key`` names the test: the inputs that :meth:`draw` returns follow from it.
+
+        ``strict`` is for kernels that people have written to be exact: it limits misrounded elements, and doubts what
+        is inside the budget (:mod:`kernel_matrix.job.doubts`).
+        """
         self.key = key
         self.metrics: dict[str, float] = {}
         self.facts: dict[str, str] = {}
         self.samples: dict[str, dict[str, Any]] = {}
-        self._accuracy = defaults.accuracy(_DIRECTION, rules or {})
+        own = {"misrounded": defaults.MISROUNDED} if strict else {}
+        self._accuracy, self._strict = defaults.accuracy(_DIRECTION, {**own, **(rules or {})}), strict
+        self.faults: list[str] = []  # of this test's comparisons: they stay where the test catches an error
         self._elements = 0
         self._inputs: dict[int, tuple[Any, str]] = {}  # each input with its digest, by the identity of the object
 
@@ -87,17 +93,27 @@ class Comparer:
         self._check_name(name)
         self._check_inputs()
         result, exact = _pair(name, actual, golden, declared=budget is not None)
-        limitless = np.isinf(exact)
+        limitless = ~np.isfinite(exact)
+        if limitless.all() and exact.size:
+            raise ValueError(f"{name}: no element of the golden is finite, so nothing is compared")
         compared_as, wide = _finite(result, limitless), _finite(exact, limitless)
-        unit = max(1.0, float(np.abs(wide).max(initial=0.0))) if unit is None else float(unit)
+        largest = max(1.0, float(np.abs(wide).max(initial=0.0)))
+        if unit is not None and not 0 < float(unit) <= largest:
+            raise ValueError(
+                f"{name}: unit is {unit}, and the golden's largest value is {largest:.3g}: give no larger one"
+            )
+        unit = largest if unit is None else float(unit)
         if budget is not None:
             compared = self._with_declared(name, compared_as, wide, budget, relative, source, unit, steps)
             faults = compared.faults
         else:
-            compared, faults = self._with_noise(name, compared_as, wide, eager, nudged, unit, steps, limitless, result)
+            compared, faults = self._with_noise(
+                name, compared_as, wide, eager, nudged, unit, steps, limitless, result, source
+            )
         self._record(name, compared, result, declared=budget is not None)
-        if faults := [*_missing(result, exact, limitless), *faults]:
-            raise OutOfBudgetError("; ".join(f"{name}: {fault}" for fault in faults))
+        if faults := [*_missing(result, exact), *faults]:
+            self.faults.append("; ".join(f"{name}: {fault}" for fault in faults))
+            raise OutOfBudgetError(self.faults[-1])
         self._try_canaries(name, compared)
 
     def _check_inputs(self) -> None:
@@ -133,6 +149,7 @@ class Comparer:
         steps: int,
         limitless: npt.NDArray[np.bool_],
         actual: Array,
+        source: str,
     ) -> tuple[Comparison, list[str]]:
         """Compare by the budget that follows from the error of the baseline; return the faults too."""
         baseline = [{name: copy} for copy in _plain(name, result, eager, actual, limitless)]
@@ -149,7 +166,29 @@ class Comparer:
         copies = [copy[name] for copy in baseline], [copy[name] for copy in moved]
         result = np.nan_to_num(result.astype(np.float64), posinf=0.0, neginf=0.0)  # these are a fault already
         small = faults_of_small_rows(result, golden, *copies, steps, self._rules_of(name))
-        return compared[name], [*compared[name].faults, *small]
+        faults = [*compared[name].faults, *small, *self._doubts(name, compared[name], copies[0], source)]
+        return compared[name], faults
+
+    def _doubts(self, name: str, compared: Comparison, eager: list[Array], source: str) -> list[str]:
+        """Return what is wrong with a result inside its budget.
+
+        Raises:
+            ValueError: the golden or the baseline is none, and the result is inside the budget all the same.
+        """
+        if not self._strict:
+            return []
+        result, golden = compared.result, compared.golden
+        finite = np.nan_to_num(result, posinf=0.0, neginf=0.0) if result.dtype.kind == "f" else result
+        faults = [doubts.one_sided(finite, golden, eager), doubts.zero_rows(finite, golden, eager)]
+        if not (found := [fault for fault in faults if fault]) and not compared.faults:
+            conditioning = compared.noise.conditioning.rel_fro
+            far = doubts.far_eager(result, golden, eager, conditioning, compared.steps)
+            if source:
+                self.facts[f"budget.{name}"], far = source, ""
+            if wrong := doubts.narrow_golden(result, golden, eager, compared.steps) or far:
+                self.faults.append(f"{name}: {wrong}")
+                raise ValueError(self.faults[-1])
+        return found
 
     def _with_declared(
         self,
@@ -207,14 +246,12 @@ def _pair(name: str, actual: Any, golden: Any, *, declared: bool) -> tuple[Array
     """Return the result, and the golden as float64.
 
     Raises:
-        ValueError: the golden is narrower and no budget is declared, or has a NaN, or the shapes differ.
+        ValueError: the golden is narrower and no budget is declared, or the shapes differ.
         TypeError: one of them is no array of floating-point numbers.
     """
     result, exact = as_floats(actual, "the result"), as_floats(golden, "the golden")
     if np.shares_memory(result, exact):
         raise ValueError(f"{name}: the golden is the result itself")
-    if bad := int(np.count_nonzero(np.isnan(exact.astype(np.float64)))):
-        raise ValueError(f"{name}: {bad} elements of the golden are NaN, and nothing can be compared with these")
     if not declared and exact.dtype != np.float64:
         raise ValueError(f"the golden is {exact.dtype}: give it as float64, or declare a budget with its source")
     if result.shape != exact.shape:
@@ -223,7 +260,7 @@ def _pair(name: str, actual: Any, golden: Any, *, declared: bool) -> tuple[Array
 
 
 def _finite(values: Any, limitless: npt.NDArray[np.bool_]) -> Any:
-    """Return the values with zeros where the golden is Inf."""
+    """Return the values with zeros where the golden is Inf or NaN."""
     return np.where(limitless, np.zeros((), values.dtype), values) if limitless.any() else values
 
 
@@ -232,7 +269,7 @@ def _digest(array: Any) -> str:
 
 
 def _plain(name: str, result: Array, eager: Any, actual: Array, limitless: npt.NDArray[np.bool_]) -> list[Array]:
-    """Return the results of plain code, with zeros where the golden is Inf.
+    """Return the results of plain code, with zeros where the golden is Inf or NaN.
 
     Raises:
         ValueError: there is none, or one that no budget follows from.
@@ -254,10 +291,16 @@ def _plain(name: str, result: Array, eager: Any, actual: Array, limitless: npt.N
     return plain
 
 
-def _missing(result: Array, exact: Golden, limitless: npt.NDArray[np.bool_]) -> list[str]:
-    """Return a sentence if the result is not Inf everywhere where the golden is."""
-    missing = int(np.count_nonzero(result[limitless] != exact[limitless]))
-    return [f"{missing} of the golden's {np.count_nonzero(limitless)} Inf are not there"] if missing else []
+def _missing(result: Array, exact: Golden) -> list[str]:
+    """Return a sentence for each of Inf and NaN if the result has it not everywhere where the golden has."""
+    wide = result.astype(np.float64)
+    wrong = {"Inf": np.isinf(exact) & (wide != exact), "NaN": np.isnan(exact) & ~np.isnan(wide)}
+    count = {"Inf": int(np.isinf(exact).sum()), "NaN": int(np.isnan(exact).sum())}
+    return [
+        f"{spots.sum()} of the golden's {count[word]} {word} are not there"
+        for word, spots in wrong.items()
+        if spots.any()
+    ]
 
 
 def _several(given: Any) -> list[Any]:
@@ -279,6 +322,7 @@ def _several(given: Any) -> list[Any]:
 # budget    without ``eager``, the largest absolute error, declared here
 # relative  with ``budget``, the largest error relative to the golden's Frobenius norm; by default what follows from
 #           ``budget``
-# source    where ``budget`` comes from, as a sentence
-# unit      what "unit scale" is for this output, and the cap's unit; by default the golden's largest value, or one
+# source    where ``budget`` comes from, as a sentence; or why ``eager`` is far off by itself
+# unit      what "unit scale" is for this output, and the cap's unit: the golden's largest value, or one, at most, which
+#           is the default too
 # steps     how many rounded operations make an element, one after the other

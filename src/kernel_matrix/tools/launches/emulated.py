@@ -113,7 +113,7 @@ def _numbers(key: str, actual: _Changes, eager: _Changes, golden: _Changes, nudg
     for name, change in actual.items():
         where = np.union1d(change.where, eager[name].where)
         label, dtype = name.rsplit(" ", 1)
-        label, comparer = re.sub(r"\W", "_", label), Comparer(key, defaults.accuracy("launch", {}))
+        label, comparer = re.sub(r"\W", "_", label), Comparer(key, defaults.accuracy("launch", {}), strict=False)
         compare = _floats if dtype in _FLOATS else _integers
         kind = np.dtype(_FLOATS.get(dtype, dtype))
         try:
