@@ -50,17 +50,20 @@ class DeviceMissingError(KernelProcessError):
 class KernelProcess:
     """One process that runs kernels; it is started by the first call, and again after it died."""
 
-    def __init__(self, suite: Path, log: Path, without: Collection[str] = ()) -> None:
+    def __init__(self, suite: Path, log: Path, without: Collection[str] = (), *, adopts: bool = True) -> None:
         """``suite`` is the folder of the modules that calls name; ``log`` gets the output of the process.
 
-        It does not get the environment variables ``without``, which are for this process alone.
+        It does not get the environment variables ``without``, which are for this process alone. ``adopts`` says that
+        this process has no other children of its own: what the kernel's process leaves behind is found and ended then.
         """
         self._suite, self._log, self._without = suite, ProcessLog(log), without
         self._process: subprocess.Popen[bytes] | None = None
         self._watcher = watcher_of_job(log.parent)
         self._count = 0  # of the calls; an answer says to which of them it belongs
         self._kills = 0  # of processes of this container that reached its memory limit, before this one
-        adopt_orphans()
+        self._adopts = adopts
+        if adopts:
+            adopt_orphans()
 
     @property
     def pid(self) -> int | None:
@@ -123,7 +126,7 @@ class KernelProcess:
 
     def orphans(self) -> list[str]:
         """End the processes that the kernel's process left to themselves, and return their names."""
-        return orphans_of(self.pid)
+        return orphans_of(self.pid) if self._adopts else []
 
     def close(self) -> None:
         """End the process, and what it left behind."""
@@ -138,7 +141,8 @@ class KernelProcess:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        orphans_of(None)
+        if self._adopts:
+            orphans_of(None)
 
     @contextlib.contextmanager
     def _watched(self) -> Iterator[None]:

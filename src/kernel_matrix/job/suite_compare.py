@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -90,38 +91,57 @@ class Comparer:
             ValueError: shapes differ, the name was used already, or nothing says what the budget is.
             TypeError: an argument is no array of floating-point numbers.
         """
-        self._check_name(name)
-        self._check_inputs()
+        __tracebackhide__ = True
+        self._check_inputs(name)
         result, exact = _pair(name, actual, golden, declared=budget is not None)
         limitless = ~np.isfinite(exact)
-        if limitless.all() and exact.size:
-            raise ValueError(f"{name}: no element of the golden is finite, so nothing is compared")
         compared_as, wide = _finite(result, limitless), _finite(exact, limitless)
-        largest = max(1.0, float(np.abs(wide).max(initial=0.0)))
-        if unit is not None and not 0 < float(unit) <= largest:
-            raise ValueError(
-                f"{name}: unit is {unit}, and the golden's largest value is {largest:.3g}: give no larger one"
-            )
-        unit = largest if unit is None else float(unit)
+        unit = _unit(name, unit, wide)
         if budget is not None:
             compared = self._with_declared(name, compared_as, wide, budget, relative, source, unit, steps)
             faults = compared.faults
         else:
-            compared, faults = self._with_noise(
-                name, compared_as, wide, eager, nudged, unit, steps, limitless, result, source
-            )
+            how = unit, steps, limitless, result, source
+            compared, faults = self._with_noise(name, compared_as, wide, eager, nudged, *how)
         self._record(name, compared, result, declared=budget is not None)
-        if faults := [*_missing(result, exact), *faults]:
-            self.faults.append("; ".join(f"{name}: {fault}" for fault in faults))
-            raise OutOfBudgetError(self.faults[-1])
+        self._hold(name, [*_missing(result, exact), *faults])
         self._try_canaries(name, compared)
 
-    def _check_inputs(self) -> None:
-        """Check that the inputs are what they were when the test named them.
+    def _hold(self, name: str, faults: list[str]) -> None:
+        if faults:
+            self.faults.append("; ".join(f"{name}: {fault}" for fault in faults))
+            raise OutOfBudgetError(self.faults[-1])
+
+    def check(self, kernel: Any, reference: Any, inputs: Mapping[str, Any], **words: Any) -> None:
+        """Run a kernel in a process of its own, under every check that follows from its inputs.
+
+        ``kernel`` is a function at the top of a module, or ``module:function``; ``reference`` is plain code with the
+        same parameters, and ``inputs`` are arrays by their names. ``rows`` names the inputs whose first axis counts
+        rows. A result of floating-point numbers has the dtype of the first input that has such. The other words are
+        those of a description (``differentiable``, ``writes``, ``in_place``, ``without``).
+
+        Raises:
+            AssertionError: a number is wrong.
+            MisbehavedError: the kernel did something else than to compute its outputs.
+            ValueError: the kernel cannot be imported by another process, or a word does not fit.
+        """
+        __tracebackhide__ = True
+        self._check_inputs(str(words.get("name", "kernel")))
+        checking = importlib.import_module("kernel_matrix.kit.checking")  # it imports this module
+        checking.check(self, kernel, reference, inputs, **words)
+
+    def limits(self, directions: Iterable[str]) -> dict[str, Any]:
+        """Return the limits of this test, for other directions."""
+        return {**self._accuracy, "caps": dict.fromkeys(directions, self._accuracy["caps"][_DIRECTION])}
+
+    def _check_inputs(self, name: str) -> None:
+        """Check the name of an output, and that the inputs are what they were when the test named them.
 
         Raises:
             ChangedInputError: one is not.
+            ValueError: the name is none, or was used already.
         """
+        self._check_name(name)
         if any(_digest(array) != digest for array, digest in self._inputs.values()):
             raise ChangedInputError(
                 "an input changed after the test had named it, and a golden that is made from it follows the change: "
@@ -256,7 +276,21 @@ def _pair(name: str, actual: Any, golden: Any, *, declared: bool) -> tuple[Array
         raise ValueError(f"the golden is {exact.dtype}: give it as float64, or declare a budget with its source")
     if result.shape != exact.shape:
         raise ValueError(f"{name}: the result has shape {result.shape} and the golden {exact.shape}")
+    if exact.size and not np.isfinite(exact.astype(np.float64)).any():
+        raise ValueError(f"{name}: no element of the golden is finite, so nothing is compared")
     return result, exact.astype(np.float64)
+
+
+def _unit(name: str, unit: float | None, golden: Golden) -> float:
+    """Return the unit of an output: by default the golden's largest value, or one.
+
+    Raises:
+        ValueError: it is larger than that, so that the cap would hold nothing.
+    """
+    largest = max(1.0, float(np.abs(golden).max(initial=0.0)))
+    if unit is not None and not 0 < unit <= largest:
+        raise ValueError(f"{name}: unit is {unit}, and the golden's largest value is {largest:.3g}: give no larger one")
+    return largest if unit is None else float(unit)
 
 
 def _finite(values: Any, limitless: npt.NDArray[np.bool_]) -> Any:

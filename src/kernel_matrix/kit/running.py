@@ -35,7 +35,7 @@ class Running:
         self.frame = framework(op.framework)
         self.backward = case.direction == "backward"
         self.asked = list(op.differentiable) if self.backward else []
-        self.given = draws.drawn(case, op, self.sizes) if values is None else values
+        self.given = {**draws.drawn(case, op, self.sizes), **(values or {})}
         self.out: draws.Arrays = {}  # of the first run
         self.facts: dict[str, Any] = {}  # of the last run
         self.rounds: dict[str, list[Array]] = {}  # the results of each backward of the last run
