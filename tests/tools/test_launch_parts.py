@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from common import records_in
+from ruamel.yaml import YAML
 
 from gpu_emulators.amd import decoding
 from gpu_emulators.nvidia import launch
@@ -23,10 +24,11 @@ from kernel_matrix import pipeline
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.locking import locked
 from kernel_matrix.config.load import load
+from kernel_matrix.config.model.operators import Op
 from kernel_matrix.diagnosis import diagnose
 from kernel_matrix.diagnosis.rule import read_rules
 from kernel_matrix.job.ahead import elf, nvcc
-from kernel_matrix.tools.launches import matrix_file, naming, targets, words
+from kernel_matrix.tools.launches import matrix_file, naming, shapes, targets, words
 from kernel_matrix.tools.launches.inside.recorder import logs, user_program
 from kernel_matrix.tools.launches.invocation import Invocation, invocation
 from kernel_matrix.tools.launches.recording import Compiled, Launch, Options, Recording, record
@@ -291,6 +293,63 @@ def test_a_python_without_any_library_records_and_its_program_sees_nothing_of_th
     assert paths == plain
     loaded = {name.partition(".")[0] for name in {*modules.split()} - {*own.split()}}
     assert loaded <= {*sys.stdlib_module_names, "kernel_matrix"}
+
+
+def test_the_shapes_of_calls_are_axes_and_cases_with_their_number():
+    calls = {
+        '{"x": ["bfloat16", 4, 64], "w": ["bfloat16", 64], "out": ["bfloat16", 4, 64], "n_cols": 64, "eps": 1e-6}': 3,
+        '{"x": ["bfloat16", 8, 64], "w": ["bfloat16", 64], "out": ["bfloat16", 8, 64], "n_cols": 64, "eps": 1e-6}': 5,
+        '{"x": ["bfloat16", 8, 64], "w": ["bfloat16", 64], "out": ["bfloat16", 8, 64], "n_cols": 64, "eps": 1e-5}': 1,
+        '{"x": ["float32", 4, 128], "w": ["float32", 128], "out": ["float32", 4, 128], "n_cols": 128, "eps": 1e-6}': 1,
+    }
+    found = shapes.shapes_of(calls)
+    assert found.axes == ["x_0", "n_cols"]
+    assert found.arguments == {"x": "[x_0, n_cols]", "w": "[n_cols]", "out": "[x_0, n_cols]"}
+    assert [(dict(values), count) for values, count in found.calls.items()] == [
+        ({"x_0": 8, "n_cols": 64, "dtype": "bf16"}, 6),
+        ({"x_0": 4, "n_cols": 64, "dtype": "bf16"}, 3),
+        ({"x_0": 4, "n_cols": 128, "dtype": "fp32"}, 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("calls", "axes", "first"),
+    [
+        ({'{"X": ["int32", 3]}': 1}, ["x_0"], {"x_0": 3}),
+        ({'{"x": ["float16", 3], "dtype": 3}': 1}, ["dtype_size"], {"dtype_size": 3, "dtype": "fp16"}),
+        ({'{"x": ["float16", 3], "b": ["float16", 5]}': 1, '{"x": ["float16", 3]}': 2}, ["x_0", "b_0"],
+         {"x_0": 3, "b_0": 0, "dtype": "fp16"}),
+        ({'{"_n": 2, "x": ["float32", 2, 2]}': 1}, ["n"], {"n": 2, "dtype": "fp32"}),
+        ({'{"x": ["float32", 2], "X": ["float32", 7]}': 1}, ["x_0", "x_0_2"], {"x_0": 2, "x_0_2": 7, "dtype": "fp32"}),
+        ({'{"x": ["float32"], "n": 4}': 1}, [], {"dtype": "fp32"}),
+        ({'{"x": ["float32", 4], "flag": true, "n": 4}': 1}, ["n"], {"n": 4, "dtype": "fp32"}),
+        ({'{"x": ["float32", 1], "flag": true}': 1}, ["x_0"], {"x_0": 1, "dtype": "fp32"}),
+    ],
+)  # fmt: skip
+def test_an_axis_has_a_name_of_its_own_that_a_matrix_can_have(calls, axes, first):
+    found = shapes.shapes_of(calls)
+    assert found.axes == axes
+    assert dict(next(iter(found.calls))) == first
+
+
+def test_the_written_cases_are_operators_of_a_matrix():
+    many = {json.dumps({"x": ["bfloat16", size, 64], "n": 64}): size for size in range(1, 12)}
+    launch = replace(LAUNCH, calls=many)
+    text = shapes.page(
+        [
+            recording("sm_90", launch),
+            recording("gfx942", launch),
+            recording("sm_90", replace(LAUNCH, kernel="no", identity="e" * 16)),
+        ],
+        "python calls.py",
+    )
+    ops = YAML(typ="safe").load(text)["ops"]
+    op = Op(**ops["norm_fwd"])
+    assert (op.axes, len(op.cases["quick"]), len(op.cases["full"])) == (["x_0", "n"], 8, 11)
+    assert op.cases["quick"][0] == {"x_0": 11, "n": 64, "dtype": "bf16"}
+    assert "norm_fwd: # package.ops.norm._norm_fwd of triton, 66 calls" in text, "the run for one vendor counts"
+    assert "{ x_0: 11, n: 64, dtype: bf16 } # 11 calls" in text
+    assert "# no: it was called with no tensor" in text
 
 
 RULES = read_rules(Path(targets.__file__).with_name("rules.yaml"))

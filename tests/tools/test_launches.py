@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from common import ROOT, harness, program, records_in
+from ruamel.yaml import YAML
 
 from kernel_matrix import diagnosis
 from kernel_matrix.config.load import load
@@ -72,8 +73,9 @@ def launches(python: Path, build: Path, *options: str, **environment: str) -> Do
 def done(python, tmp_path_factory) -> Done:
     build = tmp_path_factory.mktemp("launches") / "build"
     return launches(
-        python, build, "--targets", *TARGETS, "--configs", "all", "--launches", "all", "--seconds", "10", "--jobs", "4"
-    )
+        python, build, "--targets", *TARGETS, "--configs", "all", "--launches", "all", "--seconds", "10", "--jobs", "4",
+        "--cases", str(build / "cases.yaml"),
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +110,15 @@ def test_every_configuration_of_an_autotuned_launch_is_compiled_once(done):
         assert {one.outcome for one in records} == {"pass"}
 
 
+def test_the_shapes_of_the_calls_are_written_as_cases(done):
+    text = (done.build / "cases.yaml").read_text()
+    ops = YAML(typ="safe").load(text)["ops"]
+    assert ops["tuned"]["cases"]["quick"] == [{"n": 1000, "dtype": "fp32"}]
+    assert "{ n: 1000, dtype: fp32 } # 1 call\n" in text, "what its autotuner tries is no call"
+    assert {"n": 64, "dtype": "fp16"} in ops["mean_of_two"]["cases"]["full"]
+    assert ops["product"]["axes"] == ["a_0"]
+
+
 def test_a_heuristic_gives_its_constant(done):
     constants = [json.loads(one.facts["constants"]) for one in done.of("sm_120", "tuned")]
     assert {one["even"] for one in constants} == {"False"}, "1000 is no multiple of a block"
@@ -122,7 +133,7 @@ def test_a_heuristic_gives_its_constant(done):
         ("product", ("sm_120",), "launch", "131072 bytes of shared memory, and sm_120 has", "too-much-shared-memory"),
         ("mean_of_two", ("gfx942",), "launch", "2048 threads, and gfx942 has 1024", "too-many-threads"),
         ("endless", ("gfx942",), "timeout", "no end after 10 s, in stage compile", "compiler-time-limit"),
-        ("greedy", ("gfx942",), "lower", "Cannot allocate memory", None),
+        ("greedy", ("gfx942",), "lower", "Cannot allocate memory", "no-memory-for-an-array"),
         ("crashing", TARGETS, "crash", r"signal 11 \(SIGSEGV\)", "compiler-died"),
     ],
 )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.cli.options import print_dashboard
 from kernel_matrix.results.states import Verdict
-from kernel_matrix.tools.launches import simulators, versions
+from kernel_matrix.tools.launches import shapes, simulators, versions
 from kernel_matrix.tools.launches.invocation import invocation
 from kernel_matrix.tools.launches.recording import Options
 from kernel_matrix.tools.launches.study import Study, study
@@ -41,6 +42,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--versions", metavar="NAME=V1,V2", help="do it with each version of a distribution (triton=3.6.0,3.7.1)"
     )
+    parser.add_argument("--cases", type=Path, metavar="FILE", help="write the shapes of all calls, as cases")
     parser.add_argument("--jobs", type=int, default=2, help="how many compilers work at a time (2)")
     parser.add_argument("--seconds", type=float, default=150, help="the time of one compilation (150)")
     parser.add_argument("--memory", type=float, default=8, help="the memory of one compilation, in GiB (8)")
@@ -99,6 +101,9 @@ def main(options: argparse.Namespace) -> int:
     done = study(options.words, targets, told, chosen, folder, options.package, print)
     _print_end(done)
     print(f"figures: {done.page}")
+    if options.cases:
+        write_atomically(options.cases, shapes.page(done.recordings, shlex.join(options.words)))
+        print(f"shapes as cases: {options.cases}")
     return done.exit_status
 
 

@@ -45,6 +45,8 @@ class Options:
 class Launch:
     """A recorded launch. ``taken`` is whether it is compiled, ``times`` how often it was launched.
 
+    ``calls`` counts the calls by their arguments, which are JSON: the dtypes and shapes of tensors, and the numbers.
+
     ``literals`` are the constants as Python writes them, without those that it cannot write. ``names`` are all
     arguments in their order, and ``importable`` is whether the kernel is in its module under its name. ``toolchain`` is
     what compiles it: triton, tilelang or nvcc. ``program`` is a program of TileLang, packed.
@@ -68,6 +70,7 @@ class Launch:
     importable: bool = False
     toolchain: str = "triton"
     program: str = ""
+    calls: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from .settings import Target
@@ -29,13 +30,15 @@ class Unit(ABC):
     """A thing that was recorded: a launch of a kernel, a program of TileLang, or a CUDA source.
 
     ``tuned`` is the number of the autotuned launch that it is a configuration of, and the configuration's index among
-    those that were tried. ``times`` counts how often it was launched, and ``emulated`` is whether it was computed.
+    those that were tried. ``times`` counts how often it was launched, ``calls`` how often with which arguments, without
+    the trials of an autotuner, and ``emulated`` is whether it was computed.
     """
 
     identity: str = ""
     tuned: tuple[int, int] | None = None
     grid: str = ""
     times: int = 0
+    calls: Counter[str] = field(default_factory=Counter)
     emulated: bool = False
 
     @property
@@ -59,6 +62,7 @@ class Unit(ABC):
             "tuned": list(self.tuned) if self.tuned else None,
             "grid": self.grid,
             "times": self.times,
+            "calls": self.calls,
             "emulated": self.emulated,
             "taken": taken,
         }

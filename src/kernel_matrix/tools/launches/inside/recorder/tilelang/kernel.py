@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..settings import Target
+from ..shapes import called_with
 from ..stand_ins.questions import StandIn, assume, refuse
 from .program import Program
 
@@ -38,13 +39,14 @@ class Kernel(StandIn):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Count a call, and return the outputs that the program makes itself."""
         function, program = self.__dict__["prim_func"], self.__dict__["program"]
-        if program is not None:
-            program.times += 1
         assume("programs of TileLang compute nothing: their outputs are zeros")
         parameters = list(function.params)
         made = {place % len(parameters) for place in self.__dict__["out_idx"]}
         given = iter([*args, *kwargs.values()])
         values = {place: next(given, None) for place in range(len(parameters)) if place not in made}
+        if program is not None:
+            program.times += 1
+            program.calls[called_with({str(parameters[index]): one for index, one in values.items()})] += 1
         sizes = _sizes(function, parameters, values)
         tensors = [_zeros(function.buffer_map[parameters[place]], sizes) for place in sorted(made)]
         return tensors[0] if len(tensors) == 1 else (tensors or None)

@@ -13,6 +13,7 @@ from triton import knobs
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.jit import JITFunction
 
+from ..shapes import called_with
 from ..stand_ins.questions import StandIn
 from ..texts import text_of
 from .launch import Launch, source_of
@@ -52,6 +53,9 @@ class Recorder:
         if not warmup:
             size = grid(bound) if callable(grid) else grid
             recorded.grid = recorded.grid or "x".join(map(str, size))
+            if self.trying is None:
+                constants = {param.name for param in kernel.params if param.is_constexpr}
+                recorded.calls[called_with({name: one for name, one in bound.items() if name not in constants})] += 1
             if self.compute and self.trying is None:
                 self.compute(kernel, recorded, size, args, kwargs)
         return LaunchedKernel(f"the compiled kernel {kernel.__name__}", name=kernel.__name__)
