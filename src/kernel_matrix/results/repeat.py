@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kernel_matrix.base.commands import command
 from kernel_matrix.base.errors import UserError, unknown
+from kernel_matrix.base.pairs import pairs
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import TIMED, Case, Plan, expand
 from kernel_matrix.config.selection import ids
@@ -163,14 +164,11 @@ def check(records: Iterable[Record], expected: Sequence[str]) -> None:
     Raises:
         UserError: a fact has another value, is not known, or is not written so.
     """
-    for text in expected:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise UserError(f"--expect {text}: write FACT=VALUE, such as lock.sha256=1f3a....")
+    for name, value in pairs("--expect", expected, "FACT=VALUE, such as lock.sha256=1f3a...").items():
         for record in records:
             actual = record.job.get(name) or record.facts.get(name)
             if record.action and actual != value:
                 raise UserError(
-                    f"--expect {text}: here it is {actual or 'not known'}, so this does not repeat that run. "
+                    f"--expect {name}={value}: here it is {actual or 'not known'}, so this does not repeat that run. "
                     "Take the commit and the executor of that run."
                 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.pairs import pairs
 from kernel_matrix.cli.options import load_project
 from kernel_matrix.matrix import commits
 from kernel_matrix.probes.attempts import state_of_case
@@ -31,6 +32,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Bisect, and print what changed in which version or commit."""
+    pins = pairs("--pin", options.pin, "NAME=VERSION, such as numpy=2.4.6")
     if options.commits:
         return _bisect_commits(options)
     if not (options.package and options.good and options.bad):
@@ -48,7 +50,6 @@ def main(options: argparse.Namespace) -> int:
     versions = chosen(f"{options.good}..{options.bad}", published(options.package))
     if [str(versions[0]), str(versions[-1])] != [options.good, options.bad] or len(versions) < 2:
         raise UserError(f"--good {options.good} --bad {options.bad}: both must be published, the good one first.")
-    pins = dict(text.split("=", 1) for text in options.pin if "=" in text)
     state = state_of_case if options.case else state_of_probe(options.probe[0])
     point = bisect(versions, lambda version: try_version(subject, str(version), pins), state, options.package)
     print(f"{options.package} {point.first_bad.version} changed {(options.case or options.probe)[0]}")
@@ -64,6 +65,8 @@ def _bisect_commits(options: argparse.Namespace) -> int:
     good, dots, bad = options.commits.partition("..")
     if not (good and dots and bad and len(options.case or ()) == 1) or options.package or options.probe:
         raise UserError("--commits GOOD..BAD follows one --case, and no package and no probe.")
+    if options.pin:
+        raise UserError("--pin is for the versions of a package: each commit has its own locks.")
     project, [case] = load_project(options), options.case
     build = project.apart("bisect").build
     state = commits.state_of_case(project, case, detect(), options.executor, build)

@@ -15,6 +15,7 @@ from packaging.version import Version
 
 from kernel_matrix.base.console import ColouredConsole
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.pairs import pairs
 from kernel_matrix.cli.options import load_project
 from kernel_matrix.config.model.platforms import Versions
 from kernel_matrix.pipeline import Project
@@ -135,10 +136,8 @@ def _take_in(project: Project, subject: Subject, options: argparse.Namespace) ->
 
 
 def _pairs(texts: Sequence[str]) -> dict[str, Sequence[str]]:
-    pairs: dict[str, Sequence[str]] = {}
-    for text in texts:
-        name, equals, values = text.partition("=")
-        if not equals or not values:
-            raise UserError(f"--with {text}: write it as NAME=VERSION,VERSION.")
-        pairs[name] = values.split(",")
-    return pairs
+    form = "NAME=VERSION,VERSION, such as numpy=2.3.5,2.4.6"
+    given = {name: values.split(",") for name, values in pairs("--with", texts, form).items()}
+    if lacking := [name for name, versions in given.items() if not all(map(str.strip, versions))]:
+        raise UserError(f"--with {lacking[0]}: a version is missing between two commas. Write {form}.")
+    return {name: [version.strip() for version in versions] for name, versions in given.items()}
