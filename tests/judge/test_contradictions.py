@@ -71,6 +71,16 @@ def test_a_pass_that_stopped_in_a_stage_is_an_error_whatever_it_did(make):
         assert of_audit(case, results.get(stage, [make()])) == {verdict.state}
 
 
+@pytest.mark.parametrize("make", [passed, held, compiled])
+def test_a_pass_that_says_what_went_wrong_is_an_error(make):
+    case = ASSERTED if make is held else CASE
+    texts = ("the process died of SIGSEGV in stage launch", "AssertionError: y is off by 3", "no end after 60 s", " ")
+    results = {text: [replace(make(), message=text)] for text in texts}
+    for text, verdict in judge_each(case, results, present=PRESENT).items():
+        assert (verdict.state, verdict.reason) == ("error", f"the record says that it passed, and also: {text}")
+        assert of_audit(case, results[text]) == {"error"}
+
+
 SHARES = {
     # misrounded, of the baseline, the size of an element, whether it is green
     "at the limit of few": (0.0142, 0.0, 2.0, True), "over it": (0.0143, 0.0, 2.0, False),

@@ -123,7 +123,7 @@ class Judge:
         if raw.outcome == "pass":
             platform, _, toolchain = case.split("/")[:3]
             lane, job = f"{platform}.{toolchain}".split("."), raw.job.get("job", "").split(".")
-            if raw.stage or (raw.action and job != [""] and job[: len(lane)] != lane):
+            if raw.stage or raw.message or (raw.action and job != [""] and job[: len(lane)] != lane):
                 good = "error"
             elif raw.action == "compile":
                 kind = raw.facts.get("artifact.kind")

@@ -96,6 +96,7 @@ _SENTENCES: dict[str, Callable[..., str]] = {
     "fixed": _plain("it passes, and is expected to fail: {} Take the expectation out of matrix.yaml."),
     "flaky": lambda *attempts: f"passed after {', '.join(attempts)}",
     "went_wrong_before": _went_wrong_before,
+    "complains": _plain("the record says that it passed, and also: {}"),
     "stopped": _plain("the record says that it passed, and that it stopped in the stage '{}'"),
     # Results that prove less than they say.
     "no_artifact": _plain("the record says that it compiled, and holds no artifact"),

@@ -21,9 +21,10 @@ known AS (
            a.ordinal IS NOT NULL AS asserts, a.ordinal IS NOT NULL AND NOT a.has_numbers AS only_asserts,
            coalesce(d.injected, 0) <> 0 AS has_canaries, t.ordinal IS NOT NULL AS has_outputs, t.says_how,
            t.elements AS of_outputs, len(w.names) * coalesce(t.variants, 1) - coalesce(t.owed_outputs, 0) AS absent,
-           t.first_fault, t.first_odd, e.stage AS stopped_in
+           t.first_fault, t.first_odd, e.stage AS stopped_in, e.message AS complaint
     FROM deciding d
-    LEFT JOIN (SELECT record, stage FROM cases WHERE outcome = 'pass' AND stage <> '') e USING (record)
+    LEFT JOIN (SELECT record, stage, message FROM cases WHERE outcome = 'pass' AND (stage <> '' OR message <> '')) e
+        USING (record)
     LEFT JOIN asserted a USING (ordinal)
     LEFT JOIN totals t USING (ordinal)
     LEFT JOIN plan_owed w ON w.owed = d.owed
@@ -31,7 +32,8 @@ known AS (
 ),
 doubted AS (
     SELECT k.*, CASE
-        WHEN stopped_in IS NOT NULL THEN 'stopped'
+        WHEN stopped_in <> '' THEN 'stopped'
+        WHEN complaint <> '' THEN 'complains'
         WHEN k.action = 'compile' THEN CASE WHEN NOT has_artifact THEN 'no_artifact' WHEN m.fault IS NOT NULL THEN 'place' END
         WHEN k.outcome = 'fail' THEN CASE WHEN NOT ran THEN 'failed_and_nothing_ran' END
         WHEN NOT ran THEN 'compared_nothing'
@@ -68,6 +70,7 @@ absent_outputs AS (  -- of the results that lack some: every output that is owed
 reasons AS (  -- few results are doubted, and only of these the arguments are asked for
     SELECT d.planned, CASE d.doubt
         WHEN 'stopped' THEN because('stopped', [stopped_in])
+        WHEN 'complains' THEN because('complains', [complaint])
         WHEN 'owes_outputs' THEN because('owes_outputs', coalesce(n.names, []))
         WHEN 'other_elements' THEN because('other_elements', [d.elements::VARCHAR, of_outputs::VARCHAR])
         WHEN 'output' THEN f.fault
