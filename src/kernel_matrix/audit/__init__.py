@@ -1,7 +1,8 @@
 """Hold the page's data and compat.json to the raw results, which are read and counted anew by a second, simple road.
 
 Nothing here calls what made the page: results are plain values from the result files, the plan is made by nested loops,
-and each state follows from its result by the rules of the README, written down a second time.
+and each state follows from its result by the rules of the README, written down a second time. What is shared is a list
+(``tests/audit/test_shared.py``): what a job reads, from which staleness follows, and tables of published figures.
 """
 
 from __future__ import annotations
