@@ -113,6 +113,31 @@ def wraps() -> dict[str, Any]:
     return result
 
 
+def atomics() -> dict[str, Any]:
+    """Add in the LDS from two waves, between barriers, and read what they made; or store beside them."""
+    four = [op.v_and_b32_e32(v[1], 12, v[2]), op.v_mov_b32_e32(v[3], 1)]
+    begin = [
+        op.v_lshlrev_b32_e32(v[2], 2, v[0]),
+        op.v_mov_b32_e32(v[4], 0),
+        op.ds_store_b32(addr=v[2], data0=v[4]),
+        op.s_waitcnt(0),
+        op.s_barrier(),
+        *four,
+    ]
+    add, other = op.ds_add_u32(addr=v[1], data0=v[3]), op.ds_store_b32(addr=v[1], data0=v[3])
+    end = [op.s_waitcnt(0), op.s_barrier(), op.ds_load_b32(vdst=v[5], addr=v[1]), op.s_waitcnt(0), store(v[5], v[2])]
+    result = {}
+    for name, code in (("added", [add, add]), ("stored", [add, other])):
+        out, x = arrays(64)
+        result[name] = launched([*begin, *code, *end], 64, out, x, lds=256)
+        result[f"{name} all"] = out.tolist()
+    out, x = arrays(64)
+    back = [op.ds_inc_rtn_u32(vdst=v[5], addr=v[4], data0=v[6]), op.s_waitcnt(0), store(v[5], v[2])]
+    result["counted"] = launched([*begin, op.v_mov_b32_e32(v[6], 40), *back], 64, out, x, lds=256)
+    result["counted all"] = sorted(out.tolist())
+    return result
+
+
 def pointers() -> dict[str, Any]:
     """Read at an address that an array holds."""
     held = np.arange(8, dtype=np.int32)
@@ -121,7 +146,7 @@ def pointers() -> dict[str, Any]:
     return {"found": launched([*code, op.s_waitcnt(0)], 32, out, x)}
 
 
-PROGRAMS: Sequence[Callable[[], dict[str, Any]]] = (partial, carries, places, barriers, loops, wraps, pointers)
+PROGRAMS: Sequence[Callable[[], dict[str, Any]]] = (partial, carries, places, barriers, loops, wraps, atomics, pointers)
 
 
 def main() -> None:

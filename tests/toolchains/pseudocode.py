@@ -610,7 +610,9 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "isQuietNAN": lambda a: Value(int(math.isnan(float(a.number))), 1),
     "isSignalNAN": lambda a: Value(0, 1),
     "cvtToQuietNAN": lambda a: a,
-    "exponent": lambda a: Value(a.bits >> 52 & 2047 if a.width == 64 else a.bits >> 23 & 255, 32, "i"),
+    "exponent": lambda a: Value(
+        a.bits >> 52 & 2047 if a.width == 64 else a.bits >> 10 & 31 if a.width == 16 else a.bits >> 23 & 255, 32, "i"
+    ),
     "sign": lambda a: Value(a.bits >> (a.width - 1) & 1, 1),
     "abs": lambda a: (
         Value(a.bits & ~(1 << (a.width - 1)), a.width, a.kind) if a.kind == "f" else number(abs(a.number), a.width, "i")
@@ -632,5 +634,16 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "f64_to_f32": lambda a: number(a.number, 32, "f"),
     "f32_to_f16": lambda a: number(a.number, 16, "f"),
     "f16_to_f32": lambda a: number(a.typed("f16").number, 32, "f"),
+    "bf16_to_f32": lambda a: Value(a.bits << 16, 32, "f"),
+    "i16_to_f16": lambda a: number(a.typed("i16").number, 16, "f"),
+    "u16_to_f16": lambda a: number(a.bits, 16, "f"),
+    "f16_to_i16": lambda a: to_integer(a, 16, "i"),
+    "f16_to_u16": lambda a: to_integer(a, 16, "u"),
+    **{f"i{bits}_to_i32": lambda a, bits=bits: number(a.typed(f"i{bits}").number, 32, "i") for bits in (4, 8, 16)},
+    **{f"u{bits}_to_u32": lambda a: Value(a.bits, 32, "u") for bits in (4, 8, 16)},
+    "i32_to_i16": lambda a: number(max(-(1 << 15), min((1 << 15) - 1, a.number)), 16, "i"),
+    "u32_to_u16": lambda a: Value(min(a.bits, 0xFFFF), 16, "u"),
+    "sin": of_float(math.sin),
+    "cos": of_float(math.cos),
     "f32_to_bf16": to_bf16,
 }

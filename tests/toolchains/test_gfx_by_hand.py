@@ -65,6 +65,13 @@ def test_an_address_of_the_lds_has_32_bits(results):
     assert all("from byte 4294967232 of the LDS on, past its end" in one for one in told["outside"])
 
 
+def test_atomics_of_waves_meet_in_the_lds_and_race_with_stores_alone(results):
+    told = results["atomics"]
+    assert (told["added"], told["added all"]) == ([], [32] * 64)
+    assert (told["counted"], told["counted all"]) == ([], sorted([*range(41), *range(23)]))
+    assert any("ds_store_b32 races at byte" in one for one in told["stored"])
+
+
 def test_a_pointer_that_a_tensor_holds_is_named_as_what_is_not_mapped(results):
     [told] = results["pointers"]["found"]
     assert "reads 4 bytes at 0x" in told

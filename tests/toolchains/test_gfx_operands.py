@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,9 @@ from interpreters import kept_interpreter
 pytestmark = pytest.mark.environments
 
 PROGRAM = Path(__file__).with_name("gfx_operands.py")
+# A product of fp16 and fp32 does not say what a constant is that it reads as fp16. The types of AMD's tables, and not those
+# of the text, are taken for a power of two in fp16, and for the highest bits of a long integer, which has a sign.
+OTHERWISE = re.compile("_mix|v_ldexp_f16 1|s_(flbit|cls)_i32_i64")
 LEAST = {"cdna": 734, "rdna3": 767, "rdna4": 781}
 
 
@@ -23,6 +27,5 @@ def test_each_opcode_takes_each_operand_in_each_place_as_a_register_with_the_sam
         python_of("rocm", "triton-3.7"), PROGRAM, family, *([] if night else ["by-day"]), **kept_interpreter()
     ).splitlines()
     results = {form: result for _, form, result in map(json.loads, lines)}
-    # A product of fp16 and fp32 does not say what a constant is that it reads as fp16.
-    assert {form: result for form, result in results.items() if result != "same" and "_mix" not in form} == {}
+    assert {form: one for form, one in results.items() if one != "same" and not OTHERWISE.search(form)} == {}
     assert len(results) >= (LEAST[family] if night else 250)

@@ -181,6 +181,8 @@ def _memory(one: Instruction, record: Record) -> Access:
 
 def _lds(one: Instruction, record: Record) -> Access:
     address, count = _registers(record.sources[0], 1), record.parameters[1] or 1
+    if record.handler == "lds_atomic":
+        return _lds_atomic(one, record, frozenset(address))
     if record.handler.startswith("lds_write"):
         pairs = 2 if record.parameters[4] == 2 else 1
         data = [*_registers(record.sources[2], count), *(_registers(record.sources[3], count) if pairs == 2 else ())]
@@ -188,3 +190,10 @@ def _lds(one: Instruction, record: Record) -> Access:
     several = record.parameters[4] if record.handler == "lds_read" else 1
     written = range(record.destination, record.destination + count * max(1, several))
     return Access(one.name, LDS, frozenset(address), frozenset(written), flows=(1,))
+
+
+def _lds_atomic(one: Instruction, record: Record, address: frozenset[int]) -> Access:
+    count, values = record.parameters[1], record.parameters[2]
+    data = {number for source in record.sources[2 : 2 + values] for number in _registers(source, count)}
+    written = _registers(Operand(VECTOR, record.destination), count) if record.clamp else ()
+    return Access(one.name, LDS, frozenset((*address, *data)), frozenset(written), flows=(1,))

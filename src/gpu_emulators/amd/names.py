@@ -28,6 +28,11 @@ _RENAMED = {
     "s_clz_i32_u64": "s_flbit_i32_b64",
     "s_ctz_i32_b32": "s_ff1_i32_b32",
     "s_ctz_i32_b64": "s_ff1_i32_b64",
+    "s_cls_i32": "s_flbit_i32",
+    "s_cls_i32_i64": "s_flbit_i32_i64",
+    "v_cls_i32": "v_ffbh_i32",
+    "v_cvt_floor_i32_f32": "v_cvt_flr_i32_f32",
+    "v_cvt_nearest_i32_f32": "v_cvt_rpi_i32_f32",
     "s_add_ci_u32": "s_addc_u32",
     "s_sub_ci_u32": "s_subb_u32",
     "s_addk_co_i32": "s_addk_i32",
@@ -38,10 +43,13 @@ _RENAMED = {
 _RULES = (
     (re.compile(r"^v_dual_"), "v_"),
     (re.compile(r"^v_dot2acc_"), "v_dot2c_"),
-    (re.compile(r"^([sv]_(?:pk_)?(?:max|min|med)3?)_num_"), r"\1_"),
+    (re.compile(r"^([sv]_(?:pk_)?(?:maxmin|minmax|(?:max|min|med)3?))_num_"), r"\1_"),
     (re.compile(r"^(s_(?:add|sub)(?:k|rev)?)_(?:co|nc)_"), r"\1_"),
     (re.compile(r"^(v_(?:add|sub|subrev))_nc_"), r"\1_"),
     (re.compile(r"^v_mad_co_"), "v_mad_"),
+    (re.compile(r"^(v_(?:mad|fma|div_fixup))_legacy_([fiu]16)$"), r"\1_\2"),
+    (re.compile(r"^(v_cmpx?)_tru_"), r"\1_t_"),
+    (re.compile(r"^s_or_not0_"), "s_orn1_"),
     (re.compile(r"^s_and_not1_"), "s_andn2_"),
     (re.compile(r"^s_or_not1_"), "s_orn2_"),
     (re.compile(r"^s_and_not0_"), "s_andn1_"),
@@ -64,7 +72,7 @@ def is_half(name: str, place: int) -> bool:
         return match[1 if place == 3 else 2].endswith("16")
     if name == "v_pack_b32_f16":
         return place < 2
-    if name == "v_mad_u32_u16":
+    if name in ("v_mad_u32_u16", "v_mad_i32_i16") or re.match(r"v_dot\d+c?_[fiu]32_", name):
         return False
     return name.endswith("16")
 

@@ -47,6 +47,9 @@ _ATOMICS = (
     ("min_f", "min_num_f"),
     ("pk_add_f16",),
     ("pk_add_bf16",),
+    ("inc", "inc_u"),
+    ("dec", "dec_u"),
+    ("rsub_u",),
 )
 _ATOMIC_SIZES = re.compile(r"(_x2|32|64)?$")
 _WITH_TWO_VALUES = 10  # an exchange if the old value is as expected
@@ -133,6 +136,16 @@ _LDS_NAMES = (
     ("read_2", "read2"),
     ("write_2", "write2"),
 )
+_LDS_ATOMIC = re.compile(
+    r"ds_(pk_add_bf16|pk_add_f16|(?:(?:add|sub|rsub|inc|dec)_u|(?:min|max)_[iu]|(?:and|or|xor)_b|(?:add|min|max)_f)(?:32|64)"
+    r"|(?:wrxchg|storexchg|cmpst|cmpstore)_b(?:32|64))"
+)
+_LDS_NAMES_OF_ATOMICS = {
+    "wrxchg_b": "swap_b",
+    "storexchg_b": "swap_b",
+    "cmpst_b": "cmpswap_b",
+    "cmpstore_b": "cmpswap_b",
+}
 _EXCHANGES = ("ds_bpermute_b32", "ds_permute_b32", "ds_swizzle_b32")
 
 
@@ -164,8 +177,22 @@ def lds_access(one: Instruction, family: str) -> Record:
         if is_transposed:
             record.target = 1 if match[4] == "_tr_b8" else 2
         return record
+    if match := _LDS_ATOMIC.fullmatch(name.replace("_rtn", "").replace("_num", "")):
+        return _lds_atomic(match[1], "_rtn" in name, record, first | second << 8, family)
     if name not in _EXCHANGES:
         raise UnknownInstructionError(one.name)
     is_swizzle = name == "ds_swizzle_b32"
     record.immediate, record.target = (first, second) if is_swizzle else (first | second << 8, 0)
+    return record
+
+
+def _lds_atomic(what: str, returns: bool, record: Record, offset: int, family: str) -> Record:
+    stem, width = (what, "") if what.startswith("pk_") else (what[:-2], what[-2:])
+    stem = _LDS_NAMES_OF_ATOMICS.get(stem, stem)
+    place = next(place for place, names in enumerate(_ATOMICS) if stem in names)
+    values = 2 if place == _WITH_TWO_VALUES else 1
+    if values == 2 and family == "cdna":  # there the expected value comes first
+        record.sources[2], record.sources[3] = record.sources[3], record.sources[2]
+    record.handler, record.target, record.clamp, record.immediate = "lds_atomic", place, int(returns), offset
+    record.parameters[:] = (4, 2 if width == "64" else 1, values, 0, 1, 1)
     return record

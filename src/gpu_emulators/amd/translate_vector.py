@@ -16,7 +16,8 @@ _NAMES = {"VOP1": ("src0",), "VOP2": ("src0", "vsrc1"), "VOPC": ("src0", "vsrc1"
 _TO_SCALAR = ("v_readfirstlane_b32", "v_readlane_b32")
 _WITH_LITERAL = ("v_fmamk_f32", "v_fmaak_f32", "v_madmk_f32", "v_madak_f32")
 _PRODUCTS_OF_PAIRS = ("v_dot2_bf16_bf16", "v_dot2_f16_f16")
-_SATURATED = ("v_add_u32", "v_sub_u32", "v_subrev_u32")
+_SATURATED = re.compile(r"v_(?:pk_)?(?:add|sub|subrev)_[iu](?:16|32)")
+_TO_RANGE = 2  # what a clamp is of integers
 _KEEPS_HALF = 5  # the parameter: whether the other half of the destination stays as it is
 _ALSO_EXEC = 0  # of a comparison: whether it writes EXEC in addition to its destination
 _MATRIX_TYPES = {"f32": 0, "f16": 1, "bf16": 2, "xf32": 3, "i8": 4, "iu8": 5, "fp8": 6, "bf8": 7}
@@ -89,7 +90,8 @@ def _refuse(one: Instruction, name: str, record: Record) -> None:
     is_float = bool(_FLOAT.search(name)) or "cndmask" in name or "cvt_f32" in name or "class" in name
     if (record.negate or record.absolute) and not is_float and one.base != "VOP3P":
         raise UnknownInstructionError(f"{one.name} with neg or abs")
-    if name in _SATURATED and not record.scale:
+    if _SATURATED.fullmatch(name) and not record.scale:
+        record.clamp *= _TO_RANGE
         return
     is_scaled = is_float and "cvt_pk" not in name and "f64" not in name and "cndmask" not in name
     if (record.clamp or record.scale) and not is_scaled:

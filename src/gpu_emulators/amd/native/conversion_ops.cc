@@ -1,4 +1,6 @@
 // Conversions between integers and floating point numbers.
+#include <algorithm>
+
 #include "small_floats.h"
 #include "vector_loops.h"
 
@@ -24,6 +26,12 @@ static void convert(Wave& w, const Record& i, Operation operation) {
 
 HANDLER(v_cvt_i32_f32) { convert<kFloat>(w, i, [](u32 a) { return static_cast<u32>(to_i32(f32(a))); }); }
 HANDLER(v_cvt_u32_f32) { convert<kFloat>(w, i, [](u32 a) { return to_u32(f32(a)); }); }
+HANDLER(v_cvt_flr_i32_f32) { convert<kFloat>(w, i, [](u32 a) { return static_cast<u32>(to_i32(floorf(f32(a)))); }); }
+HANDLER(v_cvt_rpi_i32_f32) {
+  convert<kFloat>(w, i, [](u32 a) { return static_cast<u32>(to_i32(floorf(f32(a) + 0.5f))); });
+}
+HANDLER(v_cvt_i32_i16) { convert<kHalf>(w, i, [](u32 a) { return static_cast<u32>(static_cast<i16>(a)); }); }
+HANDLER(v_cvt_u32_u16) { convert<kHalf>(w, i, [](u32 a) { return a & 0xffff; }); }
 HANDLER(v_cvt_f32_f16) { convert<kHalf>(w, i, [&](u32 a) { return bits(modified(f16(a), i)); }); }
 HANDLER(v_cvt_f32_bf16) { convert<kNone>(w, i, [&](u32 a) { return bits(modified(bf16(a), i)); }); }
 
@@ -40,6 +48,16 @@ VECTOR(v_cvt_pkrtz_f16_f32, kFloat, 2, bits16_towards_zero(f32(a)) | bits16_towa
 
 // From and to 8 bits. parameter: the digits behind the point; whether the format is AMD's older one; the other type; how
 // many numbers; whether the last operand is a scale (only its power of two counts).
+static u32 both(i32 low, i32 high) { return (static_cast<u32>(low) & 0xffff) | static_cast<u32>(high) << 16; }
+static i32 to_i16(i32 a) { return std::clamp(a, -32768, 32767); }
+static i32 to_u16(u32 a) { return static_cast<i32>(std::min(a, 65535u)); }
+
+VECTOR(v_cvt_pk_f16_f32, kFloat, 2, bits16(f32(a)) | bits16(f32(b)) << 16)
+VECTOR(v_cvt_pk_i16_i32, kNone, 2, both(to_i16(s32(a)), to_i16(s32(b))))
+VECTOR(v_cvt_pk_u16_u32, kNone, 2, both(to_u16(a), to_u16(b)))
+VECTOR(v_cvt_pk_i16_f32, kFloat, 2, both(to_i16(to_i32(f32(a))), to_i16(to_i32(f32(b)))))
+VECTOR(v_cvt_pk_u16_f32, kFloat, 2, both(to_u16(to_u32(f32(a))), to_u16(to_u32(f32(b)))))
+
 enum SmallParameter { kDigits, kIsOld, kOther, kNumbers, kIsScaled };
 enum Other : u32 { kOtherF32, kOtherF16, kOtherBf16 };
 

@@ -33,6 +33,21 @@ VECTOR(v_rcp_iflag_f32, kFloat, 1, bits(flushed(1.0f / flushed(f32(a)))))
 VECTOR(v_rsq_f32, kFloat, 1, bits(static_cast<float>(1.0 / std::sqrt(static_cast<double>(flushed(f32(a)))))))
 VECTOR(v_sqrt_f32, kFloat, 1, bits(sqrtf(flushed(f32(a)))))
 
+// The number is one of turns. Only its part behind the point counts, which is exact.
+static double turned(float a) { return 2 * M_PI * (static_cast<double>(a) - std::rint(a)); }
+
+VECTOR(v_sin_f32, kFloat, 1, bits(static_cast<float>(std::sin(turned(f32(a))))))
+VECTOR(v_cos_f32, kFloat, 1, bits(static_cast<float>(std::cos(turned(f32(a))))))
+
+VECTOR(v_maxmin_f32, kFloat, 3, bits(minimum(maximum(f32(a), f32(b)), f32(c))))
+VECTOR(v_minmax_f32, kFloat, 3, bits(maximum(minimum(f32(a), f32(b)), f32(c))))
+VECTOR(v_maximum_f32, kFloat, 2, bits(maximum_or_nan(f32(a), f32(b))))
+VECTOR(v_minimum_f32, kFloat, 2, bits(minimum_or_nan(f32(a), f32(b))))
+VECTOR(v_maximum3_f32, kFloat, 3, bits(maximum_or_nan(maximum_or_nan(f32(a), f32(b)), f32(c))))
+VECTOR(v_minimum3_f32, kFloat, 3, bits(minimum_or_nan(minimum_or_nan(f32(a), f32(b)), f32(c))))
+VECTOR(v_maximumminimum_f32, kFloat, 3, bits(minimum_or_nan(maximum_or_nan(f32(a), f32(b)), f32(c))))
+VECTOR(v_minimummaximum_f32, kFloat, 3, bits(maximum_or_nan(minimum_or_nan(f32(a), f32(b)), f32(c))))
+
 VECTOR(v_add_f16, kHalf, 2, bits16(f16(a) + f16(b)))
 VECTOR(v_sub_f16, kHalf, 2, bits16(f16(a) - f16(b)))
 VECTOR(v_subrev_f16, kHalf, 2, bits16(f16(b) - f16(a)))
@@ -166,8 +181,4 @@ static float fixed_up(float quotient, float divisor, float dividend) {
 VECTOR(v_div_fixup_f32, kFloat, 3, bits(fixed_up(f32(a), f32(b), f32(c))))
 
 // fp64
-HANDLER(v_add_f64) { each_double<2>(w, i, [](double a, double b, double) { return a + b; }); }
-HANDLER(v_mul_f64) { each_double<2>(w, i, [](double a, double b, double) { return a * b; }); }
-HANDLER(v_fma_f64) { each_double<3>(w, i, [](double a, double b, double c) { return fma(a, b, c); }); }
-
 }  // namespace

@@ -12,12 +12,20 @@ VECTOR(v_accvgpr_read, kNone, 1, a)
 VECTOR(v_accvgpr_write, kNone, 1, a)
 VECTOR(v_accvgpr_mov_b32, kNone, 1, a)
 VECTOR(v_ffbh_u32, kNone, 1, a ? static_cast<u32>(__builtin_clz(a)) : ~0u)
+VECTOR(v_ffbh_i32, kNone, 1, equal_bits(a))
 VECTOR(v_ffbl_b32, kNone, 1, a ? static_cast<u32>(__builtin_ctz(a)) : ~0u)
 
 // With the clamp a sum ends at the largest number, and a difference at zero.
 VECTOR(v_add_u32, kNone, 2, i.clamp && a + b < a ? ~0u : a + b)
 VECTOR(v_sub_u32, kNone, 2, i.clamp && a < b ? 0 : a - b)
 VECTOR(v_subrev_u32, kNone, 2, i.clamp && b < a ? 0 : b - a)
+// A result that is kept inside 32 bits with a sign, where a clamp asks for that.
+static u32 signed32(const Record& i, i64 value) {
+  return static_cast<u32>(i.clamp ? std::clamp<i64>(value, INT32_MIN, INT32_MAX) : value);
+}
+
+VECTOR(v_add_i32, kNone, 2, signed32(i, static_cast<i64>(s32(a)) + s32(b)))
+VECTOR(v_sub_i32, kNone, 2, signed32(i, static_cast<i64>(s32(a)) - s32(b)))
 VECTOR(v_and_b32, kNone, 2, a & b)
 VECTOR(v_or_b32, kNone, 2, a | b)
 VECTOR(v_xor_b32, kNone, 2, a ^ b)
@@ -43,9 +51,15 @@ VECTOR(v_mul_hi_i32, kNone, 2, static_cast<u32>(static_cast<i64>(static_cast<i32
 VECTOR(v_mul_u32_u24, kNone, 2, (a & 0xffffff) * (b & 0xffffff))
 VECTOR(v_mul_i32_i24, kNone, 2, static_cast<u32>(static_cast<i64>(signed24(a)) * signed24(b)))
 VECTOR(v_mul_hi_u32_u24, kNone, 2, static_cast<u32>(static_cast<u64>(a & 0xffffff) * (b & 0xffffff) >> 32))
+VECTOR(v_mul_hi_i32_i24, kNone, 2, static_cast<u32>(static_cast<i64>(signed24(a)) * signed24(b) >> 32))
 VECTOR(v_bfm_b32, kNone, 2, ((1u << (a & 31)) - 1) << (b & 31))
 VECTOR(v_bcnt_u32_b32, kNone, 2, static_cast<u32>(__builtin_popcount(a)) + b)
 
+VECTOR(v_maxmin_i32, kNone, 3, static_cast<u32>(std::min(std::max(s32(a), s32(b)), s32(c))))
+VECTOR(v_minmax_i32, kNone, 3, static_cast<u32>(std::max(std::min(s32(a), s32(b)), s32(c))))
+VECTOR(v_maxmin_u32, kNone, 3, std::min(std::max(a, b), c))
+VECTOR(v_minmax_u32, kNone, 3, std::max(std::min(a, b), c))
+VECTOR(v_sad_u32, kNone, 3, (a > b ? a - b : b - a) + c)
 VECTOR(v_lshl_add_u32, kNone, 3, (a << (b & 31)) + c)
 VECTOR(v_add_lshl_u32, kNone, 3, (a + b) << (c & 31))
 VECTOR(v_add3_u32, kNone, 3, a + b + c)
@@ -75,9 +89,17 @@ static u32 table_of_bits(u32 table, u32 a, u32 b, u32 c) {
 VECTOR(v_bitop3_b32, kNone, 3, table_of_bits(i.target, a, b, c))
 VECTOR(v_bitop3_b16, kHalf, 3, table_of_bits(i.target, a, b, c) & 0xffff)
 
-VECTOR(v_mad_u32_u16, kNone, 3, (a & 0xffff) * (b & 0xffff) + c)
-VECTOR(v_add_u16, kHalf, 2, (a + b) & 0xffff)
-VECTOR(v_sub_u16, kHalf, 2, (a - b) & 0xffff)
+// The halves that op_sel names, and a sum of 32 bits.
+template <class Product>
+static void product_of_halves(Wave& w, const Record& i, Product product) {
+  each<kNone, 3>(w, i, [&](u32 a, u32 b, u32 c) { return product(a >> 16 * (i.half & 1), b >> 16 * (i.half >> 1 & 1)) + c; });
+}
+
+HANDLER(v_mad_u32_u16) { product_of_halves(w, i, [](u32 a, u32 b) { return (a & 0xffff) * (b & 0xffff); }); }
+HANDLER(v_mad_i32_i16) {
+  product_of_halves(w, i, [](u32 a, u32 b) { return static_cast<u32>(static_cast<i16>(a) * static_cast<i16>(b)); });
+}
+
 VECTOR(v_max_u16, kHalf, 2, std::max(a & 0xffff, b & 0xffff))
 VECTOR(v_min_u16, kHalf, 2, std::min(a & 0xffff, b & 0xffff))
 VECTOR(v_max_i16, kHalf, 2, static_cast<u16>(std::max(static_cast<i16>(a), static_cast<i16>(b))))
@@ -90,6 +112,20 @@ VECTOR(v_and_b16, kHalf, 2, a & b & 0xffff)
 VECTOR(v_or_b16, kHalf, 2, (a | b) & 0xffff)
 VECTOR(v_xor_b16, kHalf, 2, (a ^ b) & 0xffff)
 VECTOR(v_mov_b16, kHalf, 1, a & 0xffff)
+
+// Two registers exchange what they hold.
+HANDLER(v_swap_b32) {
+  const u32 other = i.source[0].number;
+  Lanes room[2];
+  w.mask = w.exec;
+  await_vector(w, i, other);
+  await_vector(w, i, i.destination);
+  memcpy(room[0].value, w.vector[other], sizeof room[0].value);
+  memcpy(room[1].value, w.vector[i.destination], sizeof room[1].value);
+  const Known known[2] = {w.defined[other], w.defined[i.destination]};
+  put(w, i.destination, room[0].value, known[0]);
+  put(w, other, room[1].value, known[1]);
+}
 
 // The halves that op_sel names, side by side.
 HANDLER(v_pack_b32_f16) {

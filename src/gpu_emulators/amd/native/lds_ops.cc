@@ -1,13 +1,20 @@
 // Local memory of a workgroup (LDS), with races between its waves, and exchanges of lanes through its hardware.
-#include "memory.h"
+#include "atomics.h"
 
 namespace {
+
+// An atomic of another wave between the same barriers races with a load or a store.
+static void check_atomics(Wave& w, const Record& i, u64 at) {
+  const Byte& byte = w.group->bytes[at];
+  if (byte.changed == w.group->interval && byte.changer != w.number) report(w, i, kRace, at, byte.changer);
+}
 
 // Two waves that meet at a byte between the same barriers race, unless neither changes it.
 static void check_read(Wave& w, const Record& i, u64 at) {
   const Group& g = *w.group;
   Byte& byte = w.group->bytes[at];
   if (byte.written == g.interval && byte.writer != w.number) report(w, i, kRace, at, byte.writer);
+  check_atomics(w, i, at);
   const bool another = byte.read == g.interval && byte.reader != w.number;
   byte.reader = another ? 0xffff : static_cast<u16>(w.number), byte.read = g.interval;
   byte.last_reader = static_cast<u16>(w.number), byte.last_read = w.lds.issued;
@@ -16,6 +23,7 @@ static void check_read(Wave& w, const Record& i, u64 at) {
 static void check_write(Wave& w, const Record& i, u64 at, bool same) {
   const Group& g = *w.group;
   Byte& byte = w.group->bytes[at];
+  if (!same) check_atomics(w, i, at);
   if (byte.written == g.interval && byte.writer != w.number && !same) report(w, i, kRace, at, byte.writer);
   if (byte.read == g.interval && byte.reader != w.number && !same) report(w, i, kRace, at, 0x10000 + byte.reader);
   const bool is_over = byte.read != g.interval && byte.last_reader != w.number;
@@ -141,6 +149,48 @@ HANDLER(lds_write) {
     for (u32 place = 0; place < i.parameter[kSpace]; place++) write_lane(w, i, lane, place, touched);
   }
   for (const Touched& one : touched) check_write(w, i, one.at, w.group->lds[one.at] == one.before);
+}
+
+// Atomics of several waves meet without a race; a load or a store of another wave between the same barriers is one.
+static void note_atomic(Wave& w, const Record& i, u64 at) {
+  const Group& g = *w.group;
+  Byte& byte = w.group->bytes[at];
+  if (byte.written == g.interval && byte.writer != w.number) report(w, i, kRace, at, byte.writer);
+  if (byte.read == g.interval && byte.reader != w.number) report(w, i, kRace, at, 0x10000 + byte.reader);
+  const bool another = byte.changed == g.interval && byte.changer != w.number;
+  byte.changer = another ? 0xffff : static_cast<u16>(w.number), byte.changed = g.interval;
+}
+
+// target: what to do with the old value; clamp: it comes back; parameter[kSign]: how many values come, the new one first.
+HANDLER(lds_atomic) {
+  const u32 first = i.source[2].number, other = i.source[3].number, count = i.parameter[kCount];
+  const bool returns = i.clamp, has_two = i.parameter[kSign] == 2;
+  look_at_left_out(w);
+  check_data(w, i, i.source[0].number, 1);
+  check_data(w, i, first, count);
+  if (has_two) check_data(w, i, other, count);
+  const u64 operation = w.last_lds_write = w.lds.issue();
+  Known good[2] = {~0ull, ~0ull};
+  for (u32 k = 0; returns && k < count; k++) fill(w, i, i.destination + k, w.from_lds, operation, w.from_memory, w.memory);
+  for (u32 lane = 0; lane < w.lanes; lane++) {
+    if (!(w.exec >> lane & 1)) continue;
+    const u64 at = address_of(w.vector[i.source[0].number][lane], i, 0);
+    char* place = lds_place(w, i, at, 4 * count);
+    if (!place) continue;
+    u64 old = 0;
+    memcpy(&old, place, 4 * count);
+    const u64 wanted = has_two ? data_of(w, other, count, lane) : 0;
+    const u64 value = combined_by(i.target, old, data_of(w, first, count, lane), wanted, count == 2);
+    for (u32 k = 0; k < 4 * count; k++) {
+      note_atomic(w, i, at + k);
+      Byte& byte = w.group->bytes[at + k];
+      if (!byte.defined) good[k / 4].half[k / 2 % 2] &= ~(1ull << lane);
+      byte.defined |= i.target == kExchange;
+    }
+    memcpy(place, &value, 4 * count);
+    for (u32 k = 0; returns && k < count; k++) w.vector[i.destination + k][lane] = static_cast<u32>(old >> 32 * k);
+  }
+  for (u32 k = 0; returns && k < count; k++) define(w, i, i.destination + k, w.exec, good[k]);
 }
 
 // Give every lane the value of the lane that `from` names; -1 for none, which gives zero.

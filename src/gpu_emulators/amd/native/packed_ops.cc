@@ -81,10 +81,30 @@ HANDLER(v_pk_min_f16) { two_halves<2>(w, i, [](u32 a, u32 b, u32) { return bits1
 HANDLER(v_pk_fma_f16) {
   two_halves<3>(w, i, [](u32 a, u32 b, u32 c) { return bits16(static_cast<double>(f16(a)) * f16(b) + f16(c)); });
 }
-HANDLER(v_pk_add_u16) { two_halves<2>(w, i, [](u32 a, u32 b, u32) { return a + b; }); }
 HANDLER(v_pk_mul_lo_u16) { two_halves<2>(w, i, [](u32 a, u32 b, u32) { return a * b; }); }
 HANDLER(v_pk_lshlrev_b16) { two_halves<2>(w, i, [](u32 a, u32 b, u32) { return b << (a & 15); }); }
 HANDLER(v_pk_lshrrev_b16) { two_halves<2>(w, i, [](u32 a, u32 b, u32) { return b >> (a & 15); }); }
+
+#define PAIRS(name, count, expression)                                                                            \
+  HANDLER(name) {                                                                                                 \
+    two_halves<count>(w, i, [&]([[maybe_unused]] u32 a, [[maybe_unused]] u32 b, [[maybe_unused]] u32 c) -> u32 {   \
+      return expression;                                                                                          \
+    });                                                                                                           \
+  }
+
+PAIRS(v_pk_add_u16, 2, unsigned16(i, static_cast<i32>(a + b)))
+PAIRS(v_pk_sub_u16, 2, unsigned16(i, static_cast<i32>(a) - static_cast<i32>(b)))
+PAIRS(v_pk_add_i16, 2, signed16(i, s16(a) + s16(b)))
+PAIRS(v_pk_sub_i16, 2, signed16(i, s16(a) - s16(b)))
+PAIRS(v_pk_max_u16, 2, std::max(a, b))
+PAIRS(v_pk_min_u16, 2, std::min(a, b))
+PAIRS(v_pk_max_i16, 2, static_cast<u32>(std::max(s16(a), s16(b))))
+PAIRS(v_pk_min_i16, 2, static_cast<u32>(std::min(s16(a), s16(b))))
+PAIRS(v_pk_mad_u16, 3, a * b + c)
+PAIRS(v_pk_mad_i16, 3, a * b + c)
+PAIRS(v_pk_ashrrev_i16, 2, static_cast<u32>(s16(b) >> (a & 15)))
+PAIRS(v_pk_maximum_f16, 2, bits16(maximum_or_nan(f16(a), f16(b))))
+PAIRS(v_pk_minimum_f16, 2, bits16(minimum_or_nan(f16(a), f16(b))))
 
 // Two products of halves and a sum, each rounded to the dtype of the result.
 template <class Sum>

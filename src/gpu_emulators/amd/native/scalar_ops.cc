@@ -137,6 +137,14 @@ UNARY32(s_abs_i32, tested32(w, i, s32(a) < 0 ? 0 - a : a))
 UNARY32(s_ff1_i32_b32, result32(w, i, a ? static_cast<u32>(__builtin_ctz(a)) : ~0u))
 UNARY64(s_ff1_i32_b64, result32(w, i, a ? static_cast<u32>(__builtin_ctzll(a)) : ~0u))
 UNARY32(s_flbit_i32_b32, result32(w, i, a ? static_cast<u32>(__builtin_clz(a)) : ~0u))
+UNARY32(s_flbit_i32, result32(w, i, equal_bits(a)))
+UNARY64(s_flbit_i32_i64, const u64 others = s64(a) < 0 ? ~a : a;
+        result32(w, i, others ? static_cast<u32>(__builtin_clzll(others)) : ~0u))
+UNARY64(s_brev_b64, result64(w, i, static_cast<u64>(reversed(static_cast<u32>(a))) << 32 | reversed(static_cast<u32>(a >> 32))))
+UNARY32(s_bcnt0_i32_b32, tested32(w, i, static_cast<u32>(__builtin_popcount(~a))))
+UNARY64(s_bcnt0_i32_b64, tested32(w, i, static_cast<u32>(__builtin_popcountll(~a))))
+UNARY32(s_ff0_i32_b32, result32(w, i, ~a ? static_cast<u32>(__builtin_ctz(~a)) : ~0u))
+UNARY64(s_ff0_i32_b64, result32(w, i, ~a ? static_cast<u32>(__builtin_ctzll(~a)) : ~0u))
 UNARY64(s_flbit_i32_b64, result32(w, i, a ? static_cast<u32>(__builtin_clzll(a)) : ~0u))
 UNARY32(s_bcnt1_i32_b32, tested32(w, i, static_cast<u32>(__builtin_popcount(a))))
 UNARY64(s_bcnt1_i32_b64, tested32(w, i, static_cast<u32>(__builtin_popcountll(a))))
@@ -165,6 +173,10 @@ SAVE_EXEC(xor, a ^ exec)
 SAVE_EXEC(andn2, a & ~exec)
 SAVE_EXEC(andn1, ~a & exec)
 SAVE_EXEC(orn2, a | ~exec)
+SAVE_EXEC(orn1, ~a | exec)
+SAVE_EXEC(nand, ~(a & exec))
+SAVE_EXEC(nor, ~(a | exec))
+SAVE_EXEC(xnor, ~(a ^ exec))
 
 SCALAR32(s_cmp_eq_u32, w.scc = a == b)
 SCALAR32(s_cmp_lg_u32, w.scc = a != b)
@@ -182,6 +194,11 @@ SCALAR64(s_cmp_eq_u64, w.scc = a == b)
 SCALAR64(s_cmp_lg_u64, w.scc = a != b)
 SCALAR32(s_bitcmp0_b32, w.scc = !(a >> (b & 31) & 1))
 SCALAR32(s_bitcmp1_b32, w.scc = a >> (b & 31) & 1)
+HANDLER(s_bitcmp0_b64) { w.scc = !(source64(w, i, 0) >> (source32(w, i, 1) & 63) & 1); }
+HANDLER(s_bitcmp1_b64) { w.scc = source64(w, i, 0) >> (source32(w, i, 1) & 63) & 1; }
+HANDLER(s_bfm_b64) {
+  result64(w, i, ((1ull << (source32(w, i, 0) & 63)) - 1) << (source32(w, i, 1) & 63));
+}
 
 // With a constant of the instruction, of 16 bits.
 #define WITH_CONSTANT(name, statement)                                                      \

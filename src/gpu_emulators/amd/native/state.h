@@ -43,8 +43,8 @@ enum FindingKind : u32 {
 constexpr u32 kBarrier = 2000, kInFlight = 3000;  // of kNoWait, where no register is meant
 
 struct Byte {  // what is known of one byte of LDS
-  u16 writer, reader, last_reader;
-  u32 written, read;  // the interval between barriers, from 1 on; 0 is never
+  u16 writer, reader, last_reader, changer;
+  u32 written, read, changed;  // the interval between barriers, from 1 on; 0 is never. An atomic has changed it
   u64 last_read;  // the number of the last reader's operation
   u64 touched;  // the last instruction that wrote it
   bool defined;

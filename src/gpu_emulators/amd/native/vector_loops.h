@@ -1,7 +1,20 @@
 // Loops over lanes: from an operation on numbers to an instruction on registers.
 #pragma once
 
+#include <algorithm>
+
 #include "vector_operands.h"
+
+enum Clamp : u32 { kToOne = 1, kToRange };  // of floating-point numbers, and of integers
+
+// What a clamp makes of a result of 16 bits; without one it wraps.
+static inline u32 unsigned16(const Record& i, i32 value) {
+  return static_cast<u16>(i.clamp ? std::clamp(value, 0, 65535) : value);
+}
+static inline u32 signed16(const Record& i, i32 value) {
+  return static_cast<u16>(i.clamp ? std::clamp(value, -32768, 32767) : value);
+}
+static inline i16 s16(u32 a) { return static_cast<i16>(a); }
 
 alignas(64) static const u32 kZeros[kLanes] = {};
 
@@ -69,7 +82,7 @@ static inline void each(Wave& w, const Record& i, Operation operation) {
     for (u32& value : result.value) value = bits(modified(f32(value), i));
   }
   if (M == kHalf) {
-    if (i.scale | i.clamp) {
+    if (i.scale || i.clamp == kToOne) {
       for (u32& value : result.value) value = bits16(modified(f16(value), i));
     }
     return put_half(w, i, result.value, known);

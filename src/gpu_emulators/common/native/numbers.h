@@ -61,17 +61,23 @@ static inline float flushed(float value) { return std::fabs(value) < 0x1p-126f ?
 static inline u32 exponent(float value) { return bits(value) >> 23 & 255; }
 
 // IEEE 754-2008 maxNum and minNum: of a number and a NaN the number.
-static inline float maximum(float a, float b) {
+template <class Float>
+static inline Float maximum(Float a, Float b) {
   if (a != a) return b;
   if (b != b) return a;
   return a > b ? a : b > a ? b : std::signbit(a) ? b : a;
 }
 
-static inline float minimum(float a, float b) {
+template <class Float>
+static inline Float minimum(Float a, Float b) {
   if (a != a) return b;
   if (b != b) return a;
   return a < b ? a : b < a ? b : std::signbit(a) ? a : b;
 }
+
+// IEEE 754-2019 maximum and minimum: of a number and a NaN the NaN.
+static inline float maximum_or_nan(float a, float b) { return a != a ? a : b != b ? b : maximum(a, b); }
+static inline float minimum_or_nan(float a, float b) { return a != a ? a : b != b ? b : minimum(a, b); }
 
 static inline float median(float a, float b, float c) {
   if (a != a || b != b || c != c) return minimum(minimum(a, b), c);
@@ -107,6 +113,12 @@ static inline u32 reversed(u32 value) {
   u32 result = 0;
   for (int bit = 0; bit < 32; bit++) result |= (value >> bit & 1) << (31 - bit);
   return result;
+}
+
+// How many of the highest bits are the same; all ones where all are.
+static inline u32 equal_bits(u32 value) {
+  const u32 others = static_cast<i32>(value) < 0 ? ~value : value;
+  return others ? static_cast<u32>(__builtin_clz(others)) : ~0u;
 }
 
 static inline i32 signed24(u32 value) { return static_cast<i32>(value << 8) >> 8; }
