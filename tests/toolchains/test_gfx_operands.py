@@ -14,8 +14,8 @@ from interpreters import kept_interpreter
 pytestmark = pytest.mark.environments
 
 PROGRAM = Path(__file__).with_name("gfx_operands.py")
-# A product of fp16 and fp32 does not say what a constant is that it reads as fp16. The types of AMD's tables, and not those
-# of the text, are taken for a power of two in fp16, and for the highest bits of a long integer, which has a sign.
+# A product of fp16 and fp32 does not say what a constant is that it reads as fp16. AMD's tables of types are taken, and
+# not the text, for a power of two in fp16 and for the highest bits of a long integer, which has a sign.
 OTHERWISE = re.compile("_mix|v_ldexp_f16 1|s_(flbit|cls)_i32_i64")
 LEAST = {"cdna": 734, "rdna3": 767, "rdna4": 781}
 
