@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import kernel_matrix
@@ -23,8 +23,21 @@ START = Path("kernel_matrix", "job", "start.py")  # the program that a job's Pyt
 
 def copy_for_jobs(build: Path) -> Path:
     """Return the folder below ``build`` with the modules that a job imports; make or mend it if need be."""
-    files = _files()
-    folder = copy_folder(build)
+    return _copied(_files(), copy_folder(build))
+
+
+def copy_with(tool: str, folder: Path) -> Path:
+    """Return the folder with the modules that a job imports, and with those of a tool that run inside of its process.
+
+    ``tool`` is the name of a folder of ``tools``; its modules of that process lie in its folder ``inside``.
+    """
+    above = [_PACKAGE / "tools", _PACKAGE / "tools" / tool]
+    paths = [*(path / "__init__.py" for path in above), *sorted((above[-1] / "inside").rglob("*.py"))]
+    return _copied({**_files(), **_contents(paths)}, folder)
+
+
+def _copied(files: Mapping[str, bytes], folder: Path) -> Path:
+    """Write the files that a folder lacks or has otherwise, and return the folder."""
     with locked(folder.with_name(f"{folder.name}.lock"), wait=True):  # several jobs begin at once
         for name, content in files.items():
             path = folder / name
@@ -52,6 +65,9 @@ def _content() -> str:
 def _files() -> Mapping[str, bytes]:
     """Return the content of all that is copied, by its path in the copy."""
     rooms = (path for room in ("job", "kit") for path in (_PACKAGE / room).rglob("*.py"))
-    paths = [_PACKAGE / "__init__.py", *sorted(rooms)]
-    modules = {str(Path("kernel_matrix", path.relative_to(_PACKAGE))): path.read_bytes() for path in paths}
+    modules = _contents([_PACKAGE / "__init__.py", *sorted(rooms)])
     return {**modules, str(NO_CONFIGURATION): b"[pytest]\n"}
+
+
+def _contents(paths: Iterable[Path]) -> dict[str, bytes]:
+    return {str(Path("kernel_matrix", path.relative_to(_PACKAGE))): path.read_bytes() for path in paths}

@@ -10,20 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import kernel_matrix
 from kernel_matrix.base.waiting import wait_until
 from kernel_matrix.job import own_files
 from kernel_matrix.pipeline import Project
 from kernel_matrix.run.executors import Interpreter
+from kernel_matrix.run.harness import copy_with
 from kernel_matrix.run.supervise import death
 from kernel_matrix.tools.bench.bench_plan import BenchCase, Place, bench_of, rivals_of
 
-_SOURCE = Path(kernel_matrix.__file__).parent
 # Started as a module: as a script, its folder would be the first on the import path.
 _PROGRAM = ("-m", "kernel_matrix.tools.bench.inside.program")
 # From the shell: the number of threads, which the results say, and the folder of rivals for the package's adapter.
 _SHELL = ("OMP_NUM_THREADS", "BENCH_PEERS")
-_PARTS = ("__init__.py", "job/*.py", "tools/__init__.py", "tools/bench/__init__.py", "tools/bench/inside/*.py")
 
 
 @dataclass(frozen=True)
@@ -85,7 +83,7 @@ def ask(
     folder = project.build / "bench" / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    harness = _copy_harness(project.build / "bench" / "harness")
+    harness = copy_with("bench", project.build / "bench" / "harness")
     task, results, log = folder / "task.json", folder / "results.jsonl", folder / "log.txt"
     task.write_text(json.dumps(_task(project, asked, interpreter), indent=1), encoding="utf-8")
     seen = interpreter.seen
@@ -98,15 +96,6 @@ def ask(
         child.kill()
     text = own_files.text_of(log)
     return _said(results, status, text[-12_000:])
-
-
-def _copy_harness(folder: Path) -> Path:
-    """Copy the modules that the process imports: an environment has no harness, and must find nothing else."""
-    for path in sorted(path for pattern in _PARTS for path in _SOURCE.glob(pattern)):
-        copy = folder / _SOURCE.name / path.relative_to(_SOURCE)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_bytes(path.read_bytes())
-    return folder
 
 
 def _task(project: Project, asked: Asked, interpreter: Interpreter) -> dict[str, Any]:

@@ -8,7 +8,6 @@ import secrets
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from kernel_matrix.config.model import Matrix
@@ -18,12 +17,11 @@ from kernel_matrix.job.handed import words
 from kernel_matrix.job.journal import Entry, Journal
 from kernel_matrix.run import job_command
 from kernel_matrix.run.executors import Child, Interpreter, Request
+from kernel_matrix.run.harness import copy_with
 from kernel_matrix.run.own_time import OwnTime
 from kernel_matrix.run.supervise import death
 from kernel_matrix.tools.fuzz.case_names import SEED, Tried
 
-_HERE = Path(__file__).parent
-_PARTS = ("__init__.py", "inside/*.py")
 _PLUGIN = {"kernel_matrix.job.plugin": "kernel_matrix.tools.fuzz.inside.plugin"}
 _LOOK = 0.01  # seconds between two looks into the journal
 _START = 300.0  # seconds that the start of the process may take: it imports the suite
@@ -127,7 +125,9 @@ class Worker:
         arguments = job_command.arguments(self.request, self.interpreter, folder / "job.json", journal)
         arguments = [_PLUGIN.get(word, word) for word in arguments] + ["--asked", seen(pipe)]
         environment = dict(job_command.environment(self.request, self.interpreter))
-        environment["PYTHONPATH"] = f"{seen(_copied(self.request.build))}:{environment['PYTHONPATH']}"
+        environment["PYTHONPATH"] = (
+            f"{seen(copy_with('fuzz', self.request.build / 'fuzzer'))}:{environment['PYTHONPATH']}"
+        )
         handed = words(self._journal.key, self._job)
         self._child = self.interpreter.start(arguments, environment, folder, folder / "log.txt", handed)
         ready = self._wait("ready", _START, self._child)
@@ -151,14 +151,3 @@ class Worker:
             if time.monotonic() > ends:
                 return None
             time.sleep(_LOOK)
-
-
-def _copied(build: Path) -> Path:
-    """Copy the modules that the process imports: an environment must not find what lies next to them."""
-    folder = build / "fuzzer"
-    for pattern in _PARTS:
-        for path in sorted(_HERE.glob(pattern)):
-            copy = folder / _HERE.name / path.relative_to(_HERE)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_bytes(path.read_bytes())
-    return folder
