@@ -1,4 +1,4 @@
-"""What the audit has in common with what it checks is one list, and everything else it counts by code of its own."""
+"""The audit has in common with what it checks what one list says; everything else it counts by code of its own."""
 
 from __future__ import annotations
 
