@@ -22,6 +22,7 @@ from kernel_matrix.report import badges, table
 from kernel_matrix.report.document import Cell, SilentLane
 from kernel_matrix.report.grid import MOST_COLUMNS, THEMES, grid
 from kernel_matrix.report.markdown import MOST_BYTES, summary, within
+from kernel_matrix.report.support import support
 from kernel_matrix.results.states import RED, STATES
 from kernel_matrix.store.record import Record
 
@@ -270,3 +271,62 @@ def test_every_state_is_in_the_picture_with_a_sign_of_its_own(whole):
     for state in STATES:
         assert f'<use href="#{state}" ' in text
     assert set(STATES) > RED
+
+
+def placed(whole, *cells):
+    """Return the document with these cells: an operator, a platform, a target, a toolchain and a state each."""
+    made = [
+        replace(whole.cells[0], id=f"{platform}/{target}/{tool}/{op}.forward", op=op, direction="forward",
+                platform=platform, target=target, toolchain=tool, state=state, stale="", emulated=state == "held")
+        for op, platform, target, tool, state in cells
+    ]  # fmt: skip
+    return whole.model_copy(update={"cells": tuple(made)})
+
+
+def test_the_table_of_support_has_what_is_red_else_the_best_and_the_gaps(whole):
+    text = support(placed(
+        whole,
+        ("add", "cuda", "sm_90", "a", "pass"), ("add", "cuda", "sm_90", "b", "compiled"),
+        ("add", "rocm", "gfx942", "a", "compiled"), ("add", "xpu", "bmg", "a", "unavailable"),
+        ("mul", "cuda", "sm_90", "a", "pass"), ("mul", "cuda", "sm_90", "b", "fail"),
+        ("mul", "rocm", "gfx942", "a", "held"),
+        ("sub", "cuda", "sm_90", "a", "excluded"), ("sub", "rocm", "gfx942", "a", "pass"),
+        ("div", "rocm", "gfx942", "a", "error"),
+    ))  # fmt: skip
+    assert text.splitlines() == [
+        "| operator | cuda sm&#95;90 | rocm gfx942 |",
+        "| --- | --- | --- |",
+        "| `add.forward` | pass | compiled |",
+        "| `mul.forward` | **fail** | held, emulated |",
+        "| `sub.forward` | excluded | pass |",
+        "| `div.forward` |  | **error** |",
+        "| **works** | 1 of 2 | 2 of 4 |",
+        "",
+        "No result yet: xpu bmg.",
+        "",
+        "Works on one platform and not on another:",
+        "",
+        "- `add.forward` works on cuda; compiled on rocm (gfx942)",
+        "- `mul.forward` works on rocm; fail on cuda (sm&#95;90)",
+    ]
+
+
+def test_no_text_breaks_out_of_the_table_of_support(whole):
+    text = support(
+        placed(whole, ("a|b\n# c", "cuda", "<img>", "a", "pass"), ("a|b\n# c", "ro[c](x)m", "t", "a", "fail"))
+    )
+    assert "<img>" not in text
+    assert [line.count("|") for line in text.splitlines()[:4]] == [4, 4, 4, 4]
+
+
+def test_of_too_many_targets_a_platform_is_one_column(whole):
+    targets = [("add", "cuda", f"sm_{number}", "a", "pass" if number else "fail") for number in range(30)]
+    text = support(placed(whole, *targets, ("add", "rocm", "gfx942", "a", "pass")))
+    assert "| `add.forward` | **fail** | pass |" in text
+    assert "- `add.forward` works on rocm; fail on cuda" in text.splitlines()
+
+
+def test_a_platform_without_a_gap_has_no_list(whole):
+    text = support(placed(whole, ("add", "cuda", "sm_90", "a", "pass"), ("add", "rocm", "gfx942", "a", "pass")))
+    assert text.endswith("| **works** | 1 of 1 | 1 of 1 |\n")
+    assert support(whole.model_copy(update={"cells": ()})).startswith("| operator |")

@@ -76,6 +76,30 @@ def test_a_noise_ratio_is_made_from_the_errors_and_never_taken_from_a_record(tmp
     assert rows("SELECT noise FROM cells", tmp_path) == [(math.inf,)]
 
 
+def on(platform: str, op: str, day: int, outcome: str = "pass", action: str = "run") -> Record:
+    """Return a result of an operator on a platform."""
+    facts = {**job(day), "platform": platform, "toolchain": f"tool-{platform}"}
+    case = f"{platform}/t/tool-{platform}/{op}.forward/tokens1-fp32"
+    return replace(GOOD, case=case, outcome=outcome, action=action, job=facts)
+
+
+def test_coverage_is_by_platform_and_commit_and_gaps_are_as_last_measured(tmp_path):
+    for day, of_rocm in ((20, ("compile", "pass")), (21, ("run", "fail"))):
+        for platform in ("cuda", "rocm"):
+            add, mul = on(platform, "add", day), on(platform, "mul", day)
+            if platform == "rocm":
+                add = replace(add, action=of_rocm[0], outcome=of_rocm[1])
+            write_results(tmp_path, [add, mul, *([on("cuda", "only", day)] if platform == "cuda" else [])])
+    query = "SELECT commit, platform, operators, works, compiled, red, nothing, share FROM coverage ORDER BY 1, 2"
+    assert rows(query, tmp_path) == [
+        ("c20", "cuda", 3, 3, 0, 0, 0, 1.0),
+        ("c20", "rocm", 2, 1, 1, 0, 0, 0.5),
+        ("c21", "cuda", 3, 3, 0, 0, 0, 1.0),
+        ("c21", "rocm", 2, 1, 0, 1, 0, 0.5),
+    ]
+    assert rows("SELECT * FROM gaps", tmp_path) == [("add.forward", "cuda", "rocm", "red")]
+
+
 def test_cells_count_their_cases_by_outcome(past):
     query = "SELECT outcome, cases, passed, failed FROM cells ORDER BY started"
     assert rows(query, past) == [("pass", 3, 3, 0), ("fail", 3, 2, 1), ("pass", 2, 2, 0)]

@@ -10,6 +10,7 @@ from kernel_matrix.base.collection import many_objects_that_stay
 from kernel_matrix.cli.options import add_matrix_options, load_project, print_dashboard, selection_of
 from kernel_matrix.machines import job_status, row_plan_file, row_times
 from kernel_matrix.matrix.dashboard import write_dashboard
+from kernel_matrix.report import support
 from kernel_matrix.report.annotations import of_report
 from kernel_matrix.results import history
 from kernel_matrix.store.ahead import checked_ahead
@@ -35,6 +36,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--junit", action="store_true", help="also write all results as one JUnit file into the site (takes long)"
     )
+    parser.add_argument("--markdown", action="store_true", help="print the table of what runs where, for a README")
     parser.add_argument("--annotate", action="store_true", help="print GitHub's annotations of what is red")
 
 
@@ -69,6 +71,9 @@ def main(options: argparse.Namespace) -> int:
             notes = of_report(project.file, project.matrix, judged) if options.annotate else []
     if row_plan and statuses:
         row_times.write(project.site, row_plan, statuses)
+    if options.markdown:
+        print((project.site / support.FILE).read_text(encoding="utf-8"))
+        return dashboard.exit_status
     print_dashboard(dashboard)
     if notes:
         print("\n".join(notes))

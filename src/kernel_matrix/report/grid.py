@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Literal, NamedTuple
 
@@ -73,7 +73,7 @@ def places_of(document: Document) -> Places:
     """Return where each cell stands."""
     column_of = _columns(document.cells)
     ops = list(dict.fromkeys(f"{cell.op}.{cell.direction}" for cell in document.cells))
-    return Places(list(dict.fromkeys(column_of.values())), ops, _squares(document.cells, column_of))
+    return Places(list(dict.fromkeys(column_of.values())), ops, squares_of(document.cells, column_of))
 
 
 def grid(document: Document, theme: Theme, places: Places | None = None) -> str:
@@ -139,7 +139,8 @@ def _lane(cell: Cell) -> Column:
     return Column(cell.platform, cell.target, cell.toolchain)
 
 
-def _squares(cells: Iterable[Cell], column_of: dict[Column, Column]) -> dict[tuple[Column, str], Square]:
+def squares_of(cells: Iterable[Cell], column_of: Mapping[Column, Column]) -> dict[tuple[Column, str], Square]:
+    """Return what stands at each place: a column and an operator. ``column_of`` has the column of each lane."""
     groups: dict[tuple[Column, str], list[Cell]] = {}
     for cell in cells:
         groups.setdefault((column_of[_lane(cell)], f"{cell.op}.{cell.direction}"), []).append(cell)

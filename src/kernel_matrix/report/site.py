@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from kernel_matrix.base.files import write_atomically, written_whole
-from kernel_matrix.report import badges, table
+from kernel_matrix.report import badges, support, table
 from kernel_matrix.report.badges import Badge
 from kernel_matrix.report.cells import Sources
 from kernel_matrix.report.difference import Difference
@@ -50,6 +50,7 @@ def write(
     _write_document(document, site / FILE)
     write_atomically(site / table.FILE, table.table(document))
     write_atomically(site / "summary.md", summary(document, difference))
+    write_atomically(site / support.FILE, support.support(document))
     places = places_of(document)
     for theme in THEMES:
         write_atomically(site / f"grid-{theme}.svg", grid(document, theme, places))

@@ -16,6 +16,8 @@ VIEWS: Mapping[str, str] = {
     "cells": "Each cell in each run: how its cases ended, the worst outcome, the largest noise, the least occupancy.",
     "times": "Each timed case in each run: the seconds of the kernel, of the baseline and of the floor, and the ratio.",
     "transitions": "Each cell whose outcome changed from one run of a job on a device to the next.",
+    "coverage": "Each platform at each commit: how many operators work, only compile, are red or have no result there.",
+    "gaps": "Each operator that works on a platform and not on another one, as each was measured last.",
 }
 
 
@@ -131,6 +133,36 @@ LEFT JOIN upgrades AS u ON u.run = c.run AND u.run_before = c.run_before
 WHERE c.now <> c.earlier"""
 
 
+# An operator on a platform: red if a case is, else what is known best.
+_ON_PLATFORM = """SELECT commit, platform, op || '.' || direction AS operator, min(started) AS started,
+    CASE WHEN sum(failed + errors) > 0 THEN 'red' WHEN sum(passed + held) > 0 THEN 'works'
+        WHEN sum(compiled) > 0 THEN 'compiled' ELSE 'nothing' END AS support
+FROM cells WHERE cases > excluded
+GROUP BY commit, platform, op, direction"""
+
+_COVERAGE = f"""SELECT commit, platform, min(started) AS started, count(*) AS operators,
+    sum(CASE WHEN support = 'works' THEN 1 ELSE 0 END) AS works,
+    sum(CASE WHEN support = 'compiled' THEN 1 ELSE 0 END) AS compiled,
+    sum(CASE WHEN support = 'red' THEN 1 ELSE 0 END) AS red,
+    sum(CASE WHEN support = 'nothing' THEN 1 ELSE 0 END) AS nothing,
+    sum(CASE WHEN support = 'works' THEN 1 ELSE 0 END) / count(*) AS share
+FROM ({_ON_PLATFORM}) AS p
+GROUP BY commit, platform"""
+
+_GAPS = f"""WITH everything AS ({_ON_PLATFORM}), newest AS (
+    SELECT operator, platform, support FROM (
+        SELECT operator, platform, support,
+            row_number() OVER (PARTITION BY operator, platform ORDER BY started DESC) AS age
+        FROM everything
+    ) AS aged WHERE age = 1
+)
+SELECT w.operator AS operator, string_agg(DISTINCT w.platform, ', ' ORDER BY w.platform) AS works_on,
+    o.platform AS platform, o.support AS support
+FROM newest AS w JOIN newest AS o ON o.operator = w.operator
+WHERE w.support = 'works' AND o.support <> 'works'
+GROUP BY w.operator, o.platform, o.support"""
+
+
 def statements(sources: Mapping[str, str]) -> Iterator[str]:
     """Yield the statements that make the views; ``sources`` are what each table is selected from."""
     for table in TABLES:
@@ -143,6 +175,8 @@ def statements(sources: Mapping[str, str]) -> Iterator[str]:
         "cells": _cells(),
         "times": _TIMES,
         "transitions": _transitions(),
+        "coverage": _COVERAGE,
+        "gaps": _GAPS,
     }
     for view in VIEWS:
         yield f"CREATE VIEW {view} AS {texts[view]}"
