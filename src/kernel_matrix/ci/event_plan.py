@@ -10,11 +10,12 @@ from kernel_matrix.base import git
 from kernel_matrix.base.errors import unknown
 from kernel_matrix.ci import preference
 from kernel_matrix.ci.budget import Budget, within
-from kernel_matrix.ci.placing import place, rows
+from kernel_matrix.ci.placing import Machines, of_service, place, rows
 from kernel_matrix.ci.target import asked_for, only
 from kernel_matrix.config.locks import names_of
 from kernel_matrix.config.model import Event, Matrix, Tier
 from kernel_matrix.config.plan import Job, Plan
+from kernel_matrix.config.selection import Selection, narrow
 from kernel_matrix.machines import row_times
 from kernel_matrix.machines.row_plan import RowPlan, choose
 from kernel_matrix.machines.rows import Row, Seconds, estimate
@@ -34,10 +35,13 @@ def plan_rows(
     hosted_only: bool = False,
     earlier: Path | None = None,
     labels: str = "[]",
+    machines: Machines | None = None,
+    selection: Selection | None = None,
 ) -> EventPlan:
     """Return the rows that an event asks for; ``earlier`` is a folder of results, for the time that cases take.
 
-    ``labels`` are the labels of a pull request; one of them may ask for a target.
+    ``labels`` are the labels of a pull request; one of them may ask for a target. ``machines`` are those of an engine,
+    by default of a CI service. ``selection`` takes a part of the event's cases.
 
     Raises:
         UserError: matrix.yaml has no such event or target, or git does not know the reference.
@@ -50,10 +54,18 @@ def plan_rows(
     planned = plan(project, tier or events.get(event or "", Event()).tier)
     paths = git.changed_files(project.root, changed_since) if changed_since else None
     times, past = row_times.read(earlier), history.read(earlier)
-    kinds, sentences = preference.choose(matrix, preference.read(earlier), times)
-    known = Known(past.seconds, _red(earlier), row_times.setup(times), kinds)
+    kinds, sentences = ({}, []) if machines else preference.choose(matrix, preference.read(earlier), times)
+    known = Known(past.seconds, _red(earlier), row_times.setup(times))
+    machines = machines or of_service(matrix, kinds, hosted_only=hosted_only)
     made = make_row_plan(
-        matrix, planned, known, event=event or "", paths=paths, hosted_only=hosted_only, only_target=asked
+        matrix,
+        planned,
+        known,
+        event=event or "",
+        paths=paths,
+        machines=machines,
+        only_target=asked,
+        selection=selection,
     )
     waited = row_times.queue_words(times)
     sentences += [f"in the last report rows waited: {waited}"] if waited else []
@@ -64,14 +76,11 @@ def plan_rows(
 class Known:
     """Knowledge of earlier runs: the seconds of cases, which cells were red, and the seconds of a row without its
     cases.
-
-    ``kinds`` are the kinds of machine of the targets that have several.
     """
 
     seconds: Mapping[str, float] = field(default_factory=dict)
     red: frozenset[str] = frozenset()
     setup: Mapping[str, float] = field(default_factory=dict)
-    kinds: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -98,14 +107,16 @@ def make_row_plan(
     *,
     event: str = "",
     paths: Sequence[str] | None = None,
-    hosted_only: bool = False,
+    machines: Machines | None = None,
     only_target: str = "",
+    selection: Selection | None = None,
 ) -> RowPlan:
     """Return the rows for what the event asks for and the changed files concern. A pure function.
 
     ``paths`` are the changed files, None for all files. ``only_target`` are the words that a person asks for: all that
-    has them is planned then, whatever was changed.
+    has them is planned then, whatever was changed. ``selection`` takes a part of what is left.
     """
+    machines = machines or of_service(matrix)
     asked, known = matrix.ci.events.get(event, Event()), known or Known()
     reasons: Mapping[str, str] = {}
     notes = []
@@ -117,12 +128,14 @@ def make_row_plan(
         jobs = _of_event(matrix, planned, asked, paths)
         if paths is not None:
             jobs, reasons = choose(matrix, jobs, paths)
+    if selection:
+        jobs = narrow(matrix, planned, jobs, selection)
     if asked.minutes and not only_target:
-        idle = _idle(matrix, jobs, hosted_only=hosted_only)
+        idle = _idle(matrix, jobs, machines)
         spend = Budget(event, asked.minutes, seconds, paths or (), known.red, known.setup, idle)
         jobs, left = within(matrix, jobs, spend)
         notes += [left] if left else []
-    placed = rows(matrix, jobs, seconds, hosted_only=hosted_only, kinds=known.kinds)
+    placed = rows(matrix, jobs, seconds, machines)
     left_out = len(planned.cases) - sum(len(job.cases) for job in jobs)
     return RowPlan(event, planned.tier, placed, asked.excluded, left_out, reasons, tuple(notes))
 
@@ -139,12 +152,12 @@ def _of_event(matrix: Matrix, planned: Plan, asked: Event, paths: Sequence[str] 
     ]
 
 
-def _idle(matrix: Matrix, jobs: Sequence[Job], *, hosted_only: bool) -> set[str]:
+def _idle(matrix: Matrix, jobs: Sequence[Job], machines: Machines) -> set[str]:
     """Return the ids of the cases that no machine is started for."""
     return {
         case.id
         for job in jobs
-        for labels, placed in place(matrix, job, hosted_only=hosted_only, kinds={})
+        for labels, placed in place(matrix, job, machines)
         if not labels
         for case in placed.cases
     }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.model import Matrix
@@ -14,64 +14,81 @@ from kernel_matrix.machines.rows import Row, Seconds, bins, cut
 from kernel_matrix.vendors.registry import vendor_named
 
 
-def rows(
-    matrix: Matrix,
-    jobs: Iterable[Job],
-    seconds: Seconds,
-    *,
-    hosted_only: bool = False,
-    kinds: Mapping[tuple[str, str], str] | None = None,
-) -> tuple[Row, ...]:
-    """Place every case on a kind of machine, and cut jobs that take too long.
+@dataclass(frozen=True)
+class Machines:
+    """The machines that rows may go to.
 
-    If there are more rows than ``ci.most_rows``, join them. With ``hosted_only`` nothing goes to a machine of the
-    project's own: what has no hardware on a hosted machine is compiled. ``kinds`` has the kind of machine of each
-    platform's target that has several.
+    ``hosted`` is the label of those without a GPU. ``of_target`` gives the labels of the machines that have a
+    platform's target; none where no machine has it. ``most_rows`` are the most rows of each of the two.
+    """
+
+    hosted: str
+    of_target: Callable[[str, str], tuple[str, ...]]
+    most_rows: int
+
+
+def of_service(
+    matrix: Matrix, kinds: Mapping[tuple[str, str], str] | None = None, *, hosted_only: bool = False
+) -> Machines:
+    """Return the machines of a CI service: its own, and the project's that matrix.yaml names.
+
+    With ``hosted_only`` nothing goes to the project's own: what has no hardware on a hosted machine is compiled.
+    ``kinds`` has the kind of machine of each platform's target that has several.
+    """
+
+    def labels(name: str, target: str) -> tuple[str, ...]:
+        platform = matrix.platforms[name]
+        if target not in targets_with_machine(platform):
+            return ()
+        if platform.runner == [matrix.ci.hosted]:
+            return (matrix.ci.hosted,)
+        return () if hosted_only else platform.labels(target, (kinds or {}).get((name, target), ""))
+
+    return Machines(matrix.ci.hosted, labels, matrix.ci.most_rows)
+
+
+def rows(matrix: Matrix, jobs: Iterable[Job], seconds: Seconds, machines: Machines | None = None) -> tuple[Row, ...]:
+    """Place every case on a kind of machine, by default of a CI service, and cut jobs that take too long.
+
+    If there are more rows than the machines take, join them.
 
     Raises:
         UserError: there are more kinds of machines than rows.
     """
+    machines = machines or of_service(matrix)
     single = [
         Row(
             part.id,
             part.platform,
             labels,
-            labels not in ((), (matrix.ci.hosted,)),
+            labels not in ((), (machines.hosted,)),
             (part,),
             sum(map(seconds, part.cases)),
         )
         for job in jobs
-        for labels, placed in place(matrix, job, hosted_only=hosted_only, kinds=kinds or {})
+        for labels, placed in place(matrix, job, machines)
         for part in (shards(placed, seconds, 60 * matrix.ci.shard_minutes) if labels else [placed])
     ]
     own = [row for row in single if row.own]
     hosted = [row for row in single if row.labels and not row.own]
     nowhere = [replace(row, seconds=0.0) for row in single if not row.labels]
-    return (*_join(hosted, matrix.ci.most_rows), *_join(own, matrix.ci.most_rows), *nowhere)
+    return (*_join(hosted, machines.most_rows), *_join(own, machines.most_rows), *nowhere)
 
 
-def place(
-    matrix: Matrix, job: Job, *, hosted_only: bool, kinds: Mapping[tuple[str, str], str]
-) -> Iterator[tuple[tuple[str, ...], Job]]:
+def place(matrix: Matrix, job: Job, machines: Machines) -> Iterator[tuple[tuple[str, ...], Job]]:
     """Yield the labels of each kind of machine that the job's cases need, with a job of those cases."""
     platform = matrix.platforms[job.platform]
     entry = platform.by_toolchain[job.toolchain]
-    machines = targets_with_machine(platform)
     vendor = vendor_named(platform.device)
     compiles = vendor.compiles_without_device and matrix.toolchains[job.toolchain].ahead_of_time
     stands_in = entry.emulator is not None if vendor.gpu else entry.runs  # as ``Platform.device_on`` has it
     parts: dict[tuple[tuple[str, ...], str], list[Case]] = defaultdict(list)
     for case in job.cases:
-        target = case.cell.target
-        labels: tuple[str, ...]
-        if entry.runs and target in machines and platform.runner == [matrix.ci.hosted]:
-            labels, name = (matrix.ci.hosted,), ""
-        elif entry.runs and target in machines and not hosted_only:
-            labels, name = platform.labels(target, kinds.get((job.platform, target), "")), target
-        elif compiles or (stands_in and target in vendor.stood_in_for):
-            labels, name = (matrix.ci.hosted,), ""
-        else:
-            labels, name = (), "no-machine"
+        target, hosted = case.cell.target, (machines.hosted,)
+        labels = machines.of_target(job.platform, target) if entry.runs else ()
+        if not labels and (compiles or (stands_in and target in vendor.stood_in_for)):
+            labels = hosted
+        name = "" if labels == hosted else target if labels else "no-machine"
         parts[labels, name].append(case)
     for (labels, name), cases in parts.items():
         yield labels, replace(job, cases=tuple(cases), shard=".".join(filter(None, (name, job.shard))))

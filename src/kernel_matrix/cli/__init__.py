@@ -28,7 +28,7 @@ from kernel_matrix.cli.interruption import interrupt_on_signals
 PURPOSES = {
     "Run": {
         "init": "adopt.commands.init",
-        "matrix": "cli.matrix",
+        "matrix": "ci.commands.matrix",
         "run": "cli.run",
         "shell": "cli.shell",
         "send": "send.command_send",

@@ -31,6 +31,7 @@ class JobStatus(BaseModel):
     ended: str = Field(default="", max_length=40)
     machine: str = Field(default="", max_length=200)
     url: str = Field(default="", max_length=500)
+    why: str = Field(default="", max_length=300)  # of one that waits, or was ended: the reason, in the engine's words
 
 
 _LIST = TypeAdapter(list[JobStatus])

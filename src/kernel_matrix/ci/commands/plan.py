@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kernel_matrix.base.files import write_atomically
-from kernel_matrix.ci import cost, services
+from kernel_matrix.ci import cluster, cost, services
+from kernel_matrix.ci.cluster_options import ENGINES
 from kernel_matrix.ci.event_plan import EventPlan, describe, plan_rows
 from kernel_matrix.ci.loosened import loosened_table, since_commit
 from kernel_matrix.cli.options import add_matrix_options, load_project
@@ -34,10 +35,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     for name in services.NAMES:
         form.add_argument(f"--{name}", dest="service", action="store_const", const=name, help=f"print them for {name}")
 
+    form.add_argument("--on", choices=ENGINES, help="print the script that submits them to this engine")
+
 
 def main(options: argparse.Namespace) -> int:
     """Plan, write the file that is asked for, and print."""
     project = load_project(options)
+    if options.on:
+        print(cluster.script(options, project, lambda text: print(text, file=sys.stderr)), end="")
+        return 0
     planned = plan_rows(
         project,
         event=options.event,

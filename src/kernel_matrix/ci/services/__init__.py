@@ -7,7 +7,7 @@ import io
 import math
 import pkgutil
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -29,9 +29,9 @@ def render(name: str, matrix: Matrix, row_plan: RowPlan) -> str:
     return text
 
 
-def command_of(row: Row) -> str:
+def command_of(row: Row, plan: str = PLAN, options: Sequence[str] = ()) -> str:
     """Return the command that every service runs for a row, as the harness was started here: a person types it too."""
-    return line_here(command(["run", "--platform", row.platform, "--plan", PLAN, "--row", row.id]))
+    return line_here(command(["run", "--platform", row.platform, "--plan", plan, "--row", row.id]), options)
 
 
 def report_command() -> str:

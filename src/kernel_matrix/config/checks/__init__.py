@@ -22,6 +22,7 @@ _OF_NAMES = (
     names.groups,
     names.sizes,
     names.events,
+    names.clusters,
     rules.places,
     rules.expectations,
 )

@@ -211,6 +211,17 @@ def events(matrix: Matrix) -> Iterator[Fault]:
         yield from each(("ci", "events", name, "toolchains"), "toolchain", event.toolchains or (), matrix.toolchains)
 
 
+def clusters(matrix: Matrix) -> Iterator[Fault]:
+    """Yield the targets that no platform has and a cluster is to have, and the GPUs that their rows do not ask for."""
+    devices = {target: platform.device for platform in matrix.platforms.values() for target in platform.targets}
+    slurm = matrix.ci.slurm
+    for target, ask in slurm.targets.items() if slurm else ():
+        place: Place = ("ci", "slurm", "targets", target)
+        yield from unknown(place, "target", target, devices)
+        if target in devices and vendor_named(devices[target]).gpu and not (ask.gres or (slurm and slurm.gres)):
+            yield place, "a row of a GPU asks for it. Write what the cluster calls it: 'gres: gpu:NAME'."
+
+
 def unknown(place: Place, kind: str, name: Scalar, known: Collection[Scalar] | Collection[str]) -> Iterator[Fault]:
     """Yield a name that is not among the known ones, with the one that was perhaps meant."""
     if name not in known:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from kernel_matrix.config.model.accuracy import Accuracy, default_cap
 from kernel_matrix.config.model.bench import Bench, BenchOp
-from kernel_matrix.config.model.ci import Ci, Event
+from kernel_matrix.config.model.ci import Ask, Ci, Event, Slurm
 from kernel_matrix.config.model.fields import (
     ASSERTED,
     Direction,
@@ -32,6 +32,7 @@ from kernel_matrix.config.model.rules import Exclusion, Expectation, Rule
 __all__ = [
     "ASSERTED",
     "Accuracy",
+    "Ask",
     "Bench",
     "BenchOp",
     "Bounds",
@@ -51,6 +52,7 @@ __all__ = [
     "Rule",
     "Scalar",
     "ScalarOrList",
+    "Slurm",
     "Tier",
     "Toolchain",
     "as_list",

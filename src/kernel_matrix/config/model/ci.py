@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated
 
-from kernel_matrix.config.model.fields import Name, Section, Tier
+from pydantic import Field, StringConstraints
+
+from kernel_matrix.config.model.fields import Name, Section, Target, Tier
+
+# Slurm's own words stand in the comments of a script, one a line: nothing of them may begin another one.
+Word = Annotated[str, StringConstraints(pattern=r"^[^\s'\"\\$`]*$", max_length=300)]
+Option = Annotated[str, StringConstraints(pattern=r"^--[a-z][a-z-]*(=[^\s'\"\\$`]+)?$", max_length=300)]
 
 
 class Event(Section):
@@ -16,6 +22,32 @@ class Event(Section):
         default=None, gt=0, description="Machine minutes that it may take: the cases that tell most are chosen."
     )
     excluded: bool = Field(default=False, description="Try the excluded cases too, to see whether they still fail.")
+
+
+class Ask(Section):
+    """What a row asks a cluster for, in Slurm's words. What is not said is as the cluster has it by default."""
+
+    partition: Word = Field(default="", description="The partition.")
+    account: Word = Field(default="", description="The account that pays.")
+    qos: Word = Field(default="", description="The quality of service.")
+    gres: Word = Field(default="", description="The device, such as 'gpu:h100'. A row takes one of it.")
+    constraint: Word = Field(default="", description="The features of the node, such as 'avx512'.")
+    cpus: int | None = Field(default=None, ge=1, description="Cores of a row.")
+    memory: Word = Field(default="", description="Memory of a row, such as '16G'.")
+    minutes: int | None = Field(default=None, ge=2, description="The most minutes that a row asks for.")
+    options: list[Option] = Field(default_factory=list, description="More options of sbatch, such as '--exclusive'.")
+
+
+class Slurm(Ask):
+    """The rows as jobs of a Slurm cluster. What stands here holds for every row; a target may say otherwise."""
+
+    targets: dict[Target, Ask] = Field(
+        default_factory=dict,
+        description="Targets that have a node, and what a row of each asks for. Rows of other targets are compiled on "
+        "any node; those of a CPU run there.",
+    )
+    queue_minutes: float = Field(default=1440, gt=0, description="A row that waited longer for a node never started.")
+    setup: str = Field(default="", description="Lines of shell before each row, such as 'module load python/3.12'.")
 
 
 class Ci(Section):
@@ -42,3 +74,4 @@ class Ci(Section):
         default_factory=list, description="Cells (patterns with '*') that run whatever has changed."
     )
     events: dict[Name, Event] = Field(default_factory=dict, description="What each event asks for.")
+    slurm: Slurm | None = Field(default=None, description="What rows ask a Slurm cluster for (docs/how-to/slurm.md).")

@@ -1,0 +1,161 @@
+"""The engine: submit by sbatch, poll by squeue and sacct, cancel by scancel."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.files import write_atomically
+from kernel_matrix.ci.engines import REPORT, Fitted
+from kernel_matrix.ci.engines.slurm import nodes, script
+from kernel_matrix.ci.engines.slurm.programs import ask
+from kernel_matrix.ci.engines.slurm.states import never_starts, status_of
+from kernel_matrix.ci.engines.state import Batch, ClusterRun
+from kernel_matrix.ci.job_status import JobStatus
+from kernel_matrix.ci.placing import Machines
+from kernel_matrix.config.model import Matrix
+from kernel_matrix.vendors.registry import vendor_named
+
+_MOST_ROWS = 20_000
+_QUEUE = "%j|%K|%T|%V|%S|%e|%N|%r"  # name, task, state, submitted, start, end, nodes, reason
+_ACCOUNTING = "JobName,JobID,State,Submit,Start,End,NodeList,Reason"
+Seen = dict[tuple[str, str], tuple[str, ...]]  # by name of the job and number of the task: the other fields
+
+
+class Slurm:
+    """Slurm, from version 20.11 on, through its own programs."""
+
+    def machines(self, matrix: Matrix) -> Machines:
+        """Return the nodes for the targets that ci.slurm names; any node has a CPU."""
+        named = matrix.ci.slurm.targets if matrix.ci.slurm else {}
+
+        def labels(platform: str, target: str) -> tuple[str, ...]:
+            if target in named:
+                return ("slurm", target)
+            return ("slurm",) if vendor_named(matrix.platforms[platform].device).hosted else ()
+
+        return Machines("slurm", labels, _MOST_ROWS)
+
+    def fit(self, batches: Sequence[Batch]) -> Fitted:
+        """Return the batches as sinfo's nodes can have them."""
+        listed = nodes.parse(ask("sinfo", "--noheader", "--Node", f"--format={nodes.FORMAT}"))
+        fitted = nodes.fit(batches, listed)
+        idle = [
+            f"no target of ci.slurm asks for {kind}, which the cluster has" for kind in nodes.unused(batches, listed)
+        ]
+        return Fitted(fitted.batches, (*fitted.changed, *idle), fitted.lacking)
+
+    def script(self, run: ClusterRun, folder: Path) -> str:
+        """Return the script that submits a run by hand."""
+        return script.submission(run, folder)
+
+    def submit(self, run: ClusterRun, folder: Path) -> None:
+        """Submit each batch, and the report after them."""
+        logs = folder / script.LOGS
+        logs.mkdir(parents=True, exist_ok=True)
+        (folder / script.STATUS).unlink(missing_ok=True)
+        jobs: list[str] = []
+        try:
+            for number in range(len(run.batches)):
+                name = script.job_name(run, number)
+                jobs.append(_sbatch(folder / f"{name}.sh", script.array(run, number), f"--output={logs}/%x_%a.log"))
+            after = f"--dependency=afterany:{':'.join(jobs)}"
+            name = script.job_name(run, REPORT)
+            _sbatch(folder / f"{name}.sh", script.report(run, folder), after, f"--output={logs}/%x.log")
+        except BaseException:
+            if jobs:
+                with suppress(UserError):
+                    ask("scancel", *jobs)
+            raise
+
+    def poll(self, run: ClusterRun) -> list[JobStatus]:
+        """Return the status of each row and of the report: of squeue, and of sacct where squeue has forgotten one."""
+        wanted = {(script.job_name(run, REPORT), ""): REPORT} | {
+            (script.job_name(run, number), str(task)): row
+            for number, batch in enumerate(run.batches)
+            for task, row in enumerate(batch.rows)
+        }
+        seen = _queued(run)
+        if wanted.keys() - seen.keys():
+            with suppress(UserError):  # there is no accounting: what is not known is said to be absent
+                seen = {**_accounted(run), **seen}
+        return [_status(row, seen.get(key)) for key, row in wanted.items()]
+
+    def cancel(self, run: ClusterRun, rows: Collection[str] | None = None) -> None:
+        """Cancel all jobs of a run by their names, or the tasks of some rows."""
+        if rows is None:
+            ask("scancel", f"--name={','.join(_names(run))}")
+            return
+        jobs = _ids(run)
+        for number, batch in enumerate(run.batches):
+            tasks = [task for task, row in enumerate(batch.rows) if row in rows]
+            if tasks and (job := jobs.get(script.job_name(run, number))):
+                ask("scancel", *(f"{job}_{task}" for task in tasks))
+
+    def never_starts(self, why: str) -> bool:
+        """Return whether a job that waits for this reason waits for ever."""
+        return never_starts(why)
+
+    def log(self, run: ClusterRun, folder: Path, row: str) -> Path:
+        """Return the file of what a row's job prints."""
+        return script.log_of(run, folder, row)
+
+
+def _sbatch(file: Path, text: str, *options: str) -> str:
+    """Submit a script and return the id of its job."""
+    write_atomically(file, text)
+    return ask("sbatch", "--parsable", *options, str(file)).strip().partition(";")[0]
+
+
+def _names(run: ClusterRun) -> list[str]:
+    return [script.job_name(run, part) for part in (*range(len(run.batches)), REPORT)]
+
+
+def _queued(run: ClusterRun) -> Seen:
+    """Return what squeue knows: the jobs that wait and run, and for some minutes those that have ended."""
+    text = ask(
+        *("squeue", "--noheader", "--array", "--states=all", f"--name={','.join(_names(run))}", f"--format={_QUEUE}")
+    )
+    seen: Seen = {}
+    for line in text.splitlines():
+        name, task, *fields = line.split("|", 7)
+        seen[name, task if task.isdigit() else ""] = tuple(fields)
+    return seen
+
+
+def _accounted(run: ClusterRun) -> Seen:
+    """Return what the accounting knows of the jobs since the run was made."""
+    since = f"{datetime.fromtimestamp(run.created - 60).astimezone():%Y-%m-%dT%H:%M:%S}"
+    named = (f"--name={','.join(_names(run))}", f"--starttime={since}", f"--format={_ACCOUNTING}")
+    seen: Seen = {}
+    for line in ask("sacct", "--noheader", "--parsable2", "--allocations", *named).splitlines():
+        name, job, *fields = line.split("|", 7)
+        for task in _tasks(job.partition("_")[2]):
+            seen[name, task] = tuple(fields)
+    return seen
+
+
+def _tasks(text: str) -> Iterator[str]:
+    """Yield the tasks that sacct names: ``3``, or ``[4-6,9]`` of those that wait; one without a number of a job."""
+    for part in text.partition("%")[0].strip("[]").split(","):
+        first, _, last = part.partition("-")
+        if first.isdigit():
+            yield from (str(number) for number in range(int(first), int(last or first) + 1))
+        elif not text:
+            yield ""
+
+
+def _ids(run: ClusterRun) -> dict[str, str]:
+    """Return the id of each array that squeue knows, by its name."""
+    lines = ask("squeue", "--noheader", f"--name={','.join(_names(run))}", "--format=%j|%F").splitlines()
+    return dict(line.split("|", 1) for line in lines)
+
+
+def _status(row: str, fields: tuple[str, ...] | None) -> JobStatus:
+    if fields is None:
+        return JobStatus(row=row, status="absent")
+    state, submitted, start, end, where, reason = fields
+    return status_of(row, state, submitted=submitted, start=start, end=end, nodes=where, reason=reason)

@@ -1,0 +1,117 @@
+"""ClusterRun -> the scripts of its jobs: one array for each kind of node, and the report. Pure functions."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from kernel_matrix.ci.engines import REPORT
+from kernel_matrix.ci.engines.slurm.nodes import gres_of
+from kernel_matrix.ci.engines.state import Batch, ClusterRun
+
+LOGS = "logs"  # in the folder of the run
+STATUS = "status"  # the file with the exit status of the report
+_GRACE = 60  # seconds before the time limit at which a row is told to end, so that it writes what has ended
+_REPORT_MINUTES = 120  # a report of a million results takes some
+_END = "END-OF-JOB"  # of a script inside of a script
+
+
+def job_name(run: ClusterRun, part: int | str) -> str:
+    """Return the name of the array of a batch, or of the report's job."""
+    return f"km-{run.id}-{part}"
+
+
+def log_of(run: ClusterRun, folder: Path, row: str) -> Path:
+    """Return the file of what a row's job prints."""
+    if row == REPORT:
+        return folder / LOGS / f"{job_name(run, REPORT)}.log"
+    for number, batch in enumerate(run.batches):
+        if row in batch.rows:
+            return folder / LOGS / f"{job_name(run, number)}_{batch.rows.index(row)}.log"
+    raise KeyError(row)
+
+
+def options(run: ClusterRun, batch: Batch) -> Iterator[str]:
+    """Yield the options of sbatch with what a row of a batch asks for."""
+    ask = batch.ask
+    if ask.gres:
+        yield f"--gres={':'.join(filter(None, (*gres_of(ask.gres)[:2], str(gres_of(ask.gres)[2]))))}"
+    words = {"partition": ask.partition, "account": ask.account, "qos": ask.qos, "constraint": ask.constraint}
+    words |= {"cpus-per-task": str(ask.cpus or ""), "mem": ask.memory}
+    yield from (f"--{name}={word}" for name, word in words.items() if word)
+    yield f"--time={batch.minutes}"
+    yield f"--deadline=now+{math.ceil(run.queue_minutes) + batch.minutes}minutes"
+    yield from ask.options
+
+
+def array(run: ClusterRun, number: int) -> str:
+    """Return the script of a batch. Each task of the array is a row.
+
+    A row that begins once more, after its node has failed or another job has taken it, keeps what it had finished.
+    """
+    batch = run.batches[number]
+    head = [
+        f"--job-name={job_name(run, number)}",
+        f"--array=0-{len(batch.rows) - 1}",
+        *("--nodes=1", "--ntasks=1", "--requeue", "--open-mode=append", f"--signal=B:TERM@{_GRACE}"),
+        *options(run, batch),
+    ]
+    lines = [
+        "#!/bin/bash",
+        *(f"#SBATCH {option}" for option in head),
+        "rows=(",
+        *(shlex.quote(f"{row} {run.row_commands[row]}") for row in batch.rows),
+        ")",
+        'read -r row command <<<"${rows[SLURM_ARRAY_TASK_ID]}"',
+        "try=$((${SLURM_RESTART_COUNT:-0} + 1))",
+        'echo "$row on $SLURMD_NODENAME, job ${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID, try $try"',
+        "again=",
+        "if [ $try -gt 1 ]; then again=--resume; fi",
+        *_begin(run),
+        'eval "exec $command --jobs ${SLURM_CPUS_ON_NODE:-1} $again"',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def report(run: ClusterRun, folder: Path) -> str:
+    """Return the script of the report. It leaves the exit status of its last command in a file."""
+    first = run.batches[0].ask
+    ask = Batch(rows=(), ask=first.model_copy(update={"gres": "", "constraint": ""}), minutes=_REPORT_MINUTES)
+    ask = ask.model_copy(update={"minutes": min(ask.minutes, *(batch.minutes for batch in run.batches))})
+    status = shlex.quote(str(folder / STATUS))
+    lines = [
+        "#!/bin/bash",
+        *(f"#SBATCH {option}" for option in (f"--job-name={job_name(run, REPORT)}", "--nodes=1", "--ntasks=1")),
+        *(f"#SBATCH {option}" for option in options(run, ask) if not option.startswith("--deadline")),
+        *_begin(run),
+        *(f"{command} || exit" for command in run.report_commands[:-1]),
+        run.report_commands[-1],
+        f"echo $? >{status}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _begin(run: ClusterRun) -> Iterator[str]:
+    yield f"cd {shlex.quote(run.root)} || exit 2"
+    yield from run.setup.splitlines()
+
+
+def submission(run: ClusterRun, folder: Path) -> str:
+    """Return the script that submits all jobs of a run by hand."""
+    logs = shlex.quote(str(folder / LOGS))
+    lines = [
+        "#!/bin/bash",
+        "# Submit the rows of a plan to Slurm, and the report that waits for them.",
+        "set -euo pipefail",
+    ]
+    lines += [f"mkdir -p {logs}", f"rm -f {shlex.quote(str(folder / STATUS))}", "jobs="]
+    for number in range(len(run.batches)):
+        output = f"--output={logs}/%x_%a.log"
+        lines += [f"job=$(sbatch --parsable {output} <<'{_END}'", array(run, number) + _END, ")", "jobs+=:${job%%;*}"]
+    lines += [
+        f"sbatch --parsable --dependency=afterany$jobs --output={logs}/%x.log <<'{_END}'",
+        report(run, folder) + _END,
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,81 @@
+"""The run that was submitted last: its file in the build folder, which every later call and the report's job read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from kernel_matrix.base.errors import UserError, first_fault
+from kernel_matrix.base.files import write_atomically
+from kernel_matrix.config.model import Ask
+
+FOLDER = "cluster"  # in the build folder
+_FILE = "run.json"
+
+
+class Batch(BaseModel):
+    """Rows that ask the cluster for the same, and are submitted in one call."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    rows: tuple[str, ...]
+    target: str = ""  # whose device they ask for; none of rows that any node takes
+    ask: Ask
+    minutes: int
+    measured: bool = False  # whether the minutes come from measured times
+
+
+class ClusterRun(BaseModel):
+    """What was submitted together.
+
+    The names of its jobs follow from ``id``, so that they are found also where the call that submitted them has died.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    engine: str
+    id: str = Field(pattern=r"^[0-9a-f]{8}$")
+    created: float  # seconds since 1970
+    plan: str  # the SHA-256 of the row plan
+    queue_minutes: float
+    batches: tuple[Batch, ...]
+    row_commands: Mapping[str, str]
+    report_commands: tuple[str, ...]
+    root: str
+    setup: str = ""
+    ended: Mapping[str, str] = Field(default_factory=dict)  # rows that were cancelled because they would never start
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """The rows of all batches."""
+        return tuple(row for batch in self.batches for row in batch.rows)
+
+
+def folder_of(build: Path) -> Path:
+    """Return the folder of the run that was submitted last: its file, the plan, scripts and logs."""
+    return build / FOLDER
+
+
+def read(build: Path) -> ClusterRun | None:
+    """Return the run that was submitted last from this build folder, if there is one.
+
+    Raises:
+        UserError: its file cannot be used.
+    """
+    path = folder_of(build) / _FILE
+    try:
+        return ClusterRun.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}.") from None
+    except ValidationError as error:
+        raise UserError(f"{path}: {first_fault(error)}. Remove the file, if none of its jobs runs.") from None
+
+
+def write(build: Path, run: ClusterRun) -> None:
+    """Write the file of a run."""
+    folder_of(build).mkdir(parents=True, exist_ok=True)
+    write_atomically(folder_of(build) / _FILE, run.model_dump_json(indent=1) + "\n")

@@ -1,0 +1,155 @@
+"""Follow the jobs of a run: say what changes, end rows that would never start, and show the words of the report."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from kernel_matrix.ci.engines import REPORT, AwayError, Engine, state
+from kernel_matrix.ci.engines.state import ClusterRun
+from kernel_matrix.ci.job_status import JobStatus
+from kernel_matrix.pipeline import Project
+
+_FIRST, _LONGEST, _SLOWER = 1.0, 30.0, 1.2  # seconds between two looks: the first, the most, and how they grow
+_SETTLED = ("completed", "absent")
+_NOT_SEEN = 3  # looks after which a report that no look has shown is made here
+_LINES = 5  # of the log of a row that failed
+
+
+def goes_on(statuses: Iterable[JobStatus]) -> bool:
+    """Return whether a job waits or runs."""
+    return any(status.status not in _SETTLED for status in statuses)
+
+
+class Follower:
+    """Follow one run until its report has ended."""
+
+    def __init__(self, engine: Engine, project: Project, run: ClusterRun, say: Callable[[str], object]) -> None:
+        """``say`` prints a line."""
+        self.print = say
+        self.engine, self.project, self.run = engine, project, run
+        self.folder = state.folder_of(project.build)
+        self.before: dict[str, JobStatus] = {}
+        self.said: tuple[str, ...] = ()
+        self.away = ""
+
+    def follow(self) -> int:
+        """Return the exit status of the report."""
+        pause, looks = _FIRST, 0
+        while True:
+            statuses = self._look()
+            looks += 1
+            if statuses is not None:
+                if self._show(statuses):
+                    pause = _FIRST
+                report = next(status for status in statuses if status.row == REPORT)
+                if report.status == "completed" or (report.status == "absent" and looks > _NOT_SEEN):
+                    return self._end(report)
+            time.sleep(pause)
+            pause = min(_LONGEST, pause * _SLOWER)
+
+    def _look(self) -> list[JobStatus] | None:
+        """Return the statuses; None while the cluster does not answer. Rows that would wait for ever are ended."""
+        try:
+            statuses = self.engine.poll(self.run)
+            never = {
+                one.row: one.why for one in statuses if one.status == "queued" and self.engine.never_starts(one.why)
+            }
+            if new := {row: why for row, why in never.items() if row not in self.run.ended}:
+                self.run = self.run.model_copy(update={"ended": {**self.run.ended, **new}})
+                state.write(self.project.build, self.run)  # first: the report's job begins when the rows are gone
+                self.engine.cancel(self.run, list(new))
+                for why, rows in _by_reason(new).items():
+                    self._say(f"{len(rows)} rows would wait for ever ({why}), and are ended: {_some(rows)}")
+        except AwayError as error:
+            if not self.away:
+                self._say(f"the cluster does not answer, and its jobs may go on: {error}")
+            self.away = str(error)
+            return None
+        if self.away:
+            self._say("the cluster answers again")
+            self.away = ""
+        return statuses
+
+    def _show(self, statuses: Sequence[JobStatus]) -> bool:
+        """Say what has changed since the last look; return whether something has."""
+        rows = [status for status in statuses if status.row != REPORT]
+        for status in rows:
+            before = self.before.get(status.row)
+            if before and before.status == "running" and status.status == "queued":
+                self._say(f"{status.row}: lost {before.machine}, and waits again ({status.why or 'requeued'})")
+            if status.status == "running" and (before is None or before.status != "running"):
+                self._say(f"{status.row}: runs on {status.machine}; log: {self._log(status.row)}")
+            if status.status == "completed" and (before is None or before.status != "completed"):
+                self._say_end(status)
+        self.before = {status.row: status for status in statuses}
+        said = tuple(_sums(rows))
+        changed, self.said = said != self.said, said
+        for line in said if changed else ():
+            self._say(line)
+        return changed
+
+    def _say_end(self, status: JobStatus) -> None:
+        """Say how a row has ended; of one that was not right, the end of its log."""
+        where = f" on {status.machine}" if status.machine else ""
+        words = {"success": "done", "failure": "red, or it failed"}.get(status.conclusion, status.conclusion)
+        self._say(f"{status.row}: {words.replace('_', ' ')}{where}")
+        if status.conclusion not in ("success", "never_started") and status.machine:
+            for line in _last_lines(self._log(status.row)):
+                self._say(f"    {line}")
+
+    def _end(self, report: JobStatus) -> int:
+        """Print what the report has printed, and return its status. One that its job did not make is made here."""
+        try:
+            status = int((self.folder / "status").read_text())
+        except (OSError, ValueError):
+            self._say(f"the report's job has left none ({report.conclusion or report.status}): it is made here")
+            return self._make_report()
+        self.print(self._log(REPORT).read_text(encoding="utf-8", errors="replace").rstrip("\n"))
+        return status
+
+    def _make_report(self) -> int:
+        for line in self.run.report_commands:
+            status = subprocess.run(["bash", "-c", line], cwd=self.run.root, check=False).returncode
+        return status
+
+    def _log(self, row: str) -> Path:
+        return self.engine.log(self.run, self.folder, row)
+
+    def _say(self, text: str) -> None:
+        self.print(f"{datetime.now():%H:%M:%S} {text}")
+
+
+def _sums(rows: Sequence[JobStatus]) -> list[str]:
+    """Return how many rows wait, run and have ended, and for each reason how many wait and since when."""
+    counts = Counter("ended" if row.status in _SETTLED else row.status for row in rows)
+    lines = [f"{len(rows)} rows: {counts['queued']} wait, {counts['running']} run, {counts['ended']} have ended"]
+    waiting = [row for row in rows if row.status == "queued"]
+    for why, names in _by_reason({row.row: row.why for row in waiting}).items():
+        since = min((row.created for row in waiting if row.row in names), default="")
+        at = f" since {datetime.fromisoformat(since).astimezone():%d %b %H:%M}" if since else ""
+        lines.append(f"    {len(names)} wait{at}: {why or 'nobody has looked at them yet'}: {_some(names)}")
+    return lines
+
+
+def _by_reason(reasons: Mapping[str, str]) -> dict[str, list[str]]:
+    rows: dict[str, list[str]] = {}
+    for row, why in reasons.items():
+        rows.setdefault(why, []).append(row)
+    return rows
+
+
+def _some(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}"
+
+
+def _last_lines(log: Path) -> list[str]:
+    try:
+        text = log.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    return [line for line in text.splitlines() if line.strip()][-_LINES:]
