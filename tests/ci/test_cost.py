@@ -11,6 +11,7 @@ from common import Doubles
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.ci import cost, preference
 from kernel_matrix.ci.event_plan import Known, make_row_plan
+from kernel_matrix.ci.placing import of_service
 from kernel_matrix.ci.preference import Busy
 from kernel_matrix.ci.target import asked_for
 from kernel_matrix.cli import main
@@ -180,7 +181,7 @@ def test_a_row_asks_for_the_first_kind_of_machine_that_is_idle(hopper, planned, 
     kinds, [sentence] = preference.choose(hopper, busy, [seen("h200", "one"), seen("h100", "other")])
     assert kinds == {("cuda", "sm_90"): kind}
     assert sentence.startswith(f"cuda/sm_90 goes to {kind}, of h200, h100: the first")
-    made = make_row_plan(hopper, planned, Known(kinds=kinds))
+    made = make_row_plan(hopper, planned, machines=of_service(hopper, kinds))
     labels = {row.labels for row in made.rows if row.id.startswith("cuda.triton-3.7.sm_90")}
     assert labels == {("self-hosted", "linux", "x64", "nvidia", kind, "sm_90")}
 

@@ -14,7 +14,7 @@ from ruamel.yaml import YAML
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.ci import services
 from kernel_matrix.ci.event_plan import make_row_plan
-from kernel_matrix.ci.placing import rows, shards
+from kernel_matrix.ci.placing import of_service, rows, shards
 from kernel_matrix.ci.services import buildkite, github, gitlab
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Job, plan
@@ -34,7 +34,7 @@ def second(_: object) -> float:
 
 def test_every_case_is_in_exactly_one_row(matrix, planned):
     for hosted_only in (False, True):
-        made = rows(matrix, planned.jobs, lambda case: len(case.name), hosted_only=hosted_only)
+        made = rows(matrix, planned.jobs, lambda case: len(case.name), of_service(matrix, hosted_only=hosted_only))
         ids = [case.id for row in made for job in row.jobs for case in job.cases]
         assert Counter(ids) == Counter(case.id for case in planned.cases)
         assert len({row.id for row in made}) == len(made)
@@ -50,13 +50,13 @@ def test_labels_go_down_to_the_architecture(matrix, planned):
 
 
 def test_a_hosted_machine_is_started_for_emulated_gpus_where_the_toolchain_names_an_emulator(matrix, planned):
-    made = {row.id for row in rows(matrix, planned.jobs, second, hosted_only=True) if row.labels}
+    made = {row.id for row in rows(matrix, planned.jobs, second, of_service(matrix, hosted_only=True)) if row.labels}
     assert "rocm.triton-3.7" in made
     assert not {"rocm.reference", "rocm.inductor"} & made, "on a hosted machine they could not run, nor compile"
 
 
 def test_for_a_fork_no_row_is_on_a_machine_of_one_s_own(matrix, planned):
-    assert {row.labels for row in rows(matrix, planned.jobs, second, hosted_only=True)} == {("ubuntu-24.04",), ()}
+    assert {row.labels for row in rows(matrix, planned.jobs, second, of_service(matrix, hosted_only=True))} == {("ubuntu-24.04",), ()}
 
 
 def test_no_machine_is_started_for_what_none_can_do(matrix, planned):

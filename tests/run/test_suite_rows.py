@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -187,9 +188,21 @@ def test_a_report_of_another_machine_s_folder_knows_its_tests(tmp_path):
     assert document["run"]["cases_by_state"] == {"fail": 1, "held": 6, "unavailable": 1}
 
 
+def below(pid: int) -> Iterator[int]:
+    """Yield the processes below one, from the top."""
+    listed = subprocess.run(["ps", "-e", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+    for child, parent in (map(int, line.split()) for line in listed.splitlines()):
+        if parent == pid:
+            yield child
+            yield from below(child)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_run_that_is_ended_writes_what_has_ended_and_that_the_rest_has_not(tmp_path, number):
+@pytest.mark.parametrize(
+    ("number", "everyone"),
+    [(signal.SIGTERM, False), (signal.SIGINT, False), (signal.SIGHUP, False), (signal.SIGTERM, True)],
+)
+def test_a_run_that_is_ended_writes_what_has_ended_and_that_the_rest_has_not(tmp_path, number, everyone):
     note = tmp_path / "begun"
     text = f"""
         import pathlib, time
@@ -213,6 +226,10 @@ def test_a_run_that_is_ended_writes_what_has_ended_and_that_the_rest_has_not(tmp
     while not note.exists():
         assert run.poll() is None, run.communicate()
         time.sleep(0.1)
+    if everyone:  # as a cluster ends a job; the processes of the tests first, which is the hardest
+        for pid in reversed([*below(run.pid)]):
+            os.kill(pid, number)
+        time.sleep(0.7)
     run.send_signal(number)
     _, errors = run.communicate(timeout=120)
     assert (run.returncode, "interrupted; --resume goes on" in errors) == (130, True), errors

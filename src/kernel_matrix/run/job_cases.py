@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,13 +17,47 @@ from kernel_matrix.store.journal import Ends
 from kernel_matrix.store.record import Outcome, Record
 
 
+# How a case ends whose process got one of the signals that also end a whole run. A cluster sends them to all processes
+# of a job at once, so the kernel's may die of it before the harness knows that it is to end.
+_FROM_OUTSIDE = re.compile(r"the process died of SIG(TERM|INT|HUP|KILL) in stage ")
+
+
+def is_from_outside(entry: Entry) -> bool:
+    """Return whether an entry ends a case by a signal that may have ended the run, too."""
+    ended = entry["entry"] == "end" and entry.get("stage") == "crash"
+    return ended and bool(_FROM_OUTSIDE.match(entry.get("message") or ""))
+
+
+def without_lost(entries: Iterable[Entry]) -> Iterator[Entry]:
+    """Yield the entries of a journal without the ends that came with the end of the run: such a case was lost."""
+    held: Entry | None = None
+    for entry in entries:
+        lost = held is not None and entry["entry"] == "lost" and entry["case"] == held["case"]
+        if held is not None and not lost:
+            yield held
+        held = entry if is_from_outside(entry) else None
+        if held is None:
+            yield entry
+    if held is not None:
+        yield held
+
+
 class Cases:
     """The cases of one job: those that have ended, the one that runs, and the rest of the journal."""
 
     def __init__(
-        self, request: Request, interpreter: Interpreter, journal: Journal, ended: Callable[[Record], None]
+        self,
+        request: Request,
+        interpreter: Interpreter,
+        journal: Journal,
+        ended: Callable[[Record], None],
+        stopping: Callable[[], bool],
     ) -> None:
-        """Begin without any case; ``ended`` gets the record of each case."""
+        """Begin without any case; ``ended`` gets the record of each case.
+
+        ``stopping`` waits for a moment, and returns whether the run is to end.
+        """
+        self.stopping = stopping
         self.request, self.interpreter, self.journal, self.ended = request, interpreter, journal, ended
         self.journaled = Ends(request.matrix.limits.attempts)
         self.records: dict[str, Record] = {}
@@ -59,6 +94,8 @@ class Cases:
     def take_in(self) -> None:
         """Take in the new entries of the journal."""
         for entry in self.journal.new_entries():
+            if is_from_outside(entry) and self.stopping():
+                continue  # the case is still in flight, and lost with the run
             ended = self.journaled.take(entry)
             match entry["entry"]:
                 case "start":

@@ -20,7 +20,7 @@ from kernel_matrix.job.handed import words
 from kernel_matrix.job.journal import Entry, Journal
 from kernel_matrix.run import job_command, preflight
 from kernel_matrix.run.executors import Child, Interpreter, MachineError, Request
-from kernel_matrix.run.job_cases import Cases
+from kernel_matrix.run.job_cases import Cases, without_lost
 from kernel_matrix.run.own_time import OwnTime, load
 from kernel_matrix.run.proven import Mark, Proven, remove_old
 from kernel_matrix.run.quiet import Share
@@ -30,6 +30,8 @@ from kernel_matrix.store.record import Record
 ENDED = "the run was ended before this case: run it again; --resume goes on where it stopped"
 JOB_LIMIT = "the job's time limit"  # in the message of a case that it ended, or that it came before
 _KILLED: Literal["killed"] = "killed"
+_FROM_OUTSIDE = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL)
+_TO_STOP = 1.0  # seconds after which this process knows of a signal that all processes got
 _NO_TESTS_RAN = (0, 5)  # pytest's exit statuses
 
 
@@ -63,7 +65,7 @@ class Supervisor:
         self.journal = Journal(self.folder / "journal.jsonl")
         self.mark: Mark | None = None  # how far the journal is proven
         self.log = self.folder / "log.txt"
-        self.cases = Cases(request, interpreter, self.journal, ended)
+        self.cases = Cases(request, interpreter, self.journal, ended, lambda: stop.wait(_TO_STOP))
         most = request.matrix.container.folder * (1 << 30)
         self.room = Room(self.folder, most, (self.journal.path.name, "job.json"))
 
@@ -106,7 +108,7 @@ class Supervisor:
         if resume:
             proven = Proven(self.journal.path, self.request.build, self.request.job.id)
             with contextlib.suppress(OSError):  # nothing is proven
-                earlier = [*proven.new_entries(specification)]
+                earlier = [*without_lost(proven.new_entries(specification))]
         if not earlier:
             own_files.remove(self.log)
         own_files.write(self.folder / "job.json", specification)
@@ -201,6 +203,8 @@ class Supervisor:
         self._take_in()
         now = time.monotonic()
         if status is not None:
+            if -status in _FROM_OUTSIDE and self.stop.wait(_TO_STOP):  # what ends the run has ended the process, too
+                raise StoppedError
             return status
         if self.stop.is_set():
             child.kill()

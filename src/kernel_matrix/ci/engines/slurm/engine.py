@@ -85,15 +85,20 @@ class Slurm:
         return [_status(row, seen.get(key)) for key, row in wanted.items()]
 
     def cancel(self, run: ClusterRun, rows: Collection[str] | None = None) -> None:
-        """Cancel all jobs of a run by their names, or the tasks of some rows."""
-        if rows is None:
-            ask("scancel", f"--name={','.join(_names(run))}")
-            return
+        """Cancel all jobs of a run, or the tasks of some rows."""
         jobs = _ids(run)
-        for number, batch in enumerate(run.batches):
-            tasks = [task for task, row in enumerate(batch.rows) if row in rows]
-            if tasks and (job := jobs.get(script.job_name(run, number))):
-                ask("scancel", *(f"{job}_{task}" for task in tasks))
+        if rows is None:
+            gone = [*jobs.values()]
+        else:
+            gone = [
+                f"{jobs[name]}_{task}"
+                for number, batch in enumerate(run.batches)
+                if (name := script.job_name(run, number)) in jobs
+                for task, row in enumerate(batch.rows)
+                if row in rows
+            ]
+        if gone:
+            ask("scancel", *gone)
 
     def never_starts(self, why: str) -> bool:
         """Return whether a job that waits for this reason waits for ever."""
