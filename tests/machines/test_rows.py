@@ -56,7 +56,10 @@ def test_a_hosted_machine_is_started_for_emulated_gpus_where_the_toolchain_names
 
 
 def test_for_a_fork_no_row_is_on_a_machine_of_one_s_own(matrix, planned):
-    assert {row.labels for row in rows(matrix, planned.jobs, second, of_service(matrix, hosted_only=True))} == {("ubuntu-24.04",), ()}
+    assert {row.labels for row in rows(matrix, planned.jobs, second, of_service(matrix, hosted_only=True))} == {
+        ("ubuntu-24.04",),
+        (),
+    }
 
 
 def test_no_machine_is_started_for_what_none_can_do(matrix, planned):

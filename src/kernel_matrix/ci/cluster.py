@@ -56,7 +56,7 @@ def main(options: argparse.Namespace, say: Say) -> int:
         return Follower(engine, project, run, say).follow()
     except KeyboardInterrupt:
         engine.cancel(run)
-        say(f"cancelled all jobs of km-{run.id}. Rows that ran write what had ended into {project.results}", flush=True)
+        say(f"cancelled all jobs of km-{run.id}. Rows that ran write what had ended into {project.results}")
         raise
 
 
@@ -81,7 +81,7 @@ def script(options: argparse.Namespace, project: Project, say: Say) -> str:
         for sentence in changed:
             say(sentence)
         keep(project, run, planned.rows)
-    return engine.script(run, state.folder_of(project.build))
+    return engine.script(run)
 
 
 def plan_on(project: Project, engine: Engine, options: argparse.Namespace) -> EventPlan:
@@ -122,6 +122,7 @@ def make_run(
         row_commands={row.id: command_of(row, plan, [*options, *more]) for row in started(planned.rows)},
         report_commands=tuple(line_here(command(words), options) for words in (statuses, report)),
         root=str(Path.cwd()),
+        folder=str(folder),
     )
 
 
@@ -179,7 +180,7 @@ def _submitted(
         say(sentence)
     _clear(project, planned.rows, resume=options.resume)
     keep(project, run, planned.rows)
-    engine.submit(run, state.folder_of(project.build))
+    engine.submit(run)
     for batch in run.batches:
         where = f" for {batch.target}" if batch.target else ""
         say(f"submitted {len(batch.rows)} rows{where}, {batch.minutes} minutes each")

@@ -32,7 +32,6 @@ class Follower:
         """``say`` prints a line."""
         self.print = say
         self.engine, self.project, self.run = engine, project, run
-        self.folder = state.folder_of(project.build)
         self.before: dict[str, JobStatus] = {}
         self.said: tuple[str, ...] = ()
         self.away = ""
@@ -53,18 +52,10 @@ class Follower:
             pause = min(_LONGEST, pause * _SLOWER)
 
     def _look(self) -> list[JobStatus] | None:
-        """Return the statuses; None while the cluster does not answer. Rows that would wait for ever are ended."""
+        """Return the statuses; None while the cluster does not answer."""
         try:
             statuses = self.engine.poll(self.run)
-            never = {
-                one.row: one.why for one in statuses if one.status == "queued" and self.engine.never_starts(one.why)
-            }
-            if new := {row: why for row, why in never.items() if row not in self.run.ended}:
-                self.run = self.run.model_copy(update={"ended": {**self.run.ended, **new}})
-                state.write(self.project.build, self.run)  # first: the report's job begins when the rows are gone
-                self.engine.cancel(self.run, list(new))
-                for why, rows in _by_reason(new).items():
-                    self._say(f"{len(rows)} rows would wait for ever ({why}), and are ended: {_some(rows)}")
+            self._end_what_waits_in_vain(statuses)
         except AwayError as error:
             if not self.away:
                 self._say(f"the cluster does not answer, and its jobs may go on: {error}")
@@ -74,6 +65,25 @@ class Follower:
             self._say("the cluster answers again")
             self.away = ""
         return statuses
+
+    def _end_what_waits_in_vain(self, statuses: Sequence[JobStatus]) -> None:
+        """Cancel the rows that would wait for ever, or have waited too long. The report says why they never ran."""
+        new: dict[str, str] = {}
+        for one in statuses:
+            if one.status == "queued" and one.row not in {REPORT, *self.run.ended}:
+                if self.engine.never_starts(one.why):
+                    new[one.row] = f"it would wait for ever: {one.why}"
+                elif _waited(one) > 60 * self.run.queue_minutes:
+                    new[one.row] = (
+                        f"it has waited {self.run.queue_minutes:g} minutes: {one.why or 'no reason is known'}"
+                    )
+        if not new:
+            return
+        self.run = self.run.model_copy(update={"ended": {**self.run.ended, **new}})
+        state.write(self.project.build, self.run)  # first: the report's job begins when the rows are gone
+        self.engine.cancel(self.run, list(new))
+        for why, rows in _by_reason(new).items():
+            self._say(f"{_some(rows)}: {why}; ended")
 
     def _show(self, statuses: Sequence[JobStatus]) -> bool:
         """Say what has changed since the last look; return whether something has."""
@@ -105,7 +115,7 @@ class Follower:
     def _end(self, report: JobStatus) -> int:
         """Print what the report has printed, and return its status. One that its job did not make is made here."""
         try:
-            status = int((self.folder / "status").read_text())
+            status = int((Path(self.run.folder) / "status").read_text())
         except (OSError, ValueError):
             self._say(f"the report's job has left none ({report.conclusion or report.status}): it is made here")
             return self._make_report()
@@ -118,7 +128,7 @@ class Follower:
         return status
 
     def _log(self, row: str) -> Path:
-        return self.engine.log(self.run, self.folder, row)
+        return self.engine.log(self.run, row)
 
     def _say(self, text: str) -> None:
         self.print(f"{datetime.now():%H:%M:%S} {text}")
@@ -127,13 +137,24 @@ class Follower:
 def _sums(rows: Sequence[JobStatus]) -> list[str]:
     """Return how many rows wait, run and have ended, and for each reason how many wait and since when."""
     counts = Counter("ended" if row.status in _SETTLED else row.status for row in rows)
-    lines = [f"{len(rows)} rows: {counts['queued']} wait, {counts['running']} run, {counts['ended']} have ended"]
+    lines = [f"{_rows(len(rows))}: {counts['queued']} wait, {counts['running']} run, {counts['ended']} have ended"]
     waiting = [row for row in rows if row.status == "queued"]
     for why, names in _by_reason({row.row: row.why for row in waiting}).items():
         since = min((row.created for row in waiting if row.row in names), default="")
         at = f" since {datetime.fromisoformat(since).astimezone():%d %b %H:%M}" if since else ""
         lines.append(f"    {len(names)} wait{at}: {why or 'nobody has looked at them yet'}: {_some(names)}")
     return lines
+
+
+def _rows(count: int) -> str:
+    return f"{count} row{'s' * (count != 1)}"
+
+
+def _waited(status: JobStatus) -> float:
+    """Return the seconds that a row has waited by now; none of one that does not wait."""
+    if status.status != "queued" or not status.created:
+        return 0.0
+    return time.time() - datetime.fromisoformat(status.created).timestamp()
 
 
 def _by_reason(reasons: Mapping[str, str]) -> dict[str, list[str]]:

@@ -11,6 +11,16 @@ from kernel_matrix.machines.rows import Row
 from kernel_matrix.results.history import History, lane_id
 from kernel_matrix.store.record import Outcome, Record
 
+# How the job of a row has ended, by the conclusion of its status.
+_ENDED = {
+    "cancelled": "the job was cancelled",
+    "timed_out": "the job was ended by its time limit",
+    "skipped": "the CI service skipped the job",
+    "node_fail": "the machine failed, and took the job with it,",
+    "out_of_memory": "the job was ended by its memory limit (ci.slurm.memory)",
+    "preempted": "another job took the machine from the job",
+}
+
 
 def with_absences(
     row_plan: RowPlan,
@@ -95,12 +105,11 @@ def _reason(row: Row, status: JobStatus | None, queue_minutes: float) -> tuple[O
             return "missing", f"the job was still running{where} when the report was made"
         case _, "cancelled" if not status.machine:
             return "unavailable", f"the job never started: cancelled before a machine with the labels {labels} took it"
-        case _, "cancelled":
-            return "missing", f"the job was cancelled{where}"
-        case _, "timed_out":
-            return "missing", f"the job was ended by its time limit{where}"
-        case _, "skipped":
-            return "missing", "the CI service skipped the job"
+        case _, "never_started":
+            why = f": {status.why}" if status.why else " within ci.slurm.queue_minutes"
+            return "unavailable", f"the job never started: no node took it{why}"
+        case _, ended if ended in _ENDED:
+            return "missing", f"{_ENDED[ended]}{where}"
     return "missing", f"the job ended as '{status.conclusion}'{where} and left no result"
 
 

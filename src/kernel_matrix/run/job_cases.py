@@ -16,7 +16,6 @@ from kernel_matrix.run.job_command import portable
 from kernel_matrix.store.journal import Ends
 from kernel_matrix.store.record import Outcome, Record
 
-
 # How a case ends whose process got one of the signals that also end a whole run. A cluster sends them to all processes
 # of a job at once, so the kernel's may die of it before the harness knows that it is to end.
 _FROM_OUTSIDE = re.compile(r"the process died of SIG(TERM|INT|HUP|KILL) in stage ")

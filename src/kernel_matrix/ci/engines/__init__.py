@@ -44,11 +44,11 @@ class Engine(Protocol):
             UserError: its programs are not here.
         """
 
-    def script(self, run: ClusterRun, folder: Path) -> str:
+    def script(self, run: ClusterRun) -> str:
         """Return the shell script that submits a run."""
 
-    def submit(self, run: ClusterRun, folder: Path) -> None:
-        """Submit a run: its batches, and the report after them; ``folder`` takes scripts and logs.
+    def submit(self, run: ClusterRun) -> None:
+        """Submit a run: its batches, and the report after them.
 
         Raises:
             UserError: something was refused. Then nothing of the run is left in the cluster.
@@ -71,7 +71,7 @@ class Engine(Protocol):
     def never_starts(self, why: str) -> bool:
         """Return whether a job that waits for this reason waits for ever."""
 
-    def log(self, run: ClusterRun, folder: Path, row: str) -> Path:
+    def log(self, run: ClusterRun, row: str) -> Path:
         """Return the file of what a row's job prints."""
 
 

@@ -43,7 +43,8 @@ class ClusterRun(BaseModel):
     batches: tuple[Batch, ...]
     row_commands: Mapping[str, str]
     report_commands: tuple[str, ...]
-    root: str
+    root: str  # where the commands are typed
+    folder: str  # of this file, of the plan, of scripts and logs
     setup: str = ""
     ended: Mapping[str, str] = Field(default_factory=dict)  # rows that were cancelled because they would never start
 

@@ -34,7 +34,7 @@ class Ask(Section):
     constraint: Word = Field(default="", description="The features of the node, such as 'avx512'.")
     cpus: int | None = Field(default=None, ge=1, description="Cores of a row.")
     memory: Word = Field(default="", description="Memory of a row, such as '16G'.")
-    minutes: int | None = Field(default=None, ge=2, description="The most minutes that a row asks for.")
+    minutes: int | None = Field(default=None, ge=1, description="The most minutes that a row asks for.")
     options: list[Option] = Field(default_factory=list, description="More options of sbatch, such as '--exclusive'.")
 
 

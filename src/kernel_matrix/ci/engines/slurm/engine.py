@@ -43,18 +43,17 @@ class Slurm:
         """Return the batches as sinfo's nodes can have them."""
         listed = nodes.parse(ask("sinfo", "--noheader", "--Node", f"--format={nodes.FORMAT}"))
         fitted = nodes.fit(batches, listed)
-        idle = [
-            f"no target of ci.slurm asks for {kind}, which the cluster has" for kind in nodes.unused(batches, listed)
-        ]
-        return Fitted(fitted.batches, (*fitted.changed, *idle), fitted.lacking)
+        idle = ", ".join(nodes.unused(batches, listed))
+        sentence = [f"the cluster also has {idle}, and no row asks for it"] if idle else []
+        return Fitted(fitted.batches, (*fitted.changed, *sentence), fitted.lacking)
 
-    def script(self, run: ClusterRun, folder: Path) -> str:
+    def script(self, run: ClusterRun) -> str:
         """Return the script that submits a run by hand."""
-        return script.submission(run, folder)
+        return script.submission(run)
 
-    def submit(self, run: ClusterRun, folder: Path) -> None:
+    def submit(self, run: ClusterRun) -> None:
         """Submit each batch, and the report after them."""
-        logs = folder / script.LOGS
+        folder, logs = Path(run.folder), script.logs(run)
         logs.mkdir(parents=True, exist_ok=True)
         (folder / script.STATUS).unlink(missing_ok=True)
         jobs: list[str] = []
@@ -64,7 +63,7 @@ class Slurm:
                 jobs.append(_sbatch(folder / f"{name}.sh", script.array(run, number), f"--output={logs}/%x_%a.log"))
             after = f"--dependency=afterany:{':'.join(jobs)}"
             name = script.job_name(run, REPORT)
-            _sbatch(folder / f"{name}.sh", script.report(run, folder), after, f"--output={logs}/%x.log")
+            _sbatch(folder / f"{name}.sh", script.report(run), after, f"--output={logs}/%x.log")
         except BaseException:
             if jobs:
                 with suppress(UserError):
@@ -82,7 +81,7 @@ class Slurm:
         if wanted.keys() - seen.keys():
             with suppress(UserError):  # there is no accounting: what is not known is said to be absent
                 seen = {**_accounted(run), **seen}
-        return [_status(row, seen.get(key)) for key, row in wanted.items()]
+        return [_status(run, row, seen.get(key)) for key, row in wanted.items()]
 
     def cancel(self, run: ClusterRun, rows: Collection[str] | None = None) -> None:
         """Cancel all jobs of a run, or the tasks of some rows."""
@@ -104,9 +103,9 @@ class Slurm:
         """Return whether a job that waits for this reason waits for ever."""
         return never_starts(why)
 
-    def log(self, run: ClusterRun, folder: Path, row: str) -> Path:
+    def log(self, run: ClusterRun, row: str) -> Path:
         """Return the file of what a row's job prints."""
-        return script.log_of(run, folder, row)
+        return script.log_of(run, row)
 
 
 def _sbatch(file: Path, text: str, *options: str) -> str:
@@ -159,8 +158,11 @@ def _ids(run: ClusterRun) -> dict[str, str]:
     return dict(line.split("|", 1) for line in lines)
 
 
-def _status(row: str, fields: tuple[str, ...] | None) -> JobStatus:
+def _status(run: ClusterRun, row: str, fields: tuple[str, ...] | None) -> JobStatus:
     if fields is None:
         return JobStatus(row=row, status="absent")
     state, submitted, start, end, where, reason = fields
-    return status_of(row, state, submitted=submitted, start=start, end=end, nodes=where, reason=reason)
+    status = status_of(row, state, submitted=submitted, start=start, end=end, nodes=where, reason=reason)
+    if status.conclusion == "failure" and script.warned(run, row).exists():
+        return status.model_copy(update={"conclusion": "timed_out"})
+    return status

@@ -11,9 +11,9 @@ from kernel_matrix.ci.engines import REPORT
 from kernel_matrix.ci.engines.slurm.nodes import gres_of
 from kernel_matrix.ci.engines.state import Batch, ClusterRun
 
-LOGS = "logs"  # in the folder of the run
+_LOGS = "logs"  # in the folder of the run
 STATUS = "status"  # the file with the exit status of the report
-_GRACE = 60  # seconds before the time limit at which a row is told to end, so that it writes what has ended
+_GRACE = 60  # seconds before the time limit at which a row is warned, so that it writes what has ended
 _REPORT_MINUTES = 120  # a report of a million results takes some
 _END = "END-OF-JOB"  # of a script inside of a script
 
@@ -23,14 +23,24 @@ def job_name(run: ClusterRun, part: int | str) -> str:
     return f"km-{run.id}-{part}"
 
 
-def log_of(run: ClusterRun, folder: Path, row: str) -> Path:
+def logs(run: ClusterRun) -> Path:
+    """Return the folder of what the jobs print."""
+    return Path(run.folder) / _LOGS
+
+
+def log_of(run: ClusterRun, row: str) -> Path:
     """Return the file of what a row's job prints."""
     if row == REPORT:
-        return folder / LOGS / f"{job_name(run, REPORT)}.log"
+        return logs(run) / f"{job_name(run, REPORT)}.log"
     for number, batch in enumerate(run.batches):
         if row in batch.rows:
-            return folder / LOGS / f"{job_name(run, number)}_{batch.rows.index(row)}.log"
+            return logs(run) / f"{job_name(run, number)}_{batch.rows.index(row)}.log"
     raise KeyError(row)
+
+
+def warned(run: ClusterRun, row: str) -> Path:
+    """Return the file that says that a row was warned of its time limit, and has ended then: Slurm says it failed."""
+    return log_of(run, row).with_suffix(".warned")
 
 
 def options(run: ClusterRun, batch: Batch) -> Iterator[str]:
@@ -69,18 +79,23 @@ def array(run: ClusterRun, number: int) -> str:
         'echo "$row on $SLURMD_NODENAME, job ${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID, try $try"',
         "again=",
         "if [ $try -gt 1 ]; then again=--resume; fi",
+        f"warned={shlex.quote(str(logs(run)))}/${{SLURM_JOB_NAME}}_$SLURM_ARRAY_TASK_ID.warned",
+        "trap 'touch \"$warned\"; kill -TERM $row_pid' TERM",
         *_begin(run),
-        'eval "exec $command --jobs ${SLURM_CPUS_ON_NODE:-1} $again"',
+        'eval "$command --jobs ${SLURM_CPUS_ON_NODE:-1} $again" &',
+        "row_pid=$!",
+        "while kill -0 $row_pid 2>/dev/null; do wait $row_pid; status=$?; done",
+        "exit $status",
     ]
     return "\n".join(lines) + "\n"
 
 
-def report(run: ClusterRun, folder: Path) -> str:
+def report(run: ClusterRun) -> str:
     """Return the script of the report. It leaves the exit status of its last command in a file."""
     first = run.batches[0].ask
     ask = Batch(rows=(), ask=first.model_copy(update={"gres": "", "constraint": ""}), minutes=_REPORT_MINUTES)
     ask = ask.model_copy(update={"minutes": min(ask.minutes, *(batch.minutes for batch in run.batches))})
-    status = shlex.quote(str(folder / STATUS))
+    status = shlex.quote(str(Path(run.folder) / STATUS))
     lines = [
         "#!/bin/bash",
         *(f"#SBATCH {option}" for option in (f"--job-name={job_name(run, REPORT)}", "--nodes=1", "--ntasks=1")),
@@ -98,20 +113,14 @@ def _begin(run: ClusterRun) -> Iterator[str]:
     yield from run.setup.splitlines()
 
 
-def submission(run: ClusterRun, folder: Path) -> str:
+def submission(run: ClusterRun) -> str:
     """Return the script that submits all jobs of a run by hand."""
-    logs = shlex.quote(str(folder / LOGS))
-    lines = [
-        "#!/bin/bash",
-        "# Submit the rows of a plan to Slurm, and the report that waits for them.",
-        "set -euo pipefail",
-    ]
-    lines += [f"mkdir -p {logs}", f"rm -f {shlex.quote(str(folder / STATUS))}", "jobs="]
+    folder = shlex.quote(str(logs(run)))
+    status = shlex.quote(str(Path(run.folder) / STATUS))
+    lines = ["#!/bin/bash", "# Submit the rows of a plan to Slurm, and the report that waits for them."]
+    lines += ["set -euo pipefail", f"mkdir -p {folder}", f"rm -f {status}", "jobs="]
     for number in range(len(run.batches)):
-        output = f"--output={logs}/%x_%a.log"
-        lines += [f"job=$(sbatch --parsable {output} <<'{_END}'", array(run, number) + _END, ")", "jobs+=:${job%%;*}"]
-    lines += [
-        f"sbatch --parsable --dependency=afterany$jobs --output={logs}/%x.log <<'{_END}'",
-        report(run, folder) + _END,
-    ]
-    return "\n".join(lines) + "\n"
+        sbatch = f"sbatch --parsable --output={folder}/%x_%a.log"
+        lines += [f"job=$({sbatch} <<'{_END}'", array(run, number) + _END, ")", "jobs+=:${job%%;*}"]
+    sbatch = f"sbatch --parsable --dependency=afterany$jobs --output={folder}/%x.log"
+    return "\n".join([*lines, f"{sbatch} <<'{_END}'", report(run) + _END]) + "\n"
