@@ -144,11 +144,18 @@ def statuses(project: Project, engine_name: str) -> list[JobStatus]:
             if time.monotonic() > until:
                 raise
             time.sleep(_PAUSE)
-    never = {
-        row: JobStatus(row=row, status="completed", conclusion="never_started", why=why)
-        for row, why in run.ended.items()
-    }
-    return [never.get(status.row, status) for status in found if status.row != REPORT]
+    return [_of_ended(engine, run, status) for status in found if status.row != REPORT]
+
+
+def _of_ended(engine: Engine, run: ClusterRun, status: JobStatus) -> JobStatus:
+    """Return the status of a row; of one that was ended because it waited in vain, that it never started.
+
+    One that had a node before has lost it: that is no row without a machine.
+    """
+    if status.row not in run.ended:
+        return status
+    conclusion = "lost" if engine.log(run, status.row).exists() else "never_started"
+    return JobStatus(row=status.row, status="completed", conclusion=conclusion, why=run.ended[status.row])
 
 
 def fitted(engine: Engine, run: ClusterRun) -> tuple[ClusterRun, tuple[str, ...]]:

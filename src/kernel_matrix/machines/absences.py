@@ -17,6 +17,7 @@ _ENDED = {
     "timed_out": "the job was ended by its time limit",
     "skipped": "the CI service skipped the job",
     "node_fail": "the machine failed, and took the job with it,",
+    "lost": "the job lost its machine, and no other one took it",
     "out_of_memory": "the job was ended by its memory limit (ci.slurm.memory)",
     "preempted": "another job took the machine from the job",
 }

@@ -15,7 +15,8 @@ from kernel_matrix.run.environments import variables
 from kernel_matrix.run.executors import Child, MachineError
 
 # Wait for a line from the harness. When the harness dies, however it dies, the pipe closes without one: end the job.
-_WATCHDOG = 'read -r _ || kill -s KILL -- "-$1"'
+# A cluster sends the signals that end a run to every process: this one outlives the harness.
+_WATCHDOG = 'trap "" TERM INT HUP; read -r _ || kill -s KILL -- "-$1"'
 
 
 class LocalChild:

@@ -165,4 +165,6 @@ def _status(run: ClusterRun, row: str, fields: tuple[str, ...] | None) -> JobSta
     status = status_of(row, state, submitted=submitted, start=start, end=end, nodes=where, reason=reason)
     if status.conclusion == "failure" and script.warned(run, row).exists():
         return status.model_copy(update={"conclusion": "timed_out"})
+    if status.conclusion == "never_started" and script.log_of(run, row).exists():
+        return status.model_copy(update={"conclusion": "lost"})
     return status

@@ -14,6 +14,7 @@ from kernel_matrix.ci.engines.state import Batch, ClusterRun
 _LOGS = "logs"  # in the folder of the run
 STATUS = "status"  # the file with the exit status of the report
 _GRACE = 60  # seconds before the time limit at which a row is warned, so that it writes what has ended
+_EARLIEST = 2 * _GRACE + 30  # seconds before the time limit: Slurm warns up to a minute earlier than it is asked to
 _REPORT_MINUTES = 120  # a report of a million results takes some
 _END = "END-OF-JOB"  # of a script inside of a script
 
@@ -80,9 +81,10 @@ def array(run: ClusterRun, number: int) -> str:
         "again=",
         "if [ $try -gt 1 ]; then again=--resume; fi",
         f"warned={shlex.quote(str(logs(run)))}/${{SLURM_JOB_NAME}}_$SLURM_ARRAY_TASK_ID.warned",
-        "trap 'touch \"$warned\"; kill -TERM $row_pid' TERM",
+        'rm -f "$warned"',
+        f"trap '[ $SECONDS -lt {60 * batch.minutes - _EARLIEST} ] || touch \"$warned\"; kill -TERM $row_pid' TERM",
         *_begin(run),
-        'eval "$command --jobs ${SLURM_CPUS_ON_NODE:-1} $again" &',
+        'eval "exec $command --jobs ${SLURM_CPUS_ON_NODE:-1} $again" &',
         "row_pid=$!",
         "while kill -0 $row_pid 2>/dev/null; do wait $row_pid; status=$?; done",
         "exit $status",
@@ -109,6 +111,7 @@ def report(run: ClusterRun) -> str:
 
 
 def _begin(run: ClusterRun) -> Iterator[str]:
+    yield "unset SLURM_MEM_PER_NODE SLURM_MEM_PER_CPU"  # DuckDB would take four fifths for itself
     yield f"cd {shlex.quote(run.root)} || exit 2"
     yield from run.setup.splitlines()
 

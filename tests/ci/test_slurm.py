@@ -1,0 +1,251 @@
+"""Rows as jobs of Slurm: what a maintainer sees of those that pass, fail, are ended, wait in vain or lose their node."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from clusters import Cluster, cluster, demand_slurm
+from conftest import ROOT, records_in
+from suites import Suite
+
+from kernel_matrix.run.proven import mark_file
+
+# Each toolchain is a lane whose tests do something else, on a target whose rows ask for something else.
+LANES = {"ok": "x86-64", "red": "x86-64", "ended": "x86-64", "late": "x86-64-v2", "lost": "x86-64-v3"}
+TESTS = """
+import os, pathlib, time
+import pytest
+
+LANE = os.environ["LANE"]
+NOTES = pathlib.Path(os.environ["NOTES"])
+
+
+def test_first():
+    with (NOTES / f"{LANE}.first").open("a") as file:
+        file.write("x")
+
+
+def test_second():
+    assert LANE != "red"
+    again = (NOTES / f"{LANE}.second").exists()
+    (NOTES / f"{LANE}.second").touch()
+    if LANE in ("ended", "late") or (LANE == "lost" and not again):
+        time.sleep(600)
+
+
+def test_third():
+    pass
+"""
+_TOOLCHAIN = "{{ toolchain: {lane}, targets: [{target}], environment: {{ LANE: {lane}, NOTES: {notes} }} }}"
+_MATRIX = """
+package: {{ name: thing, suite: tests }}
+limits: {{ case: 700, job: 1000 }}
+toolchains: {{ {toolchains} }}
+platforms:
+  here: {{ title: CPU, device: cpu, runner: [ubuntu-24.04], targets: [{targets}], toolchains: [{entries}] }}
+  cuda: {{ title: CUDA, device: nvidia, runner: [self-hosted], targets: [sm_90, sm_100], toolchains: [ok] }}
+ci:
+  slurm:
+    memory: 500M
+    queue_minutes: 0.4
+    setup: export OF_SETUP=1
+    targets:
+      x86-64: {{}}
+      x86-64-v2: {{ minutes: 1 }}
+      x86-64-v3: {{ constraint: gfx942 }}
+      sm_90: {{ gres: gpu:sm_90 }}
+      sm_100: {{ gres: gpu:sm_100 }}
+"""
+
+
+def matrix_of(notes: Path) -> str:
+    """Return a matrix with a lane for each end of a row."""
+    return _MATRIX.format(
+        toolchains=", ".join(f"{lane}: {{ lock: lock.txt }}" for lane in LANES),
+        targets=", ".join(dict.fromkeys(LANES.values())),
+        entries=", ".join(_TOOLCHAIN.format(lane=lane, target=of, notes=notes) for lane, of in LANES.items()),
+    )
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Start the cluster once for all tests of this file."""
+    demand_slurm()
+    with cluster(tmp_path_factory.mktemp("slurm")) as made:
+        yield made
+
+
+@dataclass
+class Package:
+    """A package of somebody in a folder that all nodes see, and the cluster that its rows run on."""
+
+    suite: Suite
+    notes: Path
+    slurm: Cluster
+    started: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """Start a command in the package's folder; both of its outputs are one."""
+        process = subprocess.Popen(
+            [sys.executable, "-m", "kernel_matrix", *words],
+            cwd=self.suite.root,
+            env={**self.slurm.variables, "PYTHONPATH": str(ROOT / "src")},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.started.append(process)
+        return process
+
+    def call(self, *words: str) -> tuple[int, str]:
+        """Return the exit status of a command, and what it has printed."""
+        process = self.start(*words)
+        said, _ = process.communicate(timeout=300)
+        return process.returncode, said
+
+    @property
+    def results(self) -> Path:
+        """The folder of results."""
+        return self.suite.root / "build" / "results"
+
+    def states(self) -> dict[str, str]:
+        """Return the state of each lane's cell in the report."""
+        document = json.loads((self.suite.root / "build" / "site" / "compat.json").read_text())
+        return {f"{cell['target']}/{cell['toolchain']}": cell["state"] for cell in document["cells"]}
+
+    def wait_for(self, *notes: str) -> None:
+        """Wait until the tests of some lanes have come so far."""
+        until(lambda: all((self.notes / note).exists() for note in notes), f"notes: {notes}")
+
+    def jobs(self) -> dict[str, str]:
+        """Return the id of each row's job that waits or runs."""
+        run = json.loads((self.suite.root / "build" / "cluster" / "run.json").read_text())
+        listed = self.slurm.ask("squeue", "-h", "-r", "-o", "%j|%K|%i").splitlines()
+        found = {tuple(line.split("|")[:2]): line.split("|")[2] for line in listed}
+        rows = [(row, (f"km-{run['id']}-{number}", str(task)))
+                for number, batch in enumerate(run["batches"]) for task, row in enumerate(batch["rows"])]  # fmt: skip
+        return {row: found[key] for row, key in rows if key in found}
+
+
+def until(holds: Callable[[], bool], what: str, seconds: float = 60) -> None:
+    """Wait until something holds."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, what
+        time.sleep(0.1)
+
+
+@pytest.fixture
+def package(tmp_path: Path, slurm: Cluster) -> Iterator[Package]:
+    """Make the package; none of its jobs is left in the cluster."""
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    suite = Suite.made(tmp_path / "thing", {"tests/test_a.py": TESTS}, matrix_of(notes))
+    made = Package(suite, notes, slurm)
+    yield made
+    slurm.ask("scancel", "--user=root")
+    for process in made.started:
+        process.kill()
+        process.communicate()
+
+
+ON = ("matrix", "--on", "slurm", "--executor", "current")
+
+
+@pytest.mark.slow
+def test_each_row_ends_as_a_maintainer_would_call_it(package):
+    run = package.start(*ON)
+    package.wait_for("lost.second", "ended.second")
+    lost = package.jobs()["here.lost.x86-64-v3"]
+    assert package.slurm.ask("squeue", "-h", "-j", lost, "-o", "%N").strip() == "km-b"
+    journal = package.suite.root / "build" / "jobs" / "here.lost.x86-64-v3" / "journal.jsonl"
+    mark = mark_file(package.suite.root / "build", "here.lost.x86-64-v3")
+    until(lambda: int(mark.read_text().split()[0]) == journal.stat().st_size, "the harness has seen what ended")
+    package.slurm.fail("km-b")  # in the middle of a test
+    package.slurm.ask("scancel", package.jobs()["here.ended.x86-64"])  # somebody else does
+    until(lambda: "BeginTime" in package.slurm.ask("squeue", "-h", "-j", lost, "-o", "%r"), "it is requeued")
+    # Slurm itself waits for two minutes; another node takes it.
+    package.slurm.ask("scontrol", "update", f"JobId={lost}", "StartTime=now", "Features=sm_90")
+    said, _ = run.communicate(timeout=120)
+    states = package.states()
+    assert states == {
+        "x86-64/ok": "held",
+        "x86-64/red": "fail",
+        "x86-64/ended": "error",  # of the stage machine: what had ended is there
+        "x86-64-v2/late": "error",
+        "x86-64-v3/lost": "held",
+        "sm_90/ok": "missing",  # its node has no such GPU
+        "sm_100/ok": "unavailable",  # its node is down
+    }, said
+    assert run.returncode == 1
+    assert (package.notes / "lost.first").read_text() == "x", (
+        "what the row had finished on the node that failed is kept"
+    )
+    package.slurm.start_node("km-b")
+    package.slurm.wait_for(2)
+
+
+ONE = ("--toolchain", "ended")
+
+
+def test_a_second_call_goes_on_with_the_jobs_and_ctrl_c_cancels_them(package):
+    status, said = package.call(*ON, *ONE, "--detach")
+    assert (status, "matrix --attach" in said) == (0, True), said
+    [job] = package.jobs().values()
+    assert package.call(*ON, "--toolchain", "ok")[0] == 2, "jobs of another plan run"
+    package.wait_for("ended.second")
+    second = package.start(*ON, *ONE)
+    read_until(second, "going on with them")
+    assert list(package.jobs().values()) == [job], "nothing was submitted twice"
+    package.slurm.end("slurmctld", signal.SIGTERM)  # the controller restarts
+    read_until(second, "does not answer")
+    package.slurm.start_controller()
+    read_until(second, "answers again")
+    second.send_signal(signal.SIGINT)
+    said, _ = second.communicate(timeout=60)
+    assert (second.returncode, "cancelled all jobs" in said) == (130, True), said
+    until(lambda: not package.slurm.ask("squeue", "-h").strip(), "no job is left")
+    ends = {record.case.rpartition("/")[2]: (record.outcome, record.stage) for record in records_in(package.results)}
+    assert ends == {"test_first": ("pass", ""), **dict.fromkeys(("test_second", "test_third"), ("error", "machine"))}
+
+
+def read_until(process: subprocess.Popen[str], text: str) -> str:
+    """Return what a process prints, up to a line with this text."""
+    said = ""
+    assert process.stdout
+    while text not in said:
+        line = process.stdout.readline()
+        assert line, said
+        said += line
+    return said
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (
+            "gres: gpu:sm_90",
+            "gres: gpu:h200",
+            "targets.sm_90: no node of its partition has 1 of gpu:h200. There are: gpu:",
+        ),
+        ("gres: gpu:sm_90", "gres: gpu:sm_90:2", "has 2 of gpu:sm_90"),
+        ("minutes: 1", "partition: shrot", "has no partition 'shrot'. Did you mean 'short'?"),
+        ("minutes: 1", "constraint: avx512", "no such node has the feature 'avx512'"),
+        ("minutes: 1", "cpus: 64", "the largest such node has 4 cores"),
+        ("memory: 500M", "memory: 1T", "'cpus' and 'memory' ask for more"),
+    ],
+)
+def test_what_the_cluster_lacks_is_said_and_nothing_is_submitted(package, old, new, words):
+    file = package.suite.root / "matrix.yaml"
+    file.write_text(file.read_text().replace(old, new))
+    status, said = package.call(*ON)
+    assert (status, words in said, "Nothing was submitted" in said) == (2, True, True), said
+    assert not package.slurm.ask("squeue", "-h").strip()
