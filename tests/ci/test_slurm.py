@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from clusters import Cluster, cluster, demand_slurm
-from conftest import ROOT, records_in
+from common import ROOT, records_in
 from suites import Suite
 
 from kernel_matrix.run.proven import mark_file
@@ -228,24 +228,13 @@ def read_until(process: subprocess.Popen[str], text: str) -> str:
     return said
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
-        (
-            "gres: gpu:sm_90",
-            "gres: gpu:h200",
-            "targets.sm_90: no node of its partition has 1 of gpu:h200. There are: gpu:",
-        ),
-        ("gres: gpu:sm_90", "gres: gpu:sm_90:2", "has 2 of gpu:sm_90"),
-        ("minutes: 1", "partition: shrot", "has no partition 'shrot'. Did you mean 'short'?"),
-        ("minutes: 1", "constraint: avx512", "no such node has the feature 'avx512'"),
-        ("minutes: 1", "cpus: 64", "the largest such node has 4 cores"),
-        ("memory: 500M", "memory: 1T", "'cpus' and 'memory' ask for more"),
-    ],
-)
-def test_what_the_cluster_lacks_is_said_and_nothing_is_submitted(package, old, new, words):
+def test_what_the_cluster_lacks_is_said_and_nothing_is_submitted(package):
     file = package.suite.root / "matrix.yaml"
-    file.write_text(file.read_text().replace(old, new))
+    file.write_text(
+        file.read_text().replace("gres: gpu:sm_90", "gres: gpu:h200").replace("minutes: 1", "partition: shrot")
+    )
     status, said = package.call(*ON)
-    assert (status, words in said, "Nothing was submitted" in said) == (2, True, True), said
+    assert (status, "Nothing was submitted" in said) == (2, True), said
+    assert "targets.sm_90: no node of its partition has 1 of gpu:h200. There are: gpu:gfx942 (1 node)" in said
+    assert "the cluster has no partition 'shrot'. Did you mean 'short'?" in said
     assert not package.slurm.ask("squeue", "-h").strip()

@@ -1,4 +1,4 @@
-"""``kernel-matrix matrix --on ENGINE``: submit the rows of the plan, follow their jobs, and show the report's words."""
+"""Submit the rows of the plan to an engine, follow their jobs, and show the words of the report."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from kernel_matrix.ci.engines.batches import batches
 from kernel_matrix.ci.engines.state import ClusterRun
 from kernel_matrix.ci.event_plan import EventPlan, plan_rows
 from kernel_matrix.ci.follow import Follower, goes_on
-from kernel_matrix.ci.job_status import JobStatus
 from kernel_matrix.ci.services import command_of, started
 from kernel_matrix.cli.options import load_project, selection_of
 from kernel_matrix.machines import row_plan_file
+from kernel_matrix.machines.job_status import JobStatus
 from kernel_matrix.machines.row_plan import RowPlan
 from kernel_matrix.pipeline import Project
 from kernel_matrix.store import names

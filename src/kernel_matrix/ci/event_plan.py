@@ -57,16 +57,8 @@ def plan_rows(
     kinds, sentences = ({}, []) if machines else preference.choose(matrix, preference.read(earlier), times)
     known = Known(past.seconds, _red(earlier), row_times.setup(times))
     machines = machines or of_service(matrix, kinds, hosted_only=hosted_only)
-    made = make_row_plan(
-        matrix,
-        planned,
-        known,
-        event=event or "",
-        paths=paths,
-        machines=machines,
-        only_target=asked,
-        selection=selection,
-    )
+    options = {"event": event or "", "only_target": asked}
+    made = make_row_plan(matrix, planned, known, paths=paths, machines=machines, selection=selection, **options)
     waited = row_times.queue_words(times)
     sentences += [f"in the last report rows waited: {waited}"] if waited else []
     return EventPlan(made, known, estimate(matrix, planned.cases, known.seconds), tuple(sentences))

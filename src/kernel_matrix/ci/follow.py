@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kernel_matrix.ci.engines import REPORT, AwayError, Engine, state
 from kernel_matrix.ci.engines.state import ClusterRun
-from kernel_matrix.ci.job_status import JobStatus
+from kernel_matrix.machines.job_status import JobStatus
 from kernel_matrix.pipeline import Project
 
 _FIRST, _LONGEST, _SLOWER = 1.0, 30.0, 1.2  # seconds between two looks: the first, the most, and how they grow

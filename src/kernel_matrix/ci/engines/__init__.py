@@ -10,9 +10,9 @@ from typing import Protocol
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.ci.engines.state import Batch, ClusterRun
-from kernel_matrix.ci.job_status import JobStatus
 from kernel_matrix.ci.placing import Machines
 from kernel_matrix.config.model import Matrix
+from kernel_matrix.machines.job_status import JobStatus
 
 REPORT = "report"  # the name of the job that makes the report, in place of a row's
 

@@ -28,7 +28,7 @@ class Batch(BaseModel):
 
 
 class ClusterRun(BaseModel):
-    """What was submitted together.
+    """Rows and their report, submitted together.
 
     The names of its jobs follow from ``id``, so that they are found also where the call that submitted them has died.
     """

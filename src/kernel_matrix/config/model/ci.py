@@ -25,7 +25,7 @@ class Event(Section):
 
 
 class Ask(Section):
-    """What a row asks a cluster for, in Slurm's words. What is not said is as the cluster has it by default."""
+    """A row's request of a cluster, in Slurm's words. The cluster's own defaults hold for the rest."""
 
     partition: Word = Field(default="", description="The partition.")
     account: Word = Field(default="", description="The account that pays.")

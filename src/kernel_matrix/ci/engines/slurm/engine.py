@@ -14,9 +14,9 @@ from kernel_matrix.ci.engines.slurm import nodes, script
 from kernel_matrix.ci.engines.slurm.programs import ask
 from kernel_matrix.ci.engines.slurm.states import never_starts, status_of
 from kernel_matrix.ci.engines.state import Batch, ClusterRun
-from kernel_matrix.ci.job_status import JobStatus
 from kernel_matrix.ci.placing import Machines
 from kernel_matrix.config.model import Matrix
+from kernel_matrix.machines.job_status import JobStatus
 from kernel_matrix.vendors.registry import vendor_named
 
 _MOST_ROWS = 20_000
@@ -165,6 +165,6 @@ def _status(run: ClusterRun, row: str, fields: tuple[str, ...] | None) -> JobSta
     status = status_of(row, state, submitted=submitted, start=start, end=end, nodes=where, reason=reason)
     if status.conclusion == "failure" and script.warned(run, row).exists():
         return status.model_copy(update={"conclusion": "timed_out"})
-    if status.conclusion == "never_started" and script.log_of(run, row).exists():
+    if status.conclusion in ("never_started", "cancelled") and not status.machine and script.log_of(run, row).exists():
         return status.model_copy(update={"conclusion": "lost"})
     return status

@@ -44,7 +44,7 @@ def _node(fields: Sequence[str]) -> Node | None:
     name, partition, state, cpus, memory, gres, features, limit = (field.strip() for field in fields)
     found: Counter[tuple[str, str]] = Counter()
     for one in re.split(r",(?![^(]*\))", gres):
-        if (match := _GRES.fullmatch(one)) and one != "(null)":
+        if (match := _GRES.fullmatch(one.replace(":no_consume", ""))) and one != "(null)":
             found[match[1], match[2] or ""] += int(match[3] or 1)
     return Node(
         name=name,
