@@ -230,8 +230,8 @@ def _going_on(engine: Engine, project: Project, row_plan: RowPlan, say: Say) -> 
         return None
     if run.plan != _digest(row_plan):
         raise UserError(
-            f"jobs of another plan, km-{run.id}, wait or run in {project.build}. Follow them: `kernel-matrix matrix "
-            "--attach`; or end them: `kernel-matrix matrix --cancel`; or give --build FOLDER."
+            f"jobs of another plan, km-{run.id}, wait or run in {project.build}. Follow them: "
+            "`kernel-matrix matrix --attach`; or end them: `kernel-matrix matrix --cancel`; or give --build FOLDER."
         )
     say(f"jobs of an earlier call, km-{run.id}, wait or run: going on with them")
     return run
@@ -242,7 +242,7 @@ def _former(options: argparse.Namespace, project: Project, say: Say) -> int:
     run = state.read(project.build)
     if run is None:
         raise UserError(
-            f"nothing was submitted from {project.build}. Submit: `kernel-matrix matrix --on {ENGINES[0]}`."
+            f"nothing was submitted from {project.build}. Submit: `kernel-matrix matrix --on slurm`."
         )
     engine = engine_named(run.engine)
     if options.cancel:

@@ -12,17 +12,26 @@ import functools
 import os
 import signal
 import threading
+import time
 from types import FrameType
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _WAKE = signal.SIGURG  # nothing happens where it has no handler
 _SECONDS, _MOST = 0.1, 50  # between two wakings, and how many
 
-_handled = threading.Event()
+_SAME = 2.0  # seconds in which further signals say the same
+
+
+class _Seen:
+    """The last signal. No lock guards it: a second signal may come while the handler of the first one runs."""
+
+    handled = False
+    interrupted = float("-inf")
 
 
 def interrupt_on_signals() -> None:
     """Make Ctrl-C, SIGTERM and SIGHUP raise KeyboardInterrupt in the main thread, so that jobs end with the command."""
+    _Seen.interrupted = float("-inf")
     for number in _SIGNALS:
         signal.signal(number, _interrupt)
     signal.signal(_WAKE, lambda *_: None)
@@ -30,8 +39,12 @@ def interrupt_on_signals() -> None:
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    _handled.set()
-    raise KeyboardInterrupt
+    """Interrupt the main thread. Whoever ends a job of a cluster sends some signals at once: they are one wish."""
+    _Seen.handled = True
+    now = time.monotonic()
+    if now - _Seen.interrupted >= _SAME:
+        _Seen.interrupted = now
+        raise KeyboardInterrupt
 
 
 @functools.cache
@@ -49,8 +62,9 @@ def _wake_main_thread(reader: int) -> None:
         if number[0] not in _SIGNALS or main is None:
             continue
         for _ in range(_MOST):
-            if _handled.wait(_SECONDS):
+            time.sleep(_SECONDS)
+            if _Seen.handled:
                 break
             with contextlib.suppress(ProcessLookupError):
                 signal.pthread_kill(main, _WAKE)
-        _handled.clear()
+        _Seen.handled = False
