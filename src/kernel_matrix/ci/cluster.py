@@ -241,9 +241,7 @@ def _former(options: argparse.Namespace, project: Project, say: Say) -> int:
     """Follow what was submitted before, or cancel it. Ctrl-C leaves its jobs in the cluster."""
     run = state.read(project.build)
     if run is None:
-        raise UserError(
-            f"nothing was submitted from {project.build}. Submit: `kernel-matrix matrix --on slurm`."
-        )
+        raise UserError(f"nothing was submitted from {project.build}. Submit: `kernel-matrix matrix --on slurm`.")
     engine = engine_named(run.engine)
     if options.cancel:
         engine.cancel(run)
