@@ -33,7 +33,7 @@ def support(document: Document) -> str:
     lines = [
         f"| operator | {' | '.join(map(_title, tried))} |",
         f"| --- |{' --- |' * len(tried)}",
-        *(f"| `{cell(op)}` | {' | '.join(_text(squares.get((one, op))) for one in tried)} |" for op in ops),
+        *(f"| {cell(op)} | {' | '.join(_text(squares.get((one, op))) for one in tried)} |" for op in ops),
         f"| **works** | {' | '.join(_share(squares, one, ops) for one in tried)} |",
     ]
     if without := [_title(column) for column in every if column not in known]:
@@ -85,7 +85,7 @@ def _gaps(squares: Squares, columns: Sequence[Column], ops: Sequence[str]) -> It
                 for name, states in others.items()
                 for state, targets in states.items()
             ]
-            yield f"- `{cell(op)}` works on {cell(', '.join(works))}; {'; '.join(texts)}"
+            yield f"- {cell(op)} works on {cell(', '.join(works))}; {'; '.join(texts)}"
 
 
 def _in_brackets(targets: Sequence[str]) -> str:
