@@ -25,6 +25,7 @@ from kernel_matrix.pipeline import Project
 from kernel_matrix.send import account, sending
 from kernel_matrix.store import journal, signed_file, signing, told_results
 from kernel_matrix.store.load import collect
+from kernel_matrix.store.pack import pack
 from kernel_matrix.store.record import TOLD_BY, Record, identity
 from kernel_matrix.store.signed_file import Signed
 from kernel_matrix.store.validation import Bounds
@@ -287,7 +288,7 @@ def test_signed_results_that_name_nobody_are_refused(project, sent, tmp_path):
     file.write_bytes(Signed(signing.sign(content, sent.folder / "alice"), content, inventory, {name: first}).bytes)
     done = taken(project, sent, file=file)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "it does not say told_results.by as the inventory does that is signed" in done.stderr
+    assert "it does not say told.by as the inventory does that is signed" in done.stderr
     assert not list((project.results / "told").iterdir()), "nothing of it is left"
 
 
@@ -335,3 +336,27 @@ def test_what_was_taken_and_changed_since_does_not_count(project, sent, edit):
     assert {cell["state"] for cell in shown["cells"]} == {"missing"}
     assert shown["problems"]
     assert all("refused: " in problem for problem in shown["problems"])
+
+
+@pytest.mark.slow
+def test_what_was_taken_is_packed_as_it_was_signed_and_its_word_stands_as_before(project, sent, tmp_path):
+    assert taken(project, sent).returncode == 0
+    own_results(project, "wrong", replace(of_alice(project, "wrong")[0], outcome="fail", message="too far"))
+    with judging.judged(project, pipeline.plan(project, "quick"), [project.results]) as judged:
+        before = [(one.case.id, one.state, one.evidence, one.reason, one.stale) for one in judged.verdicts()]
+    packed = pack([project.results], tmp_path / "kept")
+    [folder] = packed.told
+    signed = {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert len(signed) == 4, "the inventory, its signature and two journals"
+    [first] = (project.results / "told").iterdir()
+    assert signed == {path.name: path.read_bytes() for path in first.rglob("*") if path.is_file()}
+    with judging.judged(project, pipeline.plan(project, "quick"), [tmp_path / "kept"]) as judged:
+        assert [(one.case.id, one.state, one.evidence, one.reason, one.stale) for one in judged.verdicts()] == before
+    assert {"told", "fail"} <= {state for _, state, *_ in before}
+    assert pack([project.results], tmp_path / "kept").told == packed.told
+    (folder / "inventory.json").write_bytes(signed["inventory.json"] + b" ")
+    with pytest.raises(UserError, match="something else of this name is there already"):
+        pack([project.results], tmp_path / "kept")
+    with pytest.raises(UserError, match=r"nothing was packed.*\n.*the signature of .* does not hold"):
+        pack([tmp_path / "kept"], tmp_path / "other")
+    assert not (tmp_path / "other").exists()

@@ -1,4 +1,4 @@
-"""The limits of what code needs, and the last values -> the tables that the step ``09_resources`` asks."""
+"""The limits of what code needs, and the last values -> the tables that the step ``10_resources`` asks."""
 
 from __future__ import annotations
 

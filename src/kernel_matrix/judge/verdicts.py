@@ -39,7 +39,7 @@ def judge(
     enter_plan(connection, planned)
 
     def judge_present(*last: str) -> None:
-        _step(connection, "00_words", "01_results")
+        _step(connection, "00_macros", "01_results")
         enter_stale_jobs(connection, present, jobs)
         _step(connection, *_OF_OUTPUTS)
         enter_misplaced(connection, planned, jobs)
@@ -47,19 +47,18 @@ def judge(
         _step(connection, "09_proof")
         enter_rules(connection, planned, jobs, present.now.date() if present else None)
         if limits and enter_code_limits(connection, planned, limits, root):
-            _step(connection, "09_resources")
-        _step(connection, "10_expected", "11_verdicts", *last)
-        enter_sentences(connection)
-        _step(connection, "13_records")
+            _step(connection, "10_resources")
+        _step(connection, "11_expected", "12_answers", *last)
 
     told = [source for (source,) in rows(connection, "FROM told ORDER BY source")]
     if told:  # results of persons outside are judged by the same rules, and alone: neither counts for the other
         own = rows(connection, "SELECT source FROM sources WHERE position IS NOT NULL ORDER BY position")
         make_present(connection, told)
-        judge_present()
-        _step(connection, "14_words")
+        judge_present("13_told_results")
         make_present(connection, [source for (source,) in own])
-    judge_present(*["12_told"] if told else [])
+    judge_present(*["14_told"] if told else [])
+    enter_sentences(connection)
+    _step(connection, "15_verdicts")
 
 
 def _step(connection: Connection, *names: str) -> None:

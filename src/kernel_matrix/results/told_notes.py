@@ -9,8 +9,8 @@ from kernel_matrix.store.database import Connection, rows
 
 _QUESTION = """
     SELECT job['told.by'], job['told.key'], job['told.at'][:10], job['device'], job['commit'], count(*),
-           histogram(w.state), count(*) FILTER (v.state = 'told')
-    FROM words w JOIN verdicts v USING (planned) GROUP BY ALL ORDER BY ALL
+           histogram(t.state), count(*) FILTER (v.state = 'told')
+    FROM told_results t JOIN verdicts v USING (planned) GROUP BY ALL ORDER BY ALL
 """
 
 

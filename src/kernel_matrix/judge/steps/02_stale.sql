@@ -1,9 +1,10 @@
--- A result is stale if its job is stale for the toolchain on the platform of its case, and if the case was tried at all.
+-- A result is stale if its job is stale for the toolchain on the platform of its case, and if the case was tried at
+-- all.
 --
 -- Nobody asks for the versions of an environment that could not be made.
 --
--- `stale_jobs` has the numbers of the reasons, with versions and without. `stale` is that number here, and 0 for a result
--- that is not stale.
+-- `stale_jobs` has the numbers of the reasons, with versions and without. `stale` is that number here, and 0 for a
+-- result that is not stale.
 CREATE OR REPLACE TEMP TABLE stale_cells AS
 SELECT job, cell, reason, without_versions FROM stale_jobs JOIN plan_cells USING (platform, toolchain) WHERE reason > 0;
 

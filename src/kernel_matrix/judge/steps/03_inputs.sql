@@ -1,8 +1,8 @@
 -- A result is refused if it had other inputs than most results of the same operator, direction and name of a case.
 --
 -- Where some of these results are not stale, only those are counted. Where two digests are equally frequent, no result
--- that names its inputs is accepted. A result that names no inputs is never refused; it may owe them, as the step on common
--- figures has it.
+-- that names its inputs is accepted. A result that names no inputs is never refused; it may owe them, as the step on
+-- common figures has it.
 CREATE OR REPLACE TEMP TABLE common_inputs AS
 WITH votes AS (
     SELECT key, digest, count(*) FILTER (stale = 0) AS current, count(*) AS all_votes

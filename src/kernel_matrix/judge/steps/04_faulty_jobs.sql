@@ -7,8 +7,8 @@
 --
 -- A stale result is of another plan, whose carriers nobody knows: its job owes one canary at all, in any result.
 --
--- A job that has not ended owes nothing yet: what it has compared waits for the case that carries the canaries, as if it
--- had not come.
+-- A job that has not ended owes nothing yet: what it has compared waits for the case that carries the canaries, as if
+-- it had not come.
 CREATE OR REPLACE TEMP VIEW carriers AS
 SELECT job, record, missed, coalesce(injected, 0) AS injected, coalesce(caught, 0) AS caught
 FROM cases SEMI JOIN (FROM sources WHERE position IS NOT NULL) USING (source)
@@ -52,8 +52,9 @@ told AS (  -- the same as numbers; -1 and -1 if one of the texts is none
     SELECT job, CASE WHEN known THEN CAST(trim(injected) AS BIGINT) ELSE -1 END AS injected,
            CASE WHEN known THEN CAST(trim(caught) AS BIGINT) ELSE -1 END AS caught
     FROM (
-        SELECT *, coalesce(regexp_full_match(injected || '/' || caught, '\s*[+-]?[0-9]{1,18}\s*/\s*[+-]?[0-9]{1,18}\s*'),
-                           false) AS known
+        SELECT *, coalesce(
+            regexp_full_match(injected || '/' || caught, '\s*[+-]?[0-9]{1,18}\s*/\s*[+-]?[0-9]{1,18}\s*'), false
+        ) AS known
         FROM said
     )
 ),

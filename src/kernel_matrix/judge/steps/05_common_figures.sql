@@ -41,7 +41,8 @@ WITH bounds AS (
            min(floor_misrounded) AS floor_misrounded,
            min(elements) = max(elements) AND min(floor_max_abs) = max(floor_max_abs) AND
            min(floor_rel_fro) = max(floor_rel_fro) AND min(conditioning_max_abs) = max(conditioning_max_abs) AND
-           min(conditioning_rel_fro) = max(conditioning_rel_fro) AND min(unit) = max(unit) AND min(steps) = max(steps) AND
+           min(conditioning_rel_fro) = max(conditioning_rel_fro) AND min(unit) = max(unit) AND
+           min(steps) = max(steps) AND
            min(largest) = max(largest) AND min(itemsize) = max(itemsize) AND
            min(floor_misrounded) = max(floor_misrounded) AS equal
     FROM common_sources GROUP BY key, name, is_stale HAVING count(*) >= 3
@@ -68,7 +69,8 @@ FROM ordered;
 
 -- A result that passes owes what at least half of the others of its case have that pass: the digest of its inputs, the
 -- process of its kernel, the growth of each error, and repeats. A suite may repeat only what runs, or only what is
--- emulated, so these are counted apart. What a suite's test says of itself depends on the test alone, and is not counted.
+-- emulated, so these are counted apart. What a suite's test says of itself depends on the test alone, and is not
+-- counted.
 CREATE OR REPLACE TEMP TABLE lacking AS
 WITH passing AS (
     SELECT record, key, stale > 0 AS is_stale, a.action, coalesce(digest, '') <> '' AS has_inputs,

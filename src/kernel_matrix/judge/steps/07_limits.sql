@@ -4,8 +4,8 @@
 -- The largest error may be min(cap, max(factor * noise, sqrt(steps) * conditioning)), where the noise is the largest of
 -- the baseline's error (floor), the conditioning, and some steps of fp32 (ulps) at the golden's largest value. The
 -- relative error has no cap, and `rounded` in the place of `factor` for an output that is narrower than fp32. A suite
--- that asserts by itself may declare the limits in its test; the cap holds for these too. In a dtype of one byte the cap
--- is at least half a step at the largest value: no result is nearer.
+-- that asserts by itself may declare the limits in its test; the cap holds for these too. In a dtype of one byte the
+-- cap is at least half a step at the largest value: no result is nearer.
 --
 -- Of an output narrower than fp32 a share of the elements may be misrounded, or twice the baseline's share, if
 -- matrix.yaml has that limit and the test declares none of its own.

@@ -1,8 +1,8 @@
 -- That a result says "pass" is not enough: it must hold figures or an artifact, and nothing may speak against it.
 --
 -- `reached` is what the deciding result proves: an artifact of a compilation (lowered if it is a source), or that its
--- kernel ran. A test of a suite that compares no numbers is held. `doubt` is the first reason why the result proves less
--- than it says; null if there is none.
+-- kernel ran. A test of a suite that compares no numbers is held. `doubt` is the first reason why the result proves
+-- less than it says; null if there is none.
 CREATE OR REPLACE TEMP TABLE proof AS
 WITH totals AS (
     SELECT ordinal, sum(elements) AS elements, bool_or(says_how) AS says_how, count(*) FILTER (is_owed) AS owed_outputs,
@@ -34,7 +34,8 @@ doubted AS (
     SELECT k.*, CASE
         WHEN stopped_in <> '' THEN 'stopped'
         WHEN complaint <> '' THEN 'complains'
-        WHEN k.action = 'compile' THEN CASE WHEN NOT has_artifact THEN 'no_artifact' WHEN m.fault IS NOT NULL THEN 'place' END
+        WHEN k.action = 'compile'
+            THEN CASE WHEN NOT has_artifact THEN 'no_artifact' WHEN m.fault IS NOT NULL THEN 'place' END
         WHEN k.outcome = 'fail' THEN CASE WHEN NOT ran THEN 'failed_and_nothing_ran' END
         WHEN NOT ran THEN 'compared_nothing'
         WHEN only_asserts THEN CASE WHEN m.fault IS NOT NULL THEN 'place' WHEN j.fault IS NOT NULL THEN 'job' END

@@ -1,4 +1,4 @@
--- Words that the steps share.
+-- Macros that the steps share.
 
 -- The reason of a state: a code and its arguments. judge/reasons.py makes a sentence of them.
 CREATE OR REPLACE TEMP MACRO because(code, arguments) AS {'code': code, 'arguments': arguments::VARCHAR[]};

@@ -1,8 +1,8 @@
 -- What the code of a case needs may not be more than a limit of matrix.yaml allows, or than its last value allows.
 --
 -- The figures of a case come from any accepted result that has them, of a run or of a compilation. Where the deciding
--- result is not stale, a stale one does not count. Source is no code. Of several the largest counts. A case of whose code
--- a limited figure is not known owes it; a case of whose code nothing is known owes nothing.
+-- result is not stale, a stale one does not count. Source is no code. Of several the largest counts. A case of whose
+-- code a limited figure is not known owes it; a case of whose code nothing is known owes nothing.
 CREATE OR REPLACE TEMP MACRO name_in(figures, keys) AS
     list_filter(keys, lambda key: figures['artifact.' || key] IS NOT NULL)[1];
 
@@ -27,7 +27,8 @@ said AS (
     WHERE a.outcome = 'pass' AND (a.stale = 0 OR h.is_stale)
 ),
 compared AS (
-    SELECT *, bool_or(is_code) OVER same AS is_compiled, CASE kind WHEN 'limit' THEN value ELSE value * before END AS most
+    SELECT *, bool_or(is_code) OVER same AS is_compiled,
+           CASE kind WHEN 'limit' THEN value ELSE value * before END AS most
     FROM said WHERE kind = 'limit' OR before IS NOT NULL
     WINDOW same AS (PARTITION BY planned, figure, kind)
     QUALIFY row_number() OVER (

@@ -1,9 +1,9 @@
 -- The state of every planned case.
 --
 -- An excluded case is excluded, and says how it ended if it was tried all the same. A case without a result is missing,
--- and so is a case whose results were all refused. What passes is an error if its proof is doubted, a fail if its
--- code needs more than a limit allows, an error if it owes what a limit is of, fixed if it is expected to fail, flaky if it was tried before, and else a pass or the less that it proves. What fails is known if it
--- is expected to.
+-- and so is a case whose results were all refused. What passes is an error if its proof is doubted, a fail if its code
+-- needs more than a limit allows, an error if it owes what a limit is of, fixed if it is expected to fail, flaky if it
+-- was tried before, and else a pass or the less that it proves. What fails is known if it is expected to.
 CREATE OR REPLACE TEMP TABLE answers AS
 WITH tried AS (  -- the worst result of each excluded case
     SELECT planned, arg_max(outcome, weight) AS outcome, arg_max(record, weight) AS record
@@ -17,24 +17,25 @@ other_inputs AS (  -- the first refused result of each case
     SELECT planned, arg_min(record, ordinal) AS record, arg_min(digest, ordinal) AS digest, any_value(common) AS common
     FROM refused GROUP BY planned
 ),
-words AS (  -- of few results: a join with all of a million takes more memory than there is
+texts AS (  -- of few results: a join with all of a million takes more memory than there is
     SELECT record, message, attempts FROM cases WHERE message <> '' OR len(attempts) > 0
 ),
 known AS (
     SELECT p.planned, p.exclusion, x.reason AS exclusion_reason, t.outcome AS tried,
            coalesce(tc.message, '') AS tried_message, d.record, d.outcome, d.stale, coalesce(c.message, '') AS message,
            coalesce(c.attempts, []) AS attempts, r.record AS first_refused, r.digest, r.common,
-           b.outcome AS before, bs.text AS before_stale, coalesce(bc.message, '') AS before_message, f.reached, f.doubt, u.over, u.owes, e.pending, e.matching, coalesce(e.ended, []) AS ended
+           b.outcome AS before, bs.text AS before_stale, coalesce(bc.message, '') AS before_message,
+           f.reached, f.doubt, u.over, u.owes, e.pending, e.matching, coalesce(e.ended, []) AS ended
     FROM planned p
     LEFT JOIN plan_exclusions x USING (exclusion)
     LEFT JOIN tried t USING (planned)
-    LEFT JOIN words tc ON tc.record = t.record
+    LEFT JOIN texts tc ON tc.record = t.record
     LEFT JOIN deciding d USING (planned)
-    LEFT JOIN words c ON c.record = d.record
+    LEFT JOIN texts c ON c.record = d.record
     LEFT JOIN other_inputs r USING (planned)
     LEFT JOIN went_wrong_before b USING (planned)
     LEFT JOIN stale_reasons bs ON bs.stale = b.stale
-    LEFT JOIN words bc ON bc.record = b.record
+    LEFT JOIN texts bc ON bc.record = b.record
     LEFT JOIN proof f USING (planned)
     LEFT JOIN resources u USING (planned)
     LEFT JOIN expected e USING (planned)
