@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from common import ROOT
+from common import ROOT, at_least
 from plays import HERE, HOSTED, PROGRAMS, ROOM, TARGET, commit, git, let_die, made_environment, repository, variables_of
 from ruamel.yaml import YAML
 from workflow_policy import parse, read
@@ -298,9 +298,8 @@ def test_a_pull_request_whose_plan_fails_has_a_red_report(played_at_night):
 
 
 def test_each_action_of_the_workflows_has_a_stand_in_that_takes_what_they_give():
-    given = {name: set(STANDINS.glob(f"{name}/action.yml")) for name in map(name_of, PINS)}
-    assert all(given.values()), given
-    for workflow in parse({**read(ROOT), "action.yml": ACTION}).values():
+    given = {name: at_least(1, STANDINS.glob(f"{name}/action.yml")) for name in at_least(5, map(name_of, PINS))}
+    for workflow in at_least(6, parse({**read(ROOT), "action.yml": ACTION}).values()):
         for step in (step for job in workflow.jobs.values() for step in job.get("steps", [])):
             if (name := name_of(step.get("uses", ""))) in given:
                 inputs = YAML(typ="safe").load(STANDINS / name / "action.yml").get("inputs", {})

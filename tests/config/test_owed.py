@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from common import harness
+from common import at_least, harness
 from shown import Page
 
 from kernel_matrix.base.errors import UserError
@@ -74,7 +74,7 @@ def test_a_package_that_does_not_name_its_outputs_hears_so(doubles):
 
 
 def test_every_target_operator_direction_and_dtype_of_a_job_has_one_canary(planned):
-    for job in planned.jobs:
+    for job in at_least(50, planned.jobs):
         canaries = canary_cases(job.cases)
         chosen = [case for case in job.cases if case.id in canaries]
         assert len(chosen) == len({group_of(case) for case in chosen}) == len({group_of(case) for case in job.cases})
@@ -101,7 +101,7 @@ def test_canaries_are_in_cases_that_matrix_yaml_calls_apt(planned, matrix):
 
 def test_a_run_of_the_full_tier_has_its_canaries_in_cases_of_the_quick_tier(planned, matrix):
     quick = {case.id for case in plan(matrix, "quick").cases}
-    for job in planned.jobs:
+    for job in at_least(50, planned.jobs):
         assert [case.id for case in job.cases if case.is_quick != (case.id in quick)] == []
         canaries = canary_cases(job.cases)
         carriers = {group_of(case): case.id for case in job.cases if case.id in canaries}

@@ -237,7 +237,7 @@ def test_without_git_source_counts_and_so_does_what_is_opened(doubles):
 def test_results_are_never_a_part_of_the_package_even_where_git_tracks_them(checkout):
     job = Job(checkout)
     job.end()
-    for name in LEFT[-4:]:
+    for name in LEFT[-5:]:
         write(checkout.root / name)
         sh(checkout.root, "git", "add", name)
         assert readers_of(checkout.matrix, name) is None or name.endswith("tests.json"), name

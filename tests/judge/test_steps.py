@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
-from common import ROOT
+from common import ROOT, at_least
 
 from kernel_matrix.judge import verdicts
 from kernel_matrix.judge.verdicts import judge
@@ -56,14 +56,13 @@ def test_every_step_runs_in_the_order_of_its_number(ran):
 
 
 def test_the_steps_are_numbered_without_a_gap_and_none_has_the_number_of_another():
-    numbers = sorted(int(path.name[:2]) for path in STEPS.iterdir())
+    numbers = sorted(int(path.name[:2]) for path in at_least(10, STEPS.iterdir()))
     assert numbers == [*range(len(numbers))]
-    assert len(numbers) > 10
 
 
 def test_what_a_step_makes_no_earlier_step_uses():
     """A table is made before it is asked, so a reader meets each name where it is defined."""
-    texts = [re.sub(r"--[^\n]*", "", path.read_text()) for path in sorted(STEPS.iterdir())]
+    texts = [re.sub(r"--[^\n]*", "", path.read_text()) for path in sorted(at_least(10, STEPS.iterdir()))]
     made = [re.findall(r"CREATE OR REPLACE TEMP (?:TABLE|VIEW|MACRO) (\w+)", text) for text in texts]
     assert sum(map(len, made)) > 30
     early = [
@@ -76,8 +75,8 @@ def test_what_a_step_makes_no_earlier_step_uses():
 
 
 def test_sql_has_at_most_120_columns_and_no_space_at_the_end():
-    paths = [path for folder in ("src", "tests", "ci", "benchmarks") for path in (ROOT / folder).rglob("*.sql")]
-    assert len(paths) >= len([*STEPS.iterdir()])
+    folders = (ROOT / name for name in ("src", "tests", "ci", "benchmarks"))
+    paths = at_least(15, (path for folder in folders for path in folder.rglob("*.sql")))
     lines = [(path.name, number, line) for path in paths for number, line in enumerate(path.read_text().split("\n"), 1)]
     assert [(name, number) for name, number, line in lines if len(line) > 120 or line != line.rstrip()] == []
     assert [path.name for path in paths if "\t" in path.read_text() or not path.read_text().endswith("\n")] == []

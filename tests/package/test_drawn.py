@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import torch
+from common import at_least
 from test_mutants import CASES, Mutant, SameProcess, attempt, forward, mutate
 
 import constants
@@ -59,7 +60,7 @@ def outputs(op: str, kernel: Any, inputs: Any) -> Any:
 
 def test_no_check_of_the_suite_is_an_assert_statement() -> None:
     """``python -O`` removes them."""
-    for path in SUITE.glob("*.py"):
+    for path in at_least(5, SUITE.glob("*.py")):
         found = [node.lineno for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Assert)]
         assert not found, f"{path.name}: lines {found}"
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from common import at_least
 
 from mhc.backends import NoDeviceError
 from mhc.toolchain import cpus, emulator
@@ -115,4 +116,4 @@ def test_on_its_own_architecture_a_cpu_is_not_foreign(monkeypatch):
 def test_the_runner_is_in_the_distribution():
     text = (Path(emulator.__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8")
     suffixes = {path.suffix for path in emulator.RUNNER.iterdir() if path.is_file()}
-    assert all(f'"*{suffix}"' in text for suffix in suffixes)
+    assert all(f'"*{suffix}"' in text for suffix in at_least(1, suffixes))

@@ -19,11 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from common import BYTECODE, ROOT, share
+from common import BYTECODE, ROOT, at_least, share
 
 from kernel_matrix.run.environments import venv
 
-PAGES = ["README.md", *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    "README.md",
+    *sorted(path.relative_to(ROOT).as_posix() for path in at_least(60, (ROOT / "docs").rglob("*.md"))),
+]
 _BLOCK = re.compile(r"((?:^<!--[^\n]*-->\n)*)^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Long, and of commands that other pages or tests run by day.
 AT_NIGHT = (
@@ -133,6 +136,7 @@ def test_the_documentation_has_commands_and_most_pages_that_teach_run_theirs():
 
 
 def test_a_block_that_is_not_run_says_why_and_a_test_that_it_names_exists():
+    at_least(20, (block for block in BLOCKS if block.reason))
     for block in BLOCKS:
         assert not block.reason or len(block.reason) > 10, block
         for name in re.findall(r"tests/\S+\.py", block.reason):
@@ -183,7 +187,8 @@ def test_the_site_is_built_has_every_page_and_asks_no_other_host(tmp_path, gener
     assert done.returncode == 0, done.stderr
     pages = {path.relative_to(tmp_path / "site").as_posix() for path in (tmp_path / "site").rglob("*.html")}
     expected = {
-        path.relative_to(ROOT / "docs").with_suffix(".html").as_posix() for path in (ROOT / "docs").rglob("*.md")
+        path.relative_to(ROOT / "docs").with_suffix(".html").as_posix()
+        for path in at_least(60, (ROOT / "docs").rglob("*.md"))
     }
     assert expected <= pages
     assert {f"reference/{name}.html" for name in ("commands", "matrix-yaml", "states", "suite")} <= pages

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import judges
 import pytest
-from common import ROOT, Doubles, copy_doubles, records_in
+from common import ROOT, Doubles, at_least, copy_doubles, records_in
 from records import middle, states
 
 from kernel_matrix.config.plan import Plan, plan
@@ -125,7 +125,7 @@ def test_a_record_names_no_folder_of_its_machine(faulty: Doubles, ended):
 
 @pytest.mark.slow
 def test_a_case_that_compares_nothing_is_an_error(ended):
-    for verdict in ended["asserts-nothing"]:
+    for verdict in at_least(3, ended["asserts-nothing"]):
         assert (verdict.state, "no number was checked" in verdict.reason) == ("error", True), verdict
 
 

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from common import at_least
 from in_environment import python_of, run
 from interpreters import kept_interpreter
 
@@ -42,7 +43,7 @@ def results_of(family: str) -> dict[str, str]:
 def test_the_opcodes_do_what_their_pseudocode_says(family):
     wrong = {
         form: result
-        for form, result in results_of(family).items()
+        for form, result in at_least(50, results_of(family).items())
         if result != "same" and not (NOT_AS_THE_TEXT.search(form) or NOT_COVERED.search(form))
     }
     assert wrong == {}

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from common import ROOT, Doubles
+from common import ROOT, Doubles, at_least
 from packaging.version import Version
 from test_probes import make
 
@@ -267,7 +267,9 @@ def test_a_version_that_stopped_earlier_is_another_state():
     assert differences({"a": "1", "b": "1"}, {"b": "2"}, "b") == {"a": ("1", "-")}
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "docs" / "toolchains").glob("*.json")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted(at_least(5, (ROOT / "docs" / "toolchains").glob("*.json"))), ids=lambda path: path.stem
+)
 def test_kept_sweeps_are_whole_and_name_no_folder(path: Path):
     text = path.read_text()
     sweep = read(path)

@@ -10,7 +10,7 @@ from typing import Any
 
 import mutated
 import pytest
-from common import RUN, environments_of, records_in, sh
+from common import RUN, at_least, environments_of, records_in, sh
 from shown import Page
 
 from kernel_matrix.store.record import Record
@@ -145,7 +145,7 @@ def test_only_a_kernel_that_is_not_deterministic_has_other_bits_in_a_second_run(
 
 
 def test_same_equations_in_another_order_each_time_are_the_bits_of_nobody(compat):
-    for table in compat["agreement"]["tables"]:
+    for table in at_least(2, compat["agreement"]["tables"]):
         names = [member["toolchain"] for member in table["members"]]
         groups = [{names[place] for place in group} for group in table["groups"]]
         assert ({"random-order"} in groups) == (table["op"] == "mhc_pre")
