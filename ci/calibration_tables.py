@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from kernel_matrix.store.documents import documents
+
 Document = Mapping[str, Any]  # what one run of calibrate wrote
 Largest = tuple[float, str]  # a figure, and the toolchain that had it
 
@@ -18,23 +20,23 @@ def read(folder: Path) -> list[Document]:
     Raises:
         ValueError: there are none, or two of them measured the same output in the same toolchain.
     """
-    documents = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
-    if not documents:
+    found = [json.loads(text) for _, text in documents(folder)]
+    if not found:
         raise ValueError(f"{folder} has no calibration")
-    rows = [row for one in documents for row in one["outputs"]]
+    rows = [row for one in found for row in one["outputs"]]
     measured = Counter((lane, row["op"], row["output"], row["dtype"]) for row in rows for lane in row["lanes"])
     twice = [key for key, count in measured.items() if count > 1]
     if twice:
         raise ValueError(f"{folder} has {twice[0]} twice")
-    return documents
+    return found
 
 
-def runs(documents: Iterable[Document]) -> list[tuple[str, ...]]:
+def runs(found: Iterable[Document]) -> list[tuple[str, ...]]:
     """Return a line for each toolchain: its cases by their state, and the canaries."""
     states: dict[str, Counter[str]] = {}
     canaries: dict[str, Counter[str]] = {}
     seeds: dict[str, set[str]] = {}
-    for one in documents:
+    for one in found:
         [name] = {_toolchain(lane) for row in one["outputs"] for lane in row["lanes"]}
         states.setdefault(name, Counter()).update(one["outcomes"])
         canaries.setdefault(name, Counter()).update(one["canaries"])
@@ -51,11 +53,11 @@ def runs(documents: Iterable[Document]) -> list[tuple[str, ...]]:
     ]
 
 
-def outputs(documents: Iterable[Document]) -> list[tuple[str, ...]]:
+def outputs(found: Iterable[Document]) -> list[tuple[str, ...]]:
     """Return a line for each output in each dtype: its largest share of the budget, and its largest noise ratio."""
     shares: dict[tuple[str, ...], list[Largest]] = {}
     ratios: dict[tuple[str, ...], list[Largest]] = {}
-    for one in documents:
+    for one in found:
         for row in one["outputs"]:
             key = (row["op"], row["output"], row["dtype"])
             [name] = {_toolchain(lane) for lane in row["lanes"]}

@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from kernel_matrix.store import documents
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options: which results, and the folder of the set."""
@@ -16,10 +18,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "folders", nargs="+", type=Path, metavar="FOLDER", help="folders of results, such as build/results"
     )
     parser.add_argument("--into", type=Path, metavar="DIR", required=True, help="the folder of the set: one a machine")
+    parser.add_argument("--documents", action="store_true", help="pack JSON of checks or calibrations instead")
 
 
 def main(options: argparse.Namespace) -> int:
     """Pack the runs, and print what the set has."""
+    if options.documents:
+        number = documents.pack(options.folders, options.into)
+        print(f"{options.into / documents.PACKED}: {number} documents")
+        return 0
     from kernel_matrix.store.pack import pack  # DuckDB and pyarrow take long to import
 
     packed = pack(options.folders, options.into)

@@ -16,6 +16,7 @@ from ruamel.yaml.error import YAMLError
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.files import write_atomically
+from kernel_matrix.store.documents import documents
 
 FOLDER = "checks"  # of the build folder
 _Explanation = TypeVar("_Explanation", bound=BaseModel)
@@ -112,10 +113,10 @@ def read(*folders: Path, name: str = "*") -> tuple[Check, ...]:
         UserError: a file has another form.
     """
     checks = []
-    for file in sorted(file for folder in folders for file in folder.rglob(f"{name}.json")):
+    for file, text in documents(*folders, name=name):
         try:
-            checks.append(Check.model_validate_json(file.read_bytes()))
-        except (OSError, ValidationError) as error:
+            checks.append(Check.model_validate_json(text))
+        except ValidationError as error:
             raise UserError(f"{file}: it is no check's file: {' '.join(str(error).split())[:200]}") from None
     return tuple(sorted(checks, key=lambda check: check.when))
 
