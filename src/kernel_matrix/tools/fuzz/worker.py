@@ -17,7 +17,7 @@ from kernel_matrix.job.handed import words
 from kernel_matrix.job.journal import Entry, Journal
 from kernel_matrix.run import job_command
 from kernel_matrix.run.executors import Child, Interpreter, Request
-from kernel_matrix.run.harness import copy_with
+from kernel_matrix.run.harness import copy_folder, copy_with
 from kernel_matrix.run.own_time import OwnTime
 from kernel_matrix.run.supervise import death
 from kernel_matrix.tools.fuzz.case_names import SEED, Tried
@@ -123,11 +123,9 @@ class Worker:
         self._pipe = os.open(pipe, os.O_RDWR)
         self._journal = Journal(journal, secrets.token_hex(16))
         arguments = job_command.arguments(self.request, self.interpreter, folder / "job.json", journal)
-        arguments = [_PLUGIN.get(word, word) for word in arguments] + ["--asked", seen(pipe)]
-        environment = dict(job_command.environment(self.request, self.interpreter))
-        environment["PYTHONPATH"] = (
-            f"{seen(copy_with('fuzz', self.request.build / 'fuzzer'))}:{environment['PYTHONPATH']}"
-        )
+        of_jobs, copy = seen(copy_folder(self.request.build)), seen(copy_with("fuzz", self.request.build / "fuzzer"))
+        arguments = [_PLUGIN.get(word, word.replace(of_jobs, copy)) for word in arguments] + ["--asked", seen(pipe)]
+        environment = job_command.environment(self.request, self.interpreter)
         handed = words(self._journal.key, self._job)
         self._child = self.interpreter.start(arguments, environment, folder, folder / "log.txt", handed)
         ready = self._wait("ready", _START, self._child)
