@@ -58,3 +58,17 @@ def test_every_fault_in_numpy_is_red_and_the_right_kernel_green(tmp_path):
 @pytest.mark.parametrize("module", ENVIRONMENTS)
 def test_every_fault_in_a_framework_is_red_and_the_right_kernel_green(tmp_path, module):
     hold(outcomes(tmp_path, module, driving.interpreter(*ENVIRONMENTS[module])))
+
+
+def test_a_timed_case_is_raced_against_plain_code(tmp_path):
+    job = driving.run(tmp_path, SUITE, "numpy_norm:good", CASES["numpy_norm"], FAULTS, timed=True)
+    [end] = job.ends.values()
+    assert (job.red(), end["facts"]["checks"]) == ({}, "16 of 16 checks"), job.output
+    assert end["metrics"]["time.ratio"] > 0
+
+
+@pytest.mark.parametrize("kernel", kernels_of("numpy_timed"))
+def test_a_kernel_that_does_not_compute_where_it_is_timed_is_red(tmp_path, kernel):
+    job = driving.run(tmp_path, SUITE, f"numpy_timed:{kernel}", CASES["numpy_norm"], FAULTS, timed=True)
+    assert [text.endswith("[kit-times]") for text in job.red().values()] == [True], job.output
+    assert driving.run(tmp_path / "2", SUITE, f"numpy_timed:{kernel}", CASES["numpy_norm"], FAULTS).red() == {}

@@ -9,7 +9,7 @@ import pytest
 from kernel_matrix.job.case import RunningCase
 from kernel_matrix.job.inputs import digest
 from kernel_matrix.kit import draws
-from kernel_matrix.kit.checks import memory, numbers, rows
+from kernel_matrix.kit.checks import memory, numbers, rows, times
 from kernel_matrix.kit.checks.applying import WITHIN_EVERY_RUN, does_not_apply, why_not
 from kernel_matrix.kit.checks.names import CHECKS
 from kernel_matrix.kit.description import Operator
@@ -34,6 +34,7 @@ _ORDER: Mapping[str, Callable[[Running], None]] = {
     "gradients": memory.gradients,
     "modes": memory.modes,
     "threads": numbers.threads,
+    "times": times.times,
 }
 
 _ONCE = (

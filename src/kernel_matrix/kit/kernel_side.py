@@ -82,11 +82,11 @@ def run(
     is filled and guarded. With ``keep`` the results stay, and :func:`kept` looks at them later.
     """
     frame, call = framework(kernel["framework"]), found(kernel)
-    given = _arrays(arrays, kernel, frame, secret, layout, fresh, FILLS[poison])
+    given = arrays_of(arrays, kernel, frame, secret, layout, fresh, FILLS[poison])
     facts: dict[str, Any] = {"aliases": []}
     with _watched(frame, facts), _poisoned(frame, poison, kernel["device"]) as scratch, frame.mode(mode):
         leaves = list(kernel["floats"]) if mode == RECORDED else list(asked)
-        rounds = _called(kernel, frame, call, given, leaves, with_gradients=not mode, times=times)
+        rounds = called(kernel, frame, call, given, leaves, with_gradients=not mode, times=times)
         facts["subnormal"] = state.subnormal_flag() if poison else None
     if not kernel["incoming"]:
         facts["aliases"] = _aliases(kernel, frame, given, rounds[0])
@@ -112,7 +112,7 @@ def _watched(frame: Framework, facts: dict[str, Any]) -> Iterator[None]:
         facts["changed"] = state.restore(before, frame.state())
 
 
-def _called(
+def called(
     kernel: Kernel,
     frame: Framework,
     call: Any,
@@ -144,8 +144,8 @@ def in_threads(arrays: Mapping[str, Array], *, kernel: Kernel, asked: Sequence[s
     both = [{name[2:]: one for name, one in arrays.items() if name[0] == which} for which in "12"]
 
     def once(values: Mapping[str, Array]) -> dict[str, bytes]:
-        given = _arrays(values, kernel, frame, 1, PACKED, True, UNWRITTEN)
-        [results] = _called(kernel, frame, call, given, list(asked))
+        given = arrays_of(values, kernel, frame, 1, PACKED, True, UNWRITTEN)
+        [results] = called(kernel, frame, call, given, list(asked))
         return {name: frame.taken(one).tobytes() for name, one in results.items() if one is not None}
 
     with _watched(frame, {}):
@@ -166,7 +166,7 @@ def found(kernel: Kernel) -> Any:
     return _found[path]
 
 
-def _arrays(
+def arrays_of(
     arrays: Mapping[str, Array], kernel: Kernel, frame: Framework, secret: int, layout: str, fresh: bool, fill: int
 ) -> Arrays:
     """Lay the inputs and the outputs that the kernel writes in guarded memory, where the framework lets us."""

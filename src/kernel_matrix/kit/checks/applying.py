@@ -17,6 +17,7 @@ def does_not_apply(running: Running, name: str) -> bool:
         "misrounded": not narrow or (not op.same_bits and op.exact),
         "inputs": len(op.in_place) == len(op.inputs) and not backward,
         "gradients": not backward,
+        "times": not running.case.timed,
         "modes": backward
         or bool(op.in_place)
         or not running.frame.modes

@@ -30,12 +30,12 @@ def unwritten(running: Running) -> None:
         running.run(running.given, poison="usual")
         if running.facts["subnormal"] is False:
             raise MisbehavedError("kit-unwritten", "the kernel computes with memory that nobody has written")
-    running.left = min(kept)
+    running.left = min(kept[1] - kept[0], kept[2] - kept[1])
 
 
 def memory(running: Running) -> None:
     """Hold what every run leaves behind, and how much the kernel's process has grown."""
-    if running.left:
+    if running.left > 0:
         raise MisbehavedError("kit-keeps-memory", f"every run of the kernel keeps {running.left} bytes more")
     now, before = running.case.kernel_memory(), running.memory_before
     spare = _SPARE + 16 * sum(one.nbytes for one in (*running.given.values(), *running.out.values()))

@@ -20,4 +20,5 @@ CHECKS = {
     "gradients": "each subset of the gradients, and a second backward",
     "modes": "a forward that records gradients, no_grad, inference mode",
     "threads": "two threads at once",
+    "times": "times that another process does not measure",
 }

@@ -23,7 +23,7 @@ class Scratch(Protocol):
         """Return the allocations past whose ends something was written."""
 
     def kept(self) -> int:
-        """Return the bytes that are still held, when the results are gone."""
+        """Return the bytes of this block, and of those since one with NaN, that are held when the results are gone."""
 
 
 class NoScratch:

@@ -22,6 +22,8 @@ _REALLOC = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, c
 _FREE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 _forever: list[Any] = []  # an array that outlives its block is freed through the allocator of the block
 
+_blocks: list[Allocations] = []
+
 
 class _Functions(ctypes.Structure):
     _fields_ = (
@@ -58,8 +60,8 @@ class Allocations:
         return self._overran + [f"{size} bytes" for place, size in self._sizes.items() if not self._intact(place, size)]
 
     def kept(self) -> int:
-        """Return the bytes that are still held."""
-        return sum(self._sizes.values())
+        """Return the bytes of this block, and of those since one with NaN, that are still held."""
+        return sum(sum(block._sizes.values()) for block in _blocks)
 
     def _malloc(self, _: Any, size: int) -> int:
         base = int(self._libc.malloc(size + 2 * _EDGE) or 0)
@@ -131,6 +133,9 @@ class NumPy(Framework):
     def scratch(self, kind: str, device: str) -> Iterator[Scratch]:  # noqa: ARG002
         """Replace NumPy's allocator in this thread until the block ends."""
         allocations = Allocations(kind)
+        if kind == "nan":
+            _blocks.clear()
+        _blocks.append(allocations)
         capsule = _capsule_of(allocations.handler)
         _forever.extend((allocations, capsule))
         before = _set_handler(capsule)

@@ -27,6 +27,8 @@ _FILL = {"nan": 0xFFFFFFFF, "small": 0x00010001, "usual": 0x3F003F00}
 _SECRET = 1  # of the guards of scratch, which are looked at here
 _CACHED = 256 << 20  # bytes of a GPU's free memory that are poisoned before a run
 
+_blocks: list[TorchScratch] = []
+
 
 class TorchScratch(TorchDispatchMode):  # type: ignore[misc]  # PyTorch need not be there
     """Poison and guard what is allocated through PyTorch."""
@@ -61,12 +63,10 @@ class TorchScratch(TorchDispatchMode):  # type: ignore[misc]  # PyTorch need not
         return [name for name, place, whole in self._made if not opened(whole.cpu().numpy(), place, _SECRET).guards]
 
     def kept(self) -> int:
-        """Return the bytes that are still held by someone else than this list."""
-        return sum(
-            whole.nbytes
-            for _, _, whole in self._made
-            if torch._C._storage_Use_Count(whole.untyped_storage()._cdata) > 1
-        )
+        """Return the bytes of this block, and of those since one with NaN, that someone else than these still holds."""
+        made = [whole for block in _blocks for _, _, whole in block._made]
+        memory = [(whole.nbytes, whole.untyped_storage()._cdata) for whole in made]
+        return sum(size for size, storage in memory if torch._C._storage_Use_Count(storage) > 1)
 
 
 def _is_dense(tensor: Any) -> bool:
@@ -135,7 +135,10 @@ class Torch(Framework):
             for block in blocks:
                 block.fill_(0xFF)
             del blocks
+        if kind == "nan":
+            _blocks.clear()
         with TorchScratch(kind) as scratch:
+            _blocks.append(scratch)
             yield scratch
 
     def mode(self, name: str) -> contextlib.AbstractContextManager[Any]:
