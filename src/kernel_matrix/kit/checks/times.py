@@ -62,7 +62,7 @@ def _hold(running: Running) -> None:
 
 def _value(run: int) -> float:
     """Return the first element of a run: another one for each of 3,072, which bf16 holds exactly."""
-    return (1 + run % 128 / 128) / 2 ** (run // 128 % 12) * (-1.0 if run // 1536 % 2 else 1.0)
+    return (1 + run % 128 / 128) / 2.0 ** (run // 128 % 12) * (-1.0 if run // 1536 % 2 else 1.0)
 
 
 def _measured(running: Running, others: draws.Arrays, name: str, firsts: list[float]) -> tuple[float, draws.Arrays]:
