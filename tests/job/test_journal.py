@@ -11,6 +11,7 @@ import pytest
 
 from kernel_matrix.job import handed, own_files
 from kernel_matrix.job.journal import FORGED, Journal
+from kernel_matrix.run.proven import KEY as SHARED
 from kernel_matrix.run.proven import Mark, Proven, mark_file
 from kernel_matrix.store.journal import Ends
 
@@ -147,6 +148,36 @@ def test_a_journal_that_was_changed_since_proves_nothing(harness: Journal, path:
         assert [*proven.new_entries("asked")] == []
     else:
         with pytest.raises(OSError, match=r"something else|nobody knows|other cases"):
+            [*proven.new_entries("asked")]
+
+
+@pytest.mark.parametrize("change", ["nothing", "another key", "no key", "another job", "the size"])
+def test_another_machine_believes_a_mark_that_its_key_has_signed(
+    harness: Journal, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+):
+    monkeypatch.setenv(SHARED, "k" * 64)
+    mark = Mark(tmp_path, "here.good", "asked")
+    written(path, "job", "start", "end")
+    kinds(harness)
+    mark.note(harness)
+    mark_file(tmp_path, "here.good").unlink()  # it stays on the first machine
+    signed = tmp_path / "marks" / "here.good"
+    job = "here.good"
+    match change:
+        case "another key":
+            monkeypatch.setenv(SHARED, "l" * 64)
+        case "no key":
+            monkeypatch.delenv(SHARED)
+        case "another job":
+            job = "here.wrong"
+            signed.rename(signed.with_name(job))
+        case "the size":
+            signed.write_text(signed.read_text().replace("0000", "0001", 1))
+    proven = Proven(path, tmp_path, job)
+    if change == "nothing":
+        assert [entry["entry"] for entry in proven.new_entries("asked")] == ["job", "start", "end"]
+    else:
+        with pytest.raises(OSError, match=r"nobody knows|No such file"):
             [*proven.new_entries("asked")]
 
 

@@ -33,7 +33,7 @@ LONGEST = (
     *("test_page_files", "test_query", "test_cheats", "test_cheats_by_files", "test_tables_run", "test_present"),
     *("test_harness_image", "test_scale", "test_everything", "test_launch_emulated", "test_compile_caches"),
     *("test_webgpu", "test_distributions", "test_serve", "test_report", "test_compare"),
-    *("test_views", "test_gitlab", "test_systemd", "test_buildkite", "test_without_gpu", "test_probes"),
+    *("test_views", "test_gitlab", "test_slurm", "test_systemd", "test_buildkite", "test_without_gpu", "test_probes"),
     *("test_gfx_pseudocode", "test_jobs", "test_cli", "test_repro", "test_audit", "test_bench_cpu", "test_init"),
 )
 _LAST = len(LONGEST) + 2

@@ -4,13 +4,18 @@ Entries are signed with a key that only two processes have, and that is never on
 believe them too: ``--resume``, or the page of a run that goes on. So where a kernel's process can be kept from it, a
 file of the user says how many bytes of the journal the harness has checked, and their sum. What stands behind these
 bytes, and a journal of another sum, are believed by nobody.
+
+That file stays on its machine. Where a job may go on on another one, which sees the same build folder, the mark also
+lies there, signed with a key that the nodes of one run share. No job gets the key.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import hmac
 import os
+import secrets
 import shutil
 import time
 from collections.abc import Iterator
@@ -22,12 +27,34 @@ from kernel_matrix.job.journal import Entry, Journal, parsed
 from kernel_matrix.job.landlock import can_be_kept_away, folder
 
 _BUILD = ".build"  # the file next to the marks that has the path of their build folder
+KEY = "KERNEL_MATRIX_KEY_OF_MARKS"  # the variable that the nodes of a run on a cluster share
 _UNSAFE = 1.0  # seconds of marks that a machine may lose when it dies
 
 
 def mark_file(build: Path, job: str) -> Path:
     """Return the file of a job's mark, which need not be there."""
     return folder() / hashlib.sha256(os.fsencode(build.resolve())).hexdigest()[:16] / job
+
+
+def key_to_share() -> str:
+    """Return the key by which other machines believe the marks of this user; it is made once."""
+    folder().mkdir(mode=0o700, exist_ok=True)
+    path = folder() / ".key"
+    with contextlib.suppress(FileExistsError):
+        file = own_files.opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        os.write(file, secrets.token_hex(32).encode())
+        os.close(file)
+    return own_files.text_of(path)
+
+
+def _signed(job: str, line: str) -> str:
+    """Return the signature of a job's mark; empty where no key is shared."""
+    key = os.environ.get(KEY, "")
+    return hmac.new(key.encode(), f"{job} {line}".encode(), hashlib.sha256).hexdigest() if key else ""
+
+
+def _signed_file(build: Path, job: str) -> Path:
+    return build / "marks" / job
 
 
 class Mark:
@@ -38,6 +65,7 @@ class Mark:
         self._asked = _sum(specification.encode())
         self._file: int | None = None
         self._noted, self._synced = -1, 0.0
+        self._build, self._job = build, job
         path = mark_file(build, job)
         with contextlib.suppress(OSError):
             folder().mkdir(mode=0o700, exist_ok=True)
@@ -53,8 +81,14 @@ class Mark:
             return
         with contextlib.suppress(OSError):  # no room: a run that is resumed repeats more cases
             # Of one length, and in one piece: whoever reads it meanwhile reads this one or the one before.
-            os.pwrite(self._file, f"{journal.proven:020d} {journal.sum.hexdigest()} {self._asked}\n".encode(), 0)
+            line = f"{journal.proven:020d} {journal.sum.hexdigest()} {self._asked}"
+            os.pwrite(self._file, f"{line}\n".encode(), 0)
             self._noted = journal.proven
+            if signature := _signed(self._job, line):
+                path = _signed_file(self._build, self._job)
+                path.parent.mkdir(exist_ok=True)
+                own_files.write(part := path.with_name(f"{path.name}.part"), f"{line} {signature}\n")
+                part.replace(path)
             if time.monotonic() - self._synced >= _UNSAFE:
                 os.fsync(self._file)
                 self._synced = time.monotonic()
@@ -102,13 +136,23 @@ class Proven:
 
     def _mark(self) -> tuple[int, str, str]:
         """Return how many bytes are proven, their sum, and the sum of what was asked for."""
-        if not _is_safe():
+        fields = self._of_another_machine()
+        if not fields and not _is_safe():
             raise PermissionError(f"nobody knows who wrote {self.path}")
         try:
-            size, total, asked = own_files.text_of(mark_file(self.build, self.job)).split()
+            size, total, asked = fields or own_files.text_of(mark_file(self.build, self.job)).split()
         except ValueError:
             raise PermissionError(f"nobody knows who wrote {self.path}") from None
         return int(size), total, asked
+
+    def _of_another_machine(self) -> list[str]:
+        """Return the mark that a machine with the same key has signed; nothing if there is none."""
+        try:
+            line, _, signature = own_files.text_of(_signed_file(self.build, self.job)).strip().rpartition(" ")
+        except OSError:
+            return []
+        expected = _signed(self.job, line)
+        return line.split() if expected and hmac.compare_digest(signature, expected) else []
 
 
 def remove_old() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from kernel_matrix.ci.engines import REPORT
 from kernel_matrix.ci.engines.slurm.nodes import gres_of
 from kernel_matrix.ci.engines.state import Batch, ClusterRun
+from kernel_matrix.run.proven import KEY
 
 _LOGS = "logs"  # in the folder of the run
 STATUS = "status"  # the file with the exit status of the report
@@ -121,6 +122,7 @@ def submission(run: ClusterRun) -> str:
     folder = shlex.quote(str(logs(run)))
     status = shlex.quote(str(Path(run.folder) / STATUS))
     lines = ["#!/bin/bash", "# Submit the rows of a plan to Slurm, and the report that waits for them."]
+    lines += [f"export {KEY}=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \\n')"]
     lines += ["set -euo pipefail", f"mkdir -p {folder}", f"rm -f {status}", "jobs="]
     for number in range(len(run.batches)):
         sbatch = f"sbatch --parsable --output={folder}/%x_%a.log"
