@@ -388,7 +388,7 @@ export interface CellChunk {
     [k: string]: CellDetail;
   };
   /**
-   * A row for each case: its name, its state and evidence as places among those of the overview, and the result that decides it. ``message`` is empty where it is the same as the reason. In ``repeat``, ``{case}`` stands for the id of the case. ``job`` and ``diagnosis`` are JSON.
+   * A row for each case: its name, its state and evidence as places in the lists of the overview, and the result that decides it. ``message`` is empty where it is the same as the reason. In ``repeat``, ``{case}`` stands for the id of the case. ``job`` and ``diagnosis`` are JSON.
    */
   cases: string;
   /**
@@ -472,6 +472,10 @@ export interface Cell {
    * None if no case says that it ran twice.
    */
   determinism: Determinism | null;
+  /**
+   * How many of the checks of its operator's description its cases had, and which were not asked: one text, or several where its cases differ. Empty where the operator is not described.
+   */
+  checks: string[];
   timed: Timed[];
   /**
    * More than one of a name where machines differ.
@@ -515,6 +519,7 @@ export interface Diagnosis {
   cause: string;
   remedy: string;
   link: string;
+  general: boolean;
 }
 /**
  * The error that came nearest to its budget, over all cases of a cell.
