@@ -284,3 +284,13 @@ def test_a_time_is_bold_where_its_contender_is_ahead_and_two_times_of_one_case_a
         times.read(tmp_path)
     with pytest.raises(ValueError, match="no result of the benchmark"):
         times.read(tmp_path / "absent")
+
+
+def test_a_clone_stays_small():
+    """What a page shows and cites is all that is kept: pictures of a page with a palette, notes that are short."""
+    pictures = at_least(1, (ROOT / "docs").rglob("*.png"))
+    assert {path.name: size for path in pictures if (size := path.stat().st_size) > 200_000} == {}
+    assert sum((ROOT / note).stat().st_size for note in NOTES) <= 100_000
+    assert sum(path.stat().st_size for path in at_least(4, (ROOT / "docs" / "results").rglob("*.parquet"))) <= 2_000_000
+    uncited = [note for note in NOTES if not any(Path(note).name in read(page) for page in PAGES)]
+    assert [note for note in uncited if Path(note).name not in (ROOT / "matrix.yaml").read_text()] == []
