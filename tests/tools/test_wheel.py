@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import shutil
 import struct
@@ -130,6 +131,13 @@ def test_an_own_library_is_found_by_its_runpath_or_must_be_loaded_before(made, s
         found = answers(made({"package/libown.so": own, "package/_C.so": (text, *options)}), site)
         assert found["package/_C.so"].before == before, search
         assert found["package/_C.so"].loads
+
+
+@pytest.mark.parametrize("tag", ["py3-none-win_amd64", "cp311-cp311-macosx_11_0_arm64", "py3-none-musllinux_1_2_i686"])
+def test_a_wheel_for_another_system_is_no_pass(made, site, tag):
+    done = harness("wheel", str(made({}, tag)), "--torch", str(site))
+    assert (done.returncode, "not looked at: it is for another system" in done.stdout) == (1, True)
+    assert harness("wheel", str(made({}, "py3-none-any")), "--torch", str(site)).returncode == 0
 
 
 def test_an_excepted_object_has_no_answer(made, site):
@@ -269,3 +277,33 @@ def test_with_a_python_every_object_is_loaded_for_real(made, site, tmp_path, mon
     assert "package/dies.so: the process ended with status" in done.stdout
     assert done.returncode == 1
     assert harness("wheel", str(made(sources)), "--load", "/no/python").returncode == 2
+
+
+def test_a_file_that_is_broken_is_said_and_ends_nothing(made, site, tmp_path):
+    """Change single bytes, and cut: there is an answer, or the file is broken."""
+    content = tmp_path / "content"
+    library = compiled(tmp_path / "whole.so", "#include <string>\nstd::string f() { return std::to_string(1.5); }")
+    content.write_bytes(fat_binary((2, 80, 0)) + bundle(("hipv4-amdgcn-amd-amdhsa--gfx942", 64)) + b"CCOB" + bytes(60))
+    sections = [word for name in (".nv_fatbin", ".hip_fatbin") for word in ("--add-section", f"{name}={content}")]
+    subprocess.run(["objcopy", *sections, library], check=True)
+    whole, draw, answered = library.read_bytes(), random.Random(5), 0
+    for number in range(400):
+        part = bytearray(whole[: draw.randrange(64, len(whole))] if number % 4 == 0 else whole)
+        for _ in range(number % 4):
+            first, last = ((6, 64), (len(part) - 2000, len(part)), (0x40, 0x2000))[draw.randrange(3)]
+            part[draw.randrange(first, last)] = draw.randrange(256)
+        library.write_bytes(part)
+        try:
+            if shared := elf.read(library):
+                gpu_code.code_in(shared)
+                answered += 1
+        except elf.BrokenError:
+            pass
+    assert answered > 40
+    cut = made({"package/_C.so": ("int f() { return 1; }",)})
+    (tmp_path / "in" / "package" / "_C.so").write_bytes(whole[:5000])
+    with zipfile.ZipFile(cut, "a") as archive:
+        archive.write(tmp_path / "in" / "package" / "_C.so", "package/_D.so")
+    done = harness("wheel", str(cut), "--torch", str(site))
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "not true: _D.so begins as an ELF file, and cannot be read to its end" in done.stdout

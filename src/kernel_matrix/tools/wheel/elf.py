@@ -24,6 +24,10 @@ class Version(NamedTuple):
     library: str
 
 
+class BrokenError(ValueError):
+    """A file begins as an ELF file, and its parts lie outside of it or are none."""
+
+
 @dataclass(frozen=True)
 class Section:
     """One section of the file."""
@@ -54,24 +58,35 @@ class Shared:
     sections: list[Section] = field(default_factory=list)
 
     def content(self, names: tuple[str, ...]) -> Iterator[bytes]:
-        """Yield the content of the sections whose names begin so."""
+        """Yield the content of the sections whose names begin so.
+
+        Raises:
+            BrokenError: a section lies outside of the file.
+        """
+        size = self.path.stat().st_size
         with self.path.open("rb") as file:
             for section in self.sections:
                 if section.name.startswith(names) and section.in_file:
+                    if section.in_file.stop > size:
+                        raise BrokenError(f"{section.name} ends behind the end of the file")
                     file.seek(section.offset)
                     yield file.read(len(section.in_file))
 
 
 def read(path: Path) -> Shared | None:
-    """Return what an ELF file of 64 bits has; None if it is something else, or ends before its end."""
+    """Return what an ELF file of 64 bits has; None if it is something else.
+
+    Raises:
+        BrokenError: it is one, and cannot be read to its end.
+    """
     with path.open("rb") as file:
         if file.read(len(_HEAD)) != _HEAD:
             return None
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             try:
                 return _Reading(data).shared(path)
-            except struct.error:
-                return None
+            except (struct.error, IndexError, OverflowError, ValueError) as error:
+                raise BrokenError(str(error)) from None
 
 
 class _Reading:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from kernel_matrix.tools.wheel.elf import Shared
 
+UNREADABLE = "unreadable"
 _FAT_BINARY = struct.pack("<I", 0xBA55ED50)
 _PTX, _CUBIN = 1, 2
 _OWN_INSTRUCTIONS = 1 << 20  # the flag of an architecture with the letter a
@@ -22,12 +23,17 @@ _NAME = re.compile(r"(sm|compute)_(\d+)([af]?)")
 
 
 def code_in(shared: Shared) -> set[str]:
-    """Return the targets that a file has code for: ``sm_90a``, ``compute_90`` for PTX, ``gfx942``."""
+    """Return the targets that a file has code for: ``sm_90a``, ``compute_90`` for PTX, ``gfx942``.
+
+    Code in a form that this does not know is the target ``unreadable``: it is said, and not guessed.
+    """
     found: set[str] = set()
-    for content in shared.content((".nv_fatbin", "__nv_relfatbin")):
-        found.update(_of_cuda(content))
-    for content in shared.content((".hip_fatbin",)):
-        found.update(_of_hip(content))
+    for names, targets in (((".nv_fatbin", "__nv_relfatbin"), _of_cuda), ((".hip_fatbin",), _of_hip)):
+        try:
+            for content in shared.content(names):
+                found.update(targets(content))
+        except (struct.error, OverflowError, ValueError, OSError, MemoryError, zlib.error, pa.ArrowException):
+            found.add(UNREADABLE)
     return found
 
 

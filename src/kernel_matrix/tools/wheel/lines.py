@@ -19,6 +19,9 @@ def lines(study: Study, builds: Sequence[Build]) -> Iterator[str]:
     wheel = study.wheel
     codes = sorted(set().union(*wheel.codes.values()))
     yield f"{wheel.name}: {_counted(len(wheel.objects), 'shared object')}, code for {' '.join(codes) or 'no GPU'}"
+    if not wheel.is_read:
+        yield "  not looked at: it is for another system than Linux with glibc"
+        return
     for text in study.untrue:
         yield f"  not true: {text}"
     for target, words in study.unserved.items():

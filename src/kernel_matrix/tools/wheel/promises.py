@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import PurePosixPath
 
 from kernel_matrix.tools.wheel.elf import Shared
-from kernel_matrix.tools.wheel.gpu_code import runs_on
+from kernel_matrix.tools.wheel.gpu_code import UNREADABLE, runs_on
 from kernel_matrix.tools.wheel.loading import owner
 from kernel_matrix.tools.wheel.wheel import Wheel
 from kernel_matrix.vendors.registry import vendors
@@ -23,7 +23,9 @@ _MOST = 3
 
 
 def untrue(wheel: Wheel) -> Iterator[str]:
-    """Yield the promises of the tags that are not kept, as sentences."""
+    """Yield the promises that are not kept, as sentences: of the tags, and that a shared object is a whole one."""
+    for name in wheel.broken:
+        yield f"{PurePosixPath(name).name} begins as an ELF file, and cannot be read to its end"
     promised = [glibc for tag in wheel.tags if (glibc := _promised(tag.platform))]
     if promised:
         over = {name: needs for name, shared in wheel.objects.items() if (needs := glibc_of(shared)) > min(promised)}
@@ -50,7 +52,7 @@ def names_no_pytorch(wheel: Wheel) -> bool:
 def unserved(wheel: Wheel) -> dict[str, list[str]]:
     """Return the GPUs that the text of the metadata names and no code in the wheel runs on, each with its words."""
     codes = set().union(*wheel.codes.values())
-    if not codes:
+    if not codes or UNREADABLE in codes:
         return {}
     of_vendor = {"sm_" if code.startswith(("sm_", "compute_")) else "gfx" for code in codes}
     return {

@@ -55,7 +55,7 @@ class Study:
         failed = any(
             not one.loads for version, of in self.answers.items() if self.admits(version) for one in of.values()
         )
-        return failed or bool(self.untrue)
+        return failed or bool(self.untrue) or not self.wheel.is_read
 
     @property
     def unlike(self) -> list[str]:

@@ -23,17 +23,23 @@ from kernel_matrix.tools.wheel.gpu_code import code_in
 
 @dataclass(frozen=True)
 class Wheel:
-    """One wheel that is unpacked: its shared objects by their path in it."""
+    """One wheel that is unpacked: its shared objects by their path in it, and the files that are broken ones."""
 
     name: str
     tags: frozenset[Tag]
     metadata: Message
     objects: Mapping[str, Shared]
+    broken: tuple[str, ...] = ()
 
     @cached_property
     def codes(self) -> Mapping[str, set[str]]:
         """The targets that each shared object has code for."""
         return {name: code_in(shared) for name, shared in self.objects.items()}
+
+    @property
+    def is_read(self) -> bool:
+        """Return whether it is for Linux with glibc, or for any system: what others load is not read."""
+        return any(tag.platform == "any" or "linux" in tag.platform.replace("musllinux", "") for tag in self.tags)
 
     @property
     def torch(self) -> SpecifierSet | None:
@@ -98,5 +104,11 @@ def opened(path: Path, folder: Path) -> Wheel:
             archive.extractall(folder, wanted)
     except (OSError, ValueError, zipfile.BadZipFile, InvalidWheelFilename) as error:
         raise UserError(f"{path}: this cannot be read as a wheel: {error}.") from None
-    objects = {name: shared for name in sorted(wanted) if (shared := elf.read(folder / name))}
-    return Wheel(path.name, tags, metadata, objects)
+    objects, broken = {}, []
+    for name in sorted(wanted):
+        try:
+            if shared := elf.read(folder / name):
+                objects[name] = shared
+        except elf.BrokenError:
+            broken.append(name)
+    return Wheel(path.name, tags, metadata, objects, tuple(broken))
