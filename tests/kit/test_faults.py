@@ -72,3 +72,19 @@ def test_a_kernel_that_does_not_compute_where_it_is_timed_is_red(tmp_path, kerne
     job = driving.run(tmp_path, SUITE, f"numpy_timed:{kernel}", CASES["numpy_norm"], FAULTS, timed=True)
     assert [text.endswith("[kit-times]") for text in job.red().values()] == [True], job.output
     assert driving.run(tmp_path / "2", SUITE, f"numpy_timed:{kernel}", CASES["numpy_norm"], FAULTS).red() == {}
+
+
+def test_where_plain_code_fails_a_check_is_not_asked_and_the_cell_says_so(tmp_path):
+    case = ("numpy_picky", "forward", {"tokens": 7, "hidden": 24})
+    job = driving.run(tmp_path, SUITE, "numpy_picky:good", [case], FAULTS)
+    [end] = job.ends.values()
+    assert job.red() == {}, job.output
+    assert "not asked: " in end["facts"]["checks"]
+    assert "(plain code fails there: IndexError: index -1 is out of bounds)" in end["facts"]["checks"]
+
+
+def test_plain_code_that_fails_for_the_drawn_inputs_is_an_error(tmp_path):
+    case = ("numpy_picky", "forward", {"tokens": 0, "hidden": 24})
+    job = driving.run(tmp_path, SUITE, "numpy_picky:good", [case], FAULTS)
+    [message] = job.red().values()
+    assert "index -1 is out of bounds" in message

@@ -66,13 +66,21 @@ def numbers(
     return Numbers(golden, baseline, shifted, units, {name: _steps(op, name, sizes, asked) for name in golden})
 
 
+class PlainCodeError(Exception):
+    """Plain code raised an error."""
+
+
 def exact(op: Operator, values: Mapping[str, Array], asked: Sequence[str]) -> dict[str, Golden]:
     """Return what plain code gives for values of float64, as float64."""
     return {name: np.ascontiguousarray(one, np.float64) for name, one in computed(op, values, asked).items()}
 
 
 def computed(op: Operator, values: Mapping[str, Array], asked: Sequence[str]) -> dict[str, Array]:
-    """Return what plain code gives for values, in the dtype in which it computes."""
+    """Return what plain code gives for values, in the dtype in which it computes.
+
+    Raises:
+        PlainCodeError: it takes no such values, as NaN or no row.
+    """
     frame = framework(op.framework)
     arrays = {name: frame.given(np.array(one), "cpu") for name, one in values.items()}
     incoming = {name: arrays.pop(name) for name in op.incoming if name in arrays}
@@ -80,8 +88,11 @@ def computed(op: Operator, values: Mapping[str, Array], asked: Sequence[str]) ->
     def call(given: dict[str, Any]) -> dict[str, Any]:
         return _named(op, op.reference(*given.values(), **op.options))
 
-    with np.errstate(all="ignore"):
-        [results] = frame.results(call, arrays, asked, incoming)
+    try:
+        with np.errstate(all="ignore"):
+            [results] = frame.results(call, arrays, asked, incoming)
+    except Exception as error:
+        raise PlainCodeError(f"{type(error).__name__}: {error}") from error
     zeros = {name: np.zeros_like(values[name]) for name in asked}  # of an input that plain code does not use
     return {name: zeros[name] if one is None else frame.taken(one) for name, one in results.items()}
 
