@@ -479,3 +479,65 @@ def test_products_of_matrices_have_the_layouts_of_the_isa(kind, size, total):
     assert not Program("\n".join([*text, "ret;\n}"])).launch((1,), 32, memory).findings
     exact = a.astype(np.float64) @ b.astype(np.float64) + c.astype(np.float64)
     assert (out == spread(exact.astype(c.dtype)).view(np.uint32).reshape(32, -1)).all()
+
+
+_OF_A_WARP = f"""{_HEAD}.visible .entry k(.param .u64 p0, .param .u64 p1)
+{{{{ .local .align 16 .b8 kept[16]; .reg .b64 %rd<8>; .reg .b32 %r<20>; .reg .f32 %f<8>;
+  ld.param.u64 %rd1, [p0]; ld.param.u64 %rd2, [p1]; mov.u32 %r1, %tid.x;
+  mad.wide.u32 %rd3, %r1, 16, %rd1; mad.wide.u32 %rd4, %r1, 16, %rd2;
+  {{}} ret;
+}}}}"""
+
+
+def of_a_warp(lines: str, given: Any, out: Any) -> list[str]:
+    """Run lines with addresses of 16 bytes for each thread, and return the kinds of what is found."""
+    memory = [Memory.of("out", out), Memory.of("in", given, writable=False)]
+    return [one.kind for one in Program(_OF_A_WARP.format(lines)).launch((1,), 32, memory).findings]
+
+
+def test_products_of_64_bits_are_made_with_carries():
+    given, out = _RANDOM.integers(0, 2**32, (32, 4), np.uint32), np.zeros((32, 4), np.uint32)
+    lines = """ld.global.v4.u32 {%r2, %r3, %r4, %r5}, [%rd4];
+      mad.lo.cc.u32 %r6, %r2, %r4, %r5; madc.hi.cc.u32 %r7, %r2, %r4, %r3; madc.hi.u32 %r8, %r3, %r4, 0;
+      st.global.v4.u32 [%rd3], {%r6, %r7, %r8, %r1};"""
+    assert of_a_warp(lines, given, out) == []
+    for (a, b, c, d), (low, middle, high, _) in zip(given.tolist(), out.tolist(), strict=True):
+        first = (a * c & 0xFFFFFFFF) + d
+        second = (a * c >> 32) + b + (first >> 32)
+        third = (b * c >> 32) + (second >> 32)
+        assert (low, middle, high) == tuple(one & 0xFFFFFFFF for one in (first, second, third))
+
+
+def test_a_local_array_is_found_by_addresses_of_32_bits_that_wrap():
+    given, out = np.arange(128, dtype=np.uint32).reshape(32, 4), np.zeros((32, 4), np.uint32)
+    lines = """ld.global.v4.u32 {%r2, %r3, %r4, %r5}, [%rd4]; mov.u32 %r6, kept; sub.u32 %r7, %r6, 8;
+      st.local.v4.b32 [%r6], {%r2, %r3, %r4, %r5}; ld.local.v4.b32 {%r8, %r9, %r10, %r11}, [%r7+8];
+      st.global.v4.u32 [%rd3], {%r8, %r9, %r10, %r11};"""
+    assert of_a_warp(lines, given, out) == []
+    assert (out == given).all()
+
+
+def test_an_atomic_of_several_elements_adds_each_of_them():
+    given, out = _RANDOM.standard_normal((32, 4)).astype(np.float32), np.ones((32, 4), np.float32)
+    lines = """ld.global.v4.f32 {%f1, %f2, %f3, %f4}, [%rd4];
+      red.relaxed.gpu.global.add.v4.f32 [%rd3], {%f1, %f2, %f3, %f4};"""
+    assert of_a_warp(lines, given, out) == []
+    assert (out == np.float32(1) + given).all()
+
+
+def test_threads_of_a_warp_that_store_different_values_to_one_place_are_found():
+    given, out = np.zeros((32, 4), np.uint32), np.zeros((32, 4), np.uint32)
+    assert of_a_warp("st.global.u32 [%rd1], %r1;", given, out) == ["same place"]
+    assert of_a_warp("mov.u32 %r2, 7; st.global.u32 [%rd1], %r2;", given, out) == []
+
+
+def test_a_product_of_bytes_whose_sum_saturates_stays_inside_32_bits():
+    given, out = np.full((32, 4), 0x7F7F7F7F, np.uint32), np.zeros((32, 4), np.uint32)
+    lines = """ld.global.v4.u32 {%r2, %r3, %r4, %r5}, [%rd4]; mov.u32 %r6, 2147483000;
+      mma.sync.aligned.m16n8k32.row.col.KIND.s32.s8.s8.s32 {%r8, %r9, %r10, %r11}, {%r2, %r3, %r4, %r5}, {%r2, %r3},
+        {%r6, %r6, %r6, %r6};
+      st.global.v4.u32 [%rd3], {%r8, %r9, %r10, %r11};"""
+    assert of_a_warp(lines.replace("KIND", "satfinite"), given, out) == []
+    assert set(out.ravel().tolist()) == {2**31 - 1}
+    assert of_a_warp(lines.replace(".KIND", ""), given, out) == []
+    assert set(out.ravel().tolist()) == {2147483000 + 32 * 127 * 127}

@@ -65,12 +65,14 @@ def access(one: Instruction, found: re.Match[str], registers: Registers) -> Reco
 def atomic(one: Instruction, found: re.Match[str], registers: Registers) -> Record:
     """Translate an atomic."""
     *words, kind = one.parts[1:]
-    space, operation = "", ""
+    space, operation, count = "", "", 1
     for word in words:
         if (name := word.partition("::")[0]) in ("global", "shared"):
             space = name
         elif word in _ATOMICS and not operation:
             operation = word
+        elif re.fullmatch(r"v[248]", word):
+            count = int(word[1:])
         elif word not in _ORDERED | _SCOPES | {"acq_rel", "noftz"} and name != "L2":
             raise unknown(one)
     kind = f"u{kind[1:]}" if re.fullmatch(r"b(16|32|64)", kind) else kind
@@ -79,9 +81,11 @@ def atomic(one: Instruction, found: re.Match[str], registers: Registers) -> Reco
     size = 4 if kind.endswith("x2") else int(re.sub(r"\D", "", kind)) // 8
     to, rest = (one.operands[:1], one.operands[1:]) if found[1] == "atom" else ((), one.operands)
     base, offset = registers.address(rest[0])
-    values = [registers.number(word, kind) for word in rest[1 : 3 if operation == "cas" else 2]]
-    parameters = _SPACES[space], offset, size, 0, _ATOMICS.index(operation), _ATOMIC_TYPES.index(kind)
-    return Record("atom", [registers.number(word) for word in to], [base, *values], parameters)
+    given = [part for word in rest[1 : 3 if operation == "cas" else 2] for part in vector(word)]
+    values = [registers.number(word, kind) for word in given]
+    results = [registers.number(part) for word in to for part in vector(word)]
+    parameters = _SPACES[space], offset, size, count, _ATOMICS.index(operation), _ATOMIC_TYPES.index(kind)
+    return Record("atom", results, [base, *values], parameters)
 
 
 @form(r"cvta(\.to)?\.(global|shared|local|const|param)(?:::\w+)?\.u(?:32|64)")
@@ -178,17 +182,17 @@ def stmatrix(one: Instruction, found: re.Match[str], registers: Registers) -> Re
     return Record("stmatrix", [], [base, *numbers], (_SPACES["shared"], offset, 2, int(bool(found[2]))))
 
 
-@form(r"mma\.sync\.aligned\.m16n8k(\d+)\.row\.col\.(f32|f16|s32)\.(\w+)\.(\w+)\.\2")
+@form(r"mma\.sync\.aligned\.m16n8k(\d+)\.row\.col(\.satfinite)?\.(f32|f16|s32)\.(\w+)\.(\w+)\.\3")
 def product(one: Instruction, found: re.Match[str], registers: Registers) -> Record:
     """Translate a product of matrices in registers."""
-    depth, kinds = int(found[1]), (found[3], found[4])
+    depth, kinds = int(found[1]), (found[4], found[5])
     if any(kind not in _ELEMENTS for kind in kinds):
         raise unknown(one)
     to, *factors = ([registers.number(word) for word in vector(operand)] for operand in one.operands)
     wanted = depth * _BITS.get(kinds[0], 8) // 64
     if [len(part) for part in factors[:2]] != [wanted, wanted // 2]:
         raise unknown(one)
-    parameters = depth, _ELEMENTS[kinds[0]], _ELEMENTS[kinds[1]], _SUM_KINDS[found[2]]
+    parameters = depth, _ELEMENTS[kinds[0]], _ELEMENTS[kinds[1]], _SUM_KINDS[found[3]], int(bool(found[2]))
     return Record("mma", to, [number for part in factors for number in part], parameters)
 
 

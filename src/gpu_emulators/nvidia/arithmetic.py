@@ -55,6 +55,17 @@ def carried(one: Instruction, found: re.Match[str], registers: Registers) -> Rec
     return record
 
 
+@form(r"mad\.(lo|hi)(\.cc)\.u32", r"madc\.(lo|hi)(\.cc)?\.u32")
+def product_carried(one: Instruction, found: re.Match[str], registers: Registers) -> Record:
+    """Translate a product and a sum with a carry, of 32 bits."""
+    takes = one.opcode.startswith("madc")
+    record = plain("mad_carry", one, registers, int(found[1] == "hi"), int(takes))
+    carry = [registers.carry()]
+    record.sources = [*record.sources, *(carry if takes else [])]
+    record.to = [*record.to, *(carry if found[2] else [])]
+    return record
+
+
 @form(r"shf\.([lr])\.(wrap|clamp)\.b32")
 def funnel(one: Instruction, found: re.Match[str], registers: Registers) -> Record:
     """Translate a shift of two registers."""

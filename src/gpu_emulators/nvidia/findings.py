@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gpu_emulators.common.findings import Place, access, memory_race
+from gpu_emulators.common.findings import Place, access, memory_race, relative
 
 _USES = ("in an address", "as data of a store", "as a condition")
 _AGENTS = ("", "a copy (cp.async) of ", "a product (wgmma) of ", "a copy in bulk of ", "a copy in bulk")
@@ -39,6 +39,12 @@ def described(register: Callable[[int], str]) -> dict[int, tuple[str, Callable[[
         13: (
             "no wait",
             lambda one, *_: f"uses {register(one)} before the product that fills it is known to have ended",
+        ),
+        15: (
+            "same place",
+            lambda address, lane, places: (
+                f"stores {relative(address, places)}, where another thread of the warp than {lane} stores another value"
+            ),
         ),
         14: ("no barrier", lambda address, *_: f"uses the barrier at byte {address}, which nobody has initialised"),
     }

@@ -158,7 +158,7 @@ class _Body:
                 self._instruction(statement)
 
     def _directive(self, statement: str) -> None:
-        if statement.startswith(".loc"):
+        if re.match(r"\.loc\s", statement):
             file, line = re.findall(r"\d+", statement)[:2]
             self._line = f"{self._files.get(file, '?')}:{line}" if line != "0" else ""
         elif statement.startswith(".reg"):

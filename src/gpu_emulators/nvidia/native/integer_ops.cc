@@ -239,6 +239,21 @@ HANDLER(xor_pred) { set_bits(w, target(w, i), predicate(w, i, 0) ^ predicate(w, 
 HANDLER(not_pred) { set_bits(w, target(w, i), ~predicate(w, i, 0)); }
 HANDLER(mov_pred) { set_bits(w, target(w, i), predicate(w, i, 0)); }
 
+// mad.cc and its like. Parameters: the high half of the product, takes a carry.
+HANDLER(mad_carry) {
+  const u64 *a = w.lanes(origin(w, i, 0)), *b = w.lanes(origin(w, i, 1)), *c = w.lanes(origin(w, i, 2));
+  const u32 before = i.parameter[1] ? bits_of(w, origin(w, i, 3)) : 0;
+  u32 carry = 0;
+  each(w, i, [&](u32 lane) -> u64 {
+    const u64 product = static_cast<u64>(static_cast<u32>(a[lane])) * static_cast<u32>(b[lane]);
+    const u64 part = i.parameter[0] ? product >> 32 : static_cast<u32>(product);
+    const u64 sum = part + static_cast<u32>(c[lane]) + (before >> lane & 1);
+    carry |= static_cast<u32>(sum >> 32 & 1) << lane;
+    return static_cast<u32>(sum);
+  });
+  if (i.to > 1) set_bits(w, target(w, i, 1), carry);
+}
+
 // add.cc and its like: the predicate is the carry, which the translation gives a register.
 HANDLER(add_carry) {  // parameters: bits, subtract, takes a carry
   const u64 *a = w.lanes(origin(w, i, 0)), *b = w.lanes(origin(w, i, 1));

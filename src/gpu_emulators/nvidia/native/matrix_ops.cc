@@ -4,6 +4,7 @@
 namespace matrix_ops {
 
 enum ProductParameter { kDepth, kLeft, kRight, kSumKind, kColumns, kForm };
+constexpr u32 kSaturates = kColumns;  // of mma, which has eight columns
 
 thread_local Product product;
 
@@ -18,6 +19,12 @@ HANDLER(mma) {
   defined &= get_right(w, i, product, of_left, of_right, static_cast<u32>(i.parameter[kRight]));
   defined &= get_sum(w, i, product, i.to + of_left + of_right, i.to, kind) == ~0u;
   product.multiply();
+  for (u32 row = 0; i.parameter[kSaturates] && row < 16; row++) {
+    for (u32 column = 0; column < 8; column++) {
+      double& sum = product.c[row][column];
+      sum = std::clamp<double>(sum, INT32_MIN, INT32_MAX);
+    }
+  }
   put_sum(w, i, product, kind, defined);
 }
 

@@ -23,8 +23,7 @@ static inline u32 space_of(u64 address, u32 space) {
 }
 
 static inline u64 inside(u64 address, u32 space) {
-  if (space == kShared) return address & 0xffffffff;
-  return space == kLocal ? address & (kLocalWindow - 1) : address;
+  return space == kShared || space == kLocal ? address & 0xffffffff : address;
 }
 
 static inline const Region* region_of(const Group& g, u64 address, u32 size) {
@@ -111,5 +110,6 @@ static inline bool is_aligned(Wave& w, const Record& i, u64 address, u64 size) {
 static inline u64 address_of(Wave& w, const Record& i, u32 lane, u32 k = 0) {
   const u64 value = w.lanes(origin(w, i, k))[lane];
   const u64 offset = static_cast<u64>(i.parameter[kOffset]);
-  return i.parameter[kSpace] == kShared ? static_cast<u32>(value + offset) : value + offset;
+  const bool is_short = i.parameter[kSpace] == kShared || i.parameter[kSpace] == kLocal;
+  return is_short ? static_cast<u32>(value + offset) : value + offset;
 }

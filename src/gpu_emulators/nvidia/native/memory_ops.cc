@@ -88,11 +88,12 @@ HANDLER(st) {
   check_defined(w, i, origin(w, i, 0), kInAddress);
   const u32 bytes = static_cast<u32>(i.parameter[kBytes]), count = i.from - 1, size = bytes * count;
   u32 defined = ~0u;
+  char values[kLanes][64], *places[kLanes] = {};
   for (u32 k = 1; k <= count; k++) defined &= w.defined[origin(w, i, k)];
   begin_writes(w);
   for (u32 lane = 0; lane < kLanes; lane++) {
     if (!(w.mask >> lane & 1)) continue;
-    char data[64];
+    char* data = values[lane];
     for (u32 k = 0; k < count; k++) memcpy(data + k * bytes, &w.lanes(origin(w, i, k + 1))[lane], bytes);
     u64 address = address_of(w, i, lane);
     const u32 space = space_of(address, static_cast<u32>(i.parameter[kSpace]));
@@ -102,13 +103,16 @@ HANDLER(st) {
       keep_shared(w, i, address, data, size, defined >> lane & 1);
     } else if (space == kLocal) {
       if (char* to = local_place(w, i, lane, address, size, true)) memcpy(to, data, size);
-    } else if (char* to = global_place(w, i, address, size, true)) {
+    } else if (char* to = places[lane] = global_place(w, i, address, size, true)) {
       for (u32 k = 1; k <= count; k++) {
         if (!(w.defined[origin(w, i, k)] >> lane & 1)) check_defined(w, i, origin(w, i, k), kAsData);
       }
       global_write(w, i, to, address, data, size, i.parameter[kOrdered]);
       memcpy(to, data, size);
     }
+  }
+  for (u32 lane = 0; lane < kLanes; lane++) {  // another lane has stored another value there
+    if (places[lane] && memcmp(places[lane], values[lane], size)) return report(w, i, kSamePlace, address_of(w, i, lane), lane);
   }
   end_writes(w, i);
 }
@@ -166,30 +170,31 @@ u64 after(u32 type, u32 operation, u64 before, u64 given, u64 other) {
   }
 }
 
-// atom and red. Parameters 4 and 5 are the operation and the type.
+// atom and red. Parameters 3 to 5 are the number of elements, which lie side by side, the operation and the type.
 HANDLER(atom) {
   for (u32 k = 0; k < i.from; k++) check_defined(w, i, origin(w, i, k), k ? kAsData : kInAddress);
   const u32 bytes = static_cast<u32>(i.parameter[kBytes]), type = static_cast<u32>(i.parameter[5]);
-  const u32 operation = static_cast<u32>(i.parameter[4]);
-  u64 old[kLanes] = {};
+  const u32 count = static_cast<u32>(i.parameter[3]), operation = static_cast<u32>(i.parameter[4]);
+  u64 old[8][kLanes] = {};
   begin_writes(w);
   for (u32 lane = 0; lane < kLanes; lane++) {
     if (!(w.mask >> lane & 1)) continue;
     u64 address = address_of(w, i, lane);
-    const u32 space = space_of(address, static_cast<u32>(i.parameter[kSpace]));
+    const u32 space = space_of(address, static_cast<u32>(i.parameter[kSpace])), size = bytes * count;
     address = inside(address, space);
-    if (!is_aligned(w, i, address, bytes)) continue;
-    char* place = space == kShared ? shared_place(w, i, address, bytes) : global_place(w, i, address, bytes, true);
-    if (!place) continue;
-    memcpy(&old[lane], place, bytes);
-    const u64 given = w.lanes(origin(w, i, 1))[lane], other = i.from > 2 ? w.lanes(origin(w, i, 2))[lane] : 0;
-    const u64 result = after(type, operation, old[lane], given, other);
-    if (space != kShared) global_write(w, i, place, address, &result, bytes, true);
-    memcpy(place, &result, bytes);  // atomics of warps on shared memory do not race with each other
+    if (!is_aligned(w, i, address, size)) continue;
+    char* place = space == kShared ? shared_place(w, i, address, size) : global_place(w, i, address, size, true);
+    for (u32 k = 0; place && k < count; k++, place += bytes, address += bytes) {
+      memcpy(&old[k][lane], place, bytes);
+      const u64 given = w.lanes(origin(w, i, 1 + k))[lane], other = operation == kCompare ? w.lanes(origin(w, i, 2))[lane] : 0;
+      const u64 result = after(type, operation, old[k][lane], given, other);
+      if (space != kShared) global_write(w, i, place, address, &result, bytes, true);
+      memcpy(place, &result, bytes);  // atomics of warps on shared memory do not race with each other
+    }
   }
-  if (i.to) {
-    each(w, i, [&](u32 lane) { return old[lane]; });
-    define(w, target(w, i));
+  for (u32 k = 0; k < i.to; k++) {
+    each(w, i, [&](u32 lane) { return old[k][lane]; }, k);
+    define(w, target(w, i, k));
   }
 }
 

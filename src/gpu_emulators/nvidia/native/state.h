@@ -27,7 +27,7 @@ struct Record {
 
 enum FindingKind : u32 {
   kReadOutside = 1, kWriteOutside, kNoWait, kRace, kSharedOutside, kUndefined, kMisaligned, kWriteProtected, kRaceInMemory,
-  kDivergent, kDeadlock, kTrap, kRegisterInUse, kUnknownForm,
+  kDivergent, kDeadlock, kTrap, kRegisterInUse, kUnknownForm, kSamePlace,
 };
 
 enum Use : u64 { kInAddress, kAsData, kAsCondition };
