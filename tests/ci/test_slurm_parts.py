@@ -9,14 +9,15 @@ from common import harness
 from suites import MATRIX, Suite
 
 from kernel_matrix import pipeline
-from kernel_matrix.ci.cluster import make_run
-from kernel_matrix.ci.engines import engine_named
+from kernel_matrix.ci.cluster import keep, make_run
+from kernel_matrix.ci.engines import engine_named, state
 from kernel_matrix.ci.engines.batches import asked_minutes, batches
 from kernel_matrix.ci.engines.slurm import nodes, script
 from kernel_matrix.ci.engines.slurm.states import never_starts, status_of
 from kernel_matrix.ci.engines.state import Batch
 from kernel_matrix.ci.event_plan import EventPlan, Known, plan_rows
 from kernel_matrix.config.model import Ask
+from kernel_matrix.serve.jobs import LiveJobs
 from kernel_matrix.vendors.machine import detect
 
 # Three partitions: the default one has a node that is down, and one whose devices have no type.
@@ -193,6 +194,18 @@ def test_the_scripts_are_well_formed_and_run_what_stands_before_each_row(planned
     assert "--dependency=afterany$jobs" in text
     row = next(line for line in text.splitlines() if line.startswith("'cuda.plain.sm_90 "))
     subprocess.run(["bash", "-n"], input=row.partition(" ")[2].rstrip("'"), text=True, check=True)
+
+
+def test_the_page_of_a_run_shows_the_jobs_that_a_cluster_has_until_its_report_has_ended(planned):
+    project, plan = planned
+    run = make_run("slurm", project, plan)
+    keep(project, run, plan.rows)
+    live = LiveJobs(project, plan.rows.jobs, [])
+    looked = live.look()
+    assert [job.id for job in looked.jobs] == ["cuda.plain.sm_80", "cuda.plain.sm_90", "here.plain"]
+    assert (looked.began, looked.ended) == (run.created, 0)
+    state.status_of_report(run).write_text("0\n")
+    assert not live.look().goes_on
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def main(options: argparse.Namespace, say: Say) -> int:
     try:
         return Follower(engine, project, run, say).follow()
     except KeyboardInterrupt:
-        engine.cancel(run)
+        _cancel(engine, run)
         say(f"cancelled all jobs of km-{run.id}. Rows that ran write what had ended into {project.results}")
         raise
 
@@ -122,6 +122,7 @@ def make_run(
         setup=slurm.setup if slurm else "",
         batches=batches(project.matrix, planned.rows, planned.known),
         row_commands={row.id: command_of(row, plan, [*options, *more]) for row in started(planned.rows)},
+        jobs=tuple(job.id for row in started(planned.rows) for job in row.jobs),
         report_commands=tuple(line_here(command(words), options) for words in (statuses, report)),
         root=str(Path.cwd()),
         folder=str(folder),
@@ -240,6 +241,12 @@ def _going_on(engine: Engine, project: Project, row_plan: RowPlan, say: Say) -> 
     return run
 
 
+def _cancel(engine: Engine, run: ClusterRun) -> None:
+    """Cancel all jobs of a run. Its report does not come: its status is that of a command that was interrupted."""
+    engine.cancel(run)
+    state.status_of_report(run).write_text("130\n")
+
+
 def _former(options: argparse.Namespace, project: Project, say: Say) -> int:
     """Follow what was submitted before, or cancel it. Ctrl-C leaves its jobs in the cluster."""
     run = state.read(project.build)
@@ -247,7 +254,7 @@ def _former(options: argparse.Namespace, project: Project, say: Say) -> int:
         raise UserError(f"nothing was submitted from {project.build}. Submit: `kernel-matrix matrix --on slurm`.")
     engine = engine_named(run.engine)
     if options.cancel:
-        engine.cancel(run)
+        _cancel(engine, run)
         say(f"cancelled all jobs of km-{run.id}")
         return 0
     try:

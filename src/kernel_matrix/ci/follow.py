@@ -115,11 +115,15 @@ class Follower:
     def _end(self, report: JobStatus) -> int:
         """Print what the report has printed, and return its status. One that its job did not make is made here."""
         try:
-            status = int((Path(self.run.folder) / "status").read_text())
+            status = int(state.status_of_report(self.run).read_text())
+            said = self._log(REPORT).read_text(encoding="utf-8", errors="replace")
         except (OSError, ValueError):
+            if report.conclusion == "cancelled":
+                self._say("all jobs were cancelled, and there is no report")
+                return 130
             self._say(f"the report's job has left none ({report.conclusion or report.status}): it is made here")
             return self._make_report()
-        self.print(self._log(REPORT).read_text(encoding="utf-8", errors="replace").rstrip("\n"))
+        self.print(said.rstrip("\n"))
         return status
 
     def _make_report(self) -> int:

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from kernel_matrix.base.git import commit
+from kernel_matrix.ci.engines import state
 from kernel_matrix.config.locks import lock_file
 from kernel_matrix.config.plan import Case, Cell, Job
 from kernel_matrix.pipeline import Project
-from kernel_matrix.run.proven import Proven
+from kernel_matrix.run.proven import KEY, Proven, key_to_share
 from kernel_matrix.store import names
 from kernel_matrix.store.journal import Ends
 from kernel_matrix.store.record import Record
@@ -93,11 +94,14 @@ class LiveJobs:
     def look(self) -> LiveRun:
         """Return the run that goes on; one without jobs if there is none."""
         folder = self.project.build / "jobs"
-        held = _held(folder)
+        held = {name: _process_start(pid) for name, pid in _held(folder).items()}
+        if submitted := state.going_on(self.project.build):
+            os.environ.setdefault(KEY, key_to_share())  # by which the marks of other nodes are believed
+            held = {**dict.fromkeys(submitted.jobs, submitted.created), **held}
         if not held:
             self.readers.clear()
             return LiveRun()
-        began = min(_process_start(pid) for pid in held.values())
+        began = min(held.values())
         return LiveRun(tuple(self._job(folder / name, began) for name in sorted(held)), began)
 
     def _job(self, folder: Path, began: float) -> LiveJob:

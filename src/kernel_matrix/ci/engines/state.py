@@ -42,6 +42,7 @@ class ClusterRun(BaseModel):
     queue_minutes: float
     batches: tuple[Batch, ...]
     row_commands: Mapping[str, str]
+    jobs: tuple[str, ...]  # the ids of the matrix's jobs that the rows have
     report_commands: tuple[str, ...]
     root: str  # where the commands are typed
     folder: str  # of this file, of the plan, of scripts and logs
@@ -52,6 +53,23 @@ class ClusterRun(BaseModel):
     def rows(self) -> tuple[str, ...]:
         """The rows of all batches."""
         return tuple(row for batch in self.batches for row in batch.rows)
+
+
+def status_of_report(run: ClusterRun) -> Path:
+    """Return the file with the exit status of the report, which is there when a run has ended."""
+    return Path(run.folder) / "status"
+
+
+def going_on(build: Path) -> ClusterRun | None:
+    """Return the run that was submitted last from this build folder, as long as its report has not ended.
+
+    The cluster is not asked: whoever only looks need not be where it can be.
+    """
+    try:
+        run = read(build)
+    except UserError:
+        return None
+    return run if run and not status_of_report(run).exists() else None
 
 
 def folder_of(build: Path) -> Path:

@@ -13,7 +13,7 @@ from kernel_matrix.ci.engines import REPORT, Fitted
 from kernel_matrix.ci.engines.slurm import nodes, script
 from kernel_matrix.ci.engines.slurm.programs import ask
 from kernel_matrix.ci.engines.slurm.states import never_starts, status_of
-from kernel_matrix.ci.engines.state import Batch, ClusterRun
+from kernel_matrix.ci.engines.state import Batch, ClusterRun, status_of_report
 from kernel_matrix.ci.placing import Machines
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.machines.job_status import JobStatus
@@ -55,7 +55,7 @@ class Slurm:
         """Submit each batch, and the report after them."""
         folder, logs = Path(run.folder), script.logs(run)
         logs.mkdir(parents=True, exist_ok=True)
-        (folder / script.STATUS).unlink(missing_ok=True)
+        status_of_report(run).unlink(missing_ok=True)
         jobs: list[str] = []
         try:
             for number in range(len(run.batches)):

@@ -9,11 +9,10 @@ from pathlib import Path
 
 from kernel_matrix.ci.engines import REPORT
 from kernel_matrix.ci.engines.slurm.nodes import gres_of
-from kernel_matrix.ci.engines.state import Batch, ClusterRun
+from kernel_matrix.ci.engines.state import Batch, ClusterRun, status_of_report
 from kernel_matrix.run.proven import KEY
 
 _LOGS = "logs"  # in the folder of the run
-STATUS = "status"  # the file with the exit status of the report
 _GRACE = 60  # seconds before the time limit at which a row is warned, so that it writes what has ended
 _EARLIEST = 2 * _GRACE + 30  # seconds before the time limit: Slurm warns up to a minute earlier than it is asked to
 _REPORT_MINUTES = 120  # a report of a million results takes some
@@ -98,7 +97,7 @@ def report(run: ClusterRun) -> str:
     first = run.batches[0].ask
     ask = Batch(rows=(), ask=first.model_copy(update={"gres": "", "constraint": ""}), minutes=_REPORT_MINUTES)
     ask = ask.model_copy(update={"minutes": min(ask.minutes, *(batch.minutes for batch in run.batches))})
-    status = shlex.quote(str(Path(run.folder) / STATUS))
+    status = shlex.quote(str(status_of_report(run)))
     lines = [
         "#!/bin/bash",
         *(f"#SBATCH {option}" for option in (f"--job-name={job_name(run, REPORT)}", "--nodes=1", "--ntasks=1")),
@@ -120,7 +119,7 @@ def _begin(run: ClusterRun) -> Iterator[str]:
 def submission(run: ClusterRun) -> str:
     """Return the script that submits all jobs of a run by hand."""
     folder = shlex.quote(str(logs(run)))
-    status = shlex.quote(str(Path(run.folder) / STATUS))
+    status = shlex.quote(str(status_of_report(run)))
     lines = ["#!/bin/bash", "# Submit the rows of a plan to Slurm, and the report that waits for them."]
     lines += [f"export {KEY}=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \\n')"]
     lines += ["set -euo pipefail", f"mkdir -p {folder}", f"rm -f {status}", "jobs="]
