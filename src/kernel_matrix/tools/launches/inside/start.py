@@ -12,7 +12,7 @@ from pathlib import Path
 
 def main() -> int:
     """Record the program, compile its launches, and return the exit status of the program."""
-    if not sys.flags.safe_path:
+    if not getattr(sys.flags, "safe_path", False):  # from Python 3.11 on
         del sys.path[0]  # the folder of this file
     sys.path.insert(0, str(Path(__file__).resolve().parents[4]))
     from kernel_matrix.tools.launches.inside.recorder import session, user_program

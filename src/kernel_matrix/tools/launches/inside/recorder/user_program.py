@@ -56,7 +56,7 @@ def _run(words: list[str]) -> None:
 
 def _see(folder: str) -> None:
     """Let the program import what is in its folder, unless Python was started with ``-P`` or ``-I``."""
-    if not sys.flags.safe_path:
+    if not getattr(sys.flags, "safe_path", False):  # from Python 3.11 on
         sys.path.insert(0, folder)
 
 
