@@ -33,7 +33,7 @@ from kernel_matrix.store.names import TABLES, JobFiles
 from kernel_matrix.store.record import Outcome, Record, Sample, identity
 from kernel_matrix.store.records import Jobs, add_sources, insert_runs, records_of
 from kernel_matrix.store.sampled import samples_of
-from kernel_matrix.store.schema import SCHEMAS, VERSION_KEY
+from kernel_matrix.store.schema import SCHEMAS, VERSION, VERSION_KEY
 from kernel_matrix.store.validation import Asked, Bounds
 from kernel_matrix.store.write import replace as write_instead
 from kernel_matrix.store.write import write_all
@@ -294,7 +294,7 @@ def test_a_table_is_named_alone(folder):
 def rewritten(path: Path, change: Callable[[pa.Table], pa.Table], **options: object) -> None:
     """Write a table again after a change, with the metadata of its file."""
     table = change(pq.ParquetFile(path).read())
-    metadata = {**(table.schema.metadata or {}), VERSION_KEY: b"1"}
+    metadata = {**(table.schema.metadata or {}), VERSION_KEY: str(VERSION).encode()}
     with pq.ParquetWriter(path, table.schema, store_schema=False, **options) as file:
         file.write_table(table)
         file.add_key_value_metadata(metadata)
