@@ -138,6 +138,43 @@ def atomics() -> dict[str, Any]:
     return result
 
 
+def combined() -> dict[str, Any]:
+    """Combine what memory and the LDS hold with a number of each lane, of either sign, by every atomic on integers."""
+    random = np.random.default_rng(3)
+    unsigned = {"min": np.minimum, "max": np.maximum, "add": np.add, "sub": np.subtract}
+    bits = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
+    operations = {
+        **{f"{name}_u32": (np.uint32, how) for name, how in unsigned.items()},
+        **{f"{name}_i32": (np.int32, how) for name, how in unsigned.items() if name in ("min", "max")},
+        **{f"{name}_b32": (np.uint32, how) for name, how in bits.items()},
+        "swap_b32": (np.uint32, lambda _, new: new),
+        "inc_u32": (np.uint32, lambda old, new: np.where(old >= new, 0, old + 1)),
+        "dec_u32": (np.uint32, lambda old, new: np.where((old == 0) | (old > new), new, old - 1)),
+    }
+    result = {}
+    load = [op.global_load_b32(vdst=v[2], addr=v[1], saddr=X), op.s_waitcnt(0)]
+    for name, (kind, how) in operations.items():
+        old, new = random.integers(0, 2**32, (2, 32), np.uint32)
+        old[:8], new[:4] = [0, 1, 5, 2**32 - 1] * 2, [0, 5, 1, 2**31]
+        right = how(old.view(kind), new.view(kind)).astype(kind)
+        lds = name.replace("swap", "storexchg_rtn")
+        keep = [
+            op.global_load_b32(vdst=v[3], addr=v[1], saddr=OUT),
+            op.s_waitcnt(0),
+            op.ds_store_b32(addr=v[1], data0=v[3]),
+        ]
+        change = getattr(op, f"ds_{lds}")(addr=v[1], data0=v[2], **({"vdst": v[5]} if "rtn" in lds else {}))
+        back = [op.s_waitcnt(0), op.ds_load_b32(vdst=v[4], addr=v[1]), op.s_waitcnt(0), store(v[4], v[1])]
+        for place, code in (
+            ("memory", [getattr(op, f"global_atomic_{name}")(addr=v[1], data=v[2], saddr=OUT)]),
+            ("LDS", [*keep, change, *back]),
+        ):
+            out = old.copy()
+            found = launched([op.v_lshlrev_b32_e32(v[1], 2, v[0]), *load, *code], 32, out, new.copy(), lds=128)
+            result[f"{name} {place}"] = found or bool((out.view(kind) == right).all())
+    return result
+
+
 def pointers() -> dict[str, Any]:
     """Read at an address that an array holds."""
     held = np.arange(8, dtype=np.int32)
@@ -146,7 +183,17 @@ def pointers() -> dict[str, Any]:
     return {"found": launched([*code, op.s_waitcnt(0)], 32, out, x)}
 
 
-PROGRAMS: Sequence[Callable[[], dict[str, Any]]] = (partial, carries, places, barriers, loops, wraps, atomics, pointers)
+PROGRAMS: Sequence[Callable[[], dict[str, Any]]] = (
+    partial,
+    carries,
+    places,
+    barriers,
+    loops,
+    wraps,
+    atomics,
+    combined,
+    pointers,
+)
 
 
 def main() -> None:

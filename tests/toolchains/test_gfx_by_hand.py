@@ -72,6 +72,12 @@ def test_atomics_of_waves_meet_in_the_lds_and_race_with_stores_alone(results):
     assert any("ds_store_b32 races at byte" in one for one in told["stored"])
 
 
+def test_every_atomic_on_integers_combines_as_its_type_says_in_memory_and_in_the_lds(results):
+    told = results["combined"]
+    assert len(told) == 24
+    assert {name: one for name, one in told.items() if one is not True} == {}
+
+
 def test_a_pointer_that_a_tensor_holds_is_named_as_what_is_not_mapped(results):
     [told] = results["pointers"]["found"]
     assert "reads 4 bytes at 0x" in told
