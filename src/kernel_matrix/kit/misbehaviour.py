@@ -82,8 +82,8 @@ KINDS = {
         "run 3 on the same inputs gives other results: out",
     ),
     "kit-keeps-answers": Kind(
-        "The kernel answers with something that it has kept from other inputs.",
-        "key the cache by all that the result depends on, or compute anew; an address or a shape is no key",
+        "Other values give wrong results: the kernel has kept an answer, or it is right for some values only.",
+        "key a cache by all that the result depends on, or compute anew; else compare these values with plain code",
         "the results do not follow their inputs: other values at the same addresses: out: rel_fro 1.17 is over 1.9e-06",
     ),
     "kit-shared-result": Kind(

@@ -33,9 +33,10 @@ _blocks: list[TorchScratch] = []
 class TorchScratch(TorchDispatchMode):  # type: ignore[misc]  # PyTorch need not be there
     """Poison and guard what is allocated through PyTorch."""
 
-    def __init__(self, kind: str) -> None:
-        """Fill with NaN, or with usual or subnormal numbers."""
+    def __init__(self, kind: str, device: str) -> None:
+        """Fill with NaN, or with usual or subnormal numbers, what a kernel of this device allocates."""
         super().__init__()
+        self.device = device
         self._word = np.uint32(_FILL[kind])
         self._made: list[tuple[str, Place, Any]] = []
 
@@ -63,7 +64,14 @@ class TorchScratch(TorchDispatchMode):  # type: ignore[misc]  # PyTorch need not
         return [name for name, place, whole in self._made if not opened(whole.cpu().numpy(), place, _SECRET).guards]
 
     def kept(self) -> int:
-        """Return the bytes of this block, and of those since one with NaN, that someone else than these still holds."""
+        """Return the bytes of this block, and of those since one with NaN, that someone else than these still holds.
+
+        Of a GPU they are what PyTorch has allocated there by now: what the blocks made is given back first.
+        """
+        if self.device != "cpu":
+            for block in _blocks:
+                block._made.clear()
+            return int(getattr(torch, self.device).memory_allocated())
         made = [whole for block in _blocks for _, _, whole in block._made]
         memory = [(whole.nbytes, whole.untyped_storage()._cdata) for whole in made]
         return sum(size for size, storage in memory if torch._C._storage_Use_Count(storage) > 1)
@@ -137,7 +145,7 @@ class Torch(Framework):
             del blocks
         if kind == "nan":
             _blocks.clear()
-        with TorchScratch(kind) as scratch:
+        with TorchScratch(kind, device) as scratch:
             _blocks.append(scratch)
             yield scratch
 
