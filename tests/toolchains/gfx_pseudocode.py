@@ -37,7 +37,7 @@ ENCODINGS = (
 )
 REGISTERS, LANES, VCC, CARRY, SCALAR_RESULT, RESULT = 16, 64, 106, 8, 20, 10
 TABLE = {"omod": 2, "abs": 5, "neg": 3}  # of any function of three bits
-ROUNDED = re.compile(r"_(exp|log|rcp|rcp_iflag|rsq|sqrt)_f32$")  # the hardware's results are within one unit
+ROUNDED = re.compile(r"_(exp|log|rcp|rcp_iflag|rsq|sqrt)_f(16|32)$")  # the hardware's results are within one unit
 EXPONENTS = {"f16": 0x7C00, "f32": 0x7F800000, "f64": 0x7FF << 52}
 SOME = "".join(sys.argv[2:])  # the opcodes that are compared
 F32 = (
@@ -312,7 +312,7 @@ def compared(name: str, family: str, right: int, got: int, a: int, b: int) -> st
     is_half = (
         name.startswith("v_")
         and name.endswith("16")
-        and not re.search(r"pk_|pack|mad_[ui]32|cvt_f32|mix|bf16|dot\dc?_[fiu]32", name)
+        and not re.search(r"pk_|pack|mad_[ui]32|cvt_f32|mix|bf16|dot\d(c|acc)?_[fiu]32", name)
     ) or name.startswith("v_cvt_f16")
     if is_half and family == "cdna":
         right &= 0xFFFF  # the other half becomes zero, which the text does not say
@@ -339,6 +339,8 @@ def same_float(right: int, got: int, width: int, name: str, source: int) -> bool
         return True  # IEEE 754 keeps the sign, which the text does not say
     if not ROUNDED.search(name):
         return False
+    if width == 16:
+        return math.isfinite(x) and abs(float(x) - float(y)) <= 2.0**-10 * abs(float(x))
     if source & 0x7F800000 == 0:
         return True  # a subnormal number is taken as zero, which the text does not say
     small = 2.0**-126  # what these units take and give as zero

@@ -16,13 +16,13 @@ from interpreters import kept_interpreter
 pytestmark = [pytest.mark.environments, pytest.mark.nightly]  # by day test_amd_emulator.py runs kernels of each family
 
 PROGRAM = Path(__file__).with_name("gfx_pseudocode.py")
-LEAST = {"cdna": 468, "rdna3": 486, "rdna4": 485}
+LEAST = {"cdna": 665, "rdna3": 670, "rdna4": 657}
 FAMILIES = ("cdna", "rdna3", "rdna4")
 # The text of these is no description of a division that IEEE 754 asks for; test_amd_emulator.py divides instead. By the
 # text a fraction of a tiny negative number is one; gfx_published.py has LLVM's results. In fp16 the text rounds twice.
 # A power of two that is too large makes NaN of zero there, an angle is multiplied in fp32, and bf16 is an integer.
 NOT_AS_THE_TEXT = re.compile(
-    r"v_(div_(fmas|fixup)(_legacy)?|fract|ldexp)_f\d\d|v_(rndne|rsq)_f16|v_(sin|cos)_f\d\d|VOP3P v_dot2_f32_bf16"
+    r"v_(div_(fmas|fixup)(_legacy)?|fract|ldexp)_f\d\d|v_rndne_f16|v_(sin|cos)_f\d\d|VOP3P v_dot2_f32_bf16"
 )
 # These have no pseudocode, or it names registers of other lanes. The kernels of test_amd_emulator.py use most of them.
 NOT_COVERED = re.compile(
@@ -53,7 +53,7 @@ def test_the_opcodes_do_what_their_pseudocode_says(family):
 def test_most_opcodes_are_compared(family):
     counts = Counter(result == "same" for result in results_of(family).values())
     assert counts[True] >= LEAST[family]
-    assert counts[False] <= 0.05 * counts[True]
+    assert counts[False] <= 0.06 * counts[True]
 
 
 def test_the_evaluator_reads_sums_parts_loops_and_signs():
