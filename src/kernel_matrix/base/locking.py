@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from kernel_matrix.base.errors import UserError
+
+_NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 class BusyError(Exception):
@@ -18,6 +23,7 @@ def locked(path: Path, *, wait: bool = False) -> Iterator[None]:
 
     Raises:
         BusyError: another process holds it, and ``wait`` is false.
+        UserError: its file system has no locks, so nothing would keep two machines apart.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
@@ -25,4 +31,11 @@ def locked(path: Path, *, wait: bool = False) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise BusyError(str(path)) from None
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            raise UserError(
+                f"{path.parent}: its file system has no locks (flock: {error.strerror}; NFS needs lockd). Give a "
+                "folder that has them: --build FOLDER."
+            ) from None
         yield
