@@ -39,6 +39,8 @@ def test_a_lock_that_can_be_made_is_answered_with_the_command_that_makes_it(doub
         ("backend: good, lock: lock.txt", "backend: good, lock: lokc.txt", "toolchains.good.lock: the lock file 'lokc.txt' does not exist. Did you mean 'lock.txt'?"),
         ("toolchains: [good,", "toolchains: [{ toolchain: good, lock: lokc.txt },", "platforms.here.toolchains[0].lock: the lock file 'lokc.txt' does not exist. Did you mean 'lock.txt'?"),
         ("backend: good, lock: lock.txt", "backend: good, uses: [wrnog], lock: lock.txt", "toolchains.good.uses[0]: unknown backend 'wrnog'. Did you mean 'wrong'?"),
+        ("backend: good, lock: lock.txt", "backend: good, kernel: 'doubles:{opp}', lock: lock.txt", "toolchains.good.kernel: unknown word 'opp'. Did you mean 'op'?"),
+        ("backend: good, lock: lock.txt", "backend: good, kernel: 'doubles:f{', lock: lock.txt", "toolchains.good.kernel: a brace stands alone."),
         ("backend: good, lock: lock.txt", "backend: good, ops: [double.forwards], lock: lock.txt", "unknown op 'double.forwards'. Did you mean 'double.forward'?"),
         ("factor: { limit: 4", "factor: { limit: four", "matrix.yaml:4: accuracy.factor.limit: this should be a valid number"),
         ("factor: { limit: 4", "factor: { limit: 0.5", "accuracy.factor.limit: this should be greater than or equal to 1"),
