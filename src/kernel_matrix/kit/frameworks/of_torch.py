@@ -61,6 +61,8 @@ class TorchScratch(TorchDispatchMode):  # type: ignore[misc]  # PyTorch need not
 
     def overran(self) -> list[str]:
         """Return the allocations past whose ends something was written."""
+        if self.device != "cpu":
+            torch.accelerator.synchronize()
         return [name for name, place, whole in self._made if not opened(whole.cpu().numpy(), place, _SECRET).guards]
 
     def kept(self) -> int:
@@ -159,9 +161,9 @@ class Torch(Framework):
         return _STATE
 
     def wait(self, device: str) -> None:
-        """Wait until a GPU has done its work."""
+        """Wait for the stream in which a caller goes on: what a kernel does in others, it must have handed over."""
         if device != "cpu":
-            torch.accelerator.synchronize()
+            torch.accelerator.current_stream().synchronize()
 
     def callable_of(self, value: Any, module: Mapping[str, Any] | None) -> Call | None:
         """Return how an autograd.Function or a Module is called.
