@@ -28,6 +28,7 @@ test_double.__test__ = False  # it is plain code here
         ({"x": X, "rows": "rows"}, ValueError, "no array has the axis 'rows'"),
         ({"x": X, "framework": "cupy"}, ValueError, "framework is one of numpy, torch, jax"),
         ({"x": X, "differentiable": "x"}, ValueError, "this framework has no gradients"),
+        ({"x": X, "framework": "torch", "differentiable": "y"}, ValueError, "differentiable names inputs"),
         ({"x": X, "framework": "jax", "writes": True}, ValueError, "its arrays cannot be written"),
         ({"x": X, "in_place": "x"}, ValueError, "in_place names inputs that are outputs too"),
         ({"x": X, "without": {"speed": "it is slow"}}, ValueError, "'without' names checks"),
@@ -73,7 +74,7 @@ def test_what_lies_in_guarded_memory_comes_back_and_every_byte_around_it_counts(
         spoilt[spot] ^= 1
         assert not opened(spoilt, place, 7).guards
     inside = np.ones(place.room, bool)
-    if values.size and layout != "expanded":  # its rows share one place
+    if values.size:
         marked = laid(place, np.zeros(shape, np.float32), 7)
         array_in(marked, place)[...] = 1.0
         inside = marked[place.guard : place.guard + place.room] == 0xFF

@@ -21,7 +21,7 @@ from kernel_matrix.kit import draws
 from kernel_matrix.kit.conform import MADE, conform
 from kernel_matrix.kit.description import Operator, array, described_as
 from kernel_matrix.kit.frameworks import framework
-from kernel_matrix.kit.frameworks.names import NAMES
+from kernel_matrix.kit.frameworks.names import NAMES, ON_DEVICES
 
 _ROWS = "rows"
 _COUNTS = ("elements", "repeats", "repeats_differing", "canary.injected", "canary.caught")
@@ -61,7 +61,9 @@ def check(
     folder = Path(sys.modules[reference.__module__].__file__ or ".").parent
     for direction in ("forward", *(("backward",) if one.differentiable else ())):
         with _process(folder) as process:
-            case = _case(comparer, _path_of(kernel), direction, sizes, device if frame == "torch" else "cpu", process)
+            case = _case(
+                comparer, _path_of(kernel), direction, sizes, device if frame in ON_DEVICES else "cpu", process
+            )
             try:
                 conform(case, one, values)
             except Exception as error:

@@ -90,7 +90,7 @@ def opened(whole: Array, place: Place, secret: int, gap: int = UNWRITTEN) -> Ope
     edge = pattern(place.guard, secret)
     guards = bool((whole[: place.guard] == edge).all() and (whole[place.guard + place.room :] == edge).all())
     values = array_in(np.ascontiguousarray(whole).view(np.uint8), place)
-    if values.nbytes == place.room:  # there are none
+    if values.nbytes == place.room and 0 not in place.strides:  # there are none
         return Opened(np.array(values), guards, True)
     between = np.ones(place.room, np.bool_)
     if values.size:

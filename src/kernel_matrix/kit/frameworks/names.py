@@ -3,3 +3,4 @@
 NAMES = ("numpy", "torch", "jax")
 WITH_GRADIENTS = ("torch", "jax")
 WRITABLE = ("numpy", "torch")
+ON_DEVICES = ("torch",)  # whose arrays name the device that a kernel runs on
