@@ -105,7 +105,7 @@ def test_the_copy_for_jobs_has_what_a_job_imports_and_is_mended(tmp_path):
     folder = harness.copy_for_jobs(tmp_path)
     assert folder == harness.copy_folder(tmp_path)
     assert {path.name for path in folder.iterdir()} == {"kernel_matrix"}
-    assert {path.name for path in (folder / "kernel_matrix").iterdir()} == {"__init__.py", "job"}
+    assert {path.name for path in (folder / "kernel_matrix").iterdir()} == {"__init__.py", "job", "kit"}
     (folder / harness.START).write_text("a job wrote here")
     harness.copy_for_jobs(tmp_path)
     assert (folder / harness.START).read_bytes() == (ROOT / "src" / harness.START).read_bytes()

@@ -287,7 +287,7 @@ def test_a_time_is_bold_where_its_contender_is_ahead_and_two_times_of_one_case_a
 
 
 def test_a_clone_stays_small():
-    """What a page shows and cites is all that is kept: pictures of a page with a palette, notes that are short."""
+    """Keep what a page shows and cites: pictures with a palette, notes that are short."""
     pictures = at_least(1, (ROOT / "docs").rglob("*.png"))
     assert {path.name: size for path in pictures if (size := path.stat().st_size) > 200_000} == {}
     assert sum((ROOT / note).stat().st_size for note in NOTES) <= 100_000

@@ -174,12 +174,15 @@ def harness(*words: str) -> subprocess.CompletedProcess[str]:
     """Run a command of the harness in this process; return its outputs and its status as a process would."""
     output, errors = io.StringIO(), io.StringIO()
     signals = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    variables = dict(os.environ)
     try:
         with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors), contextlib.chdir(ROOT):
             status = cli.main(words)
     finally:
         for number, action in signals.items():
             signal.signal(number, action)
+        os.environ.clear()
+        os.environ.update(variables)
     return subprocess.CompletedProcess(words, status, output.getvalue(), errors.getvalue())
 
 

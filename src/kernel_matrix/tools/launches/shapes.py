@@ -66,7 +66,7 @@ def shapes_of(calls: Mapping[str, int]) -> Shapes:
 def page(recordings: Sequence[Recording], program: str) -> str:
     """Return the operators as a part of a matrix.yaml, the kernels with most calls first."""
     lines = [
-        f"# Written by `kernel-matrix launches --cases`: the shapes of `{program}`, the most frequent first.",
+        f"# Written by `kernel-matrix launches --cases FILE`: the shapes of `{program}`, the most frequent first.",
         "# Sizes that are equal in every call are one axis. Copy what your suite has under `ops` of your matrix.yaml.",
         "ops:",
     ]
