@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from browsing import BROKEN, FAILING, PASSING, VIEWS
+from browsing import BROKEN, FAILING, PASSING, VIEWS, WATCHED
 from shown import Page
 
 
@@ -77,6 +77,15 @@ def test_a_cell_opens_with_its_cases_and_the_link_of_a_case_opens_that_case(new_
     other.open(f"#grid?cell={FAILING}&case={names[0]}")
     other.page.wait_for_selector(f'[data-case="{names[0]}"][open]')
     assert "0.5" in other.page.inner_text(f'[data-case="{names[0]}"]')
+
+
+def test_an_open_cell_says_how_many_checks_of_the_kit_it_had(tab):
+    page = tab.open(f"#{PASSING}")
+    page.wait_for_selector(f'[data-open-cell="{PASSING}"]')
+    assert page.inner_text("[data-test=watched]") == f"Watched: {WATCHED}"
+    page = tab.open(f"#{BROKEN}")
+    page.wait_for_selector(f'[data-open-cell="{BROKEN}"]')
+    assert page.locator("[data-test=watched]").count() == 0
 
 
 def test_a_plain_link_to_a_cell_opens_it(tab):

@@ -62,6 +62,9 @@ function answer(context: Context, place: number, cell: Cell): HTMLElement {
     journal > 0 &&
       h("p", { class: "note" }, `Its job runs now: the job's journal has ${outOf(journal, cell.planned)} cases.`),
     cell.stale !== "" && h("p", { class: "note" }, h("b", null, "Stale: "), beginning(cell.stale, 2000)),
+    cell.checks.map((text) =>
+      h("p", { class: "note", "data-test": "watched" }, h("b", null, "Watched: "), beginning(text, 2000)),
+    ),
     cell.reason !== "" &&
       (cell.reason.length > 300 || cell.reason.includes("\n")
         ? block(cell.reason, "reason")
