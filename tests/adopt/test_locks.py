@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from common import ROOT, at_least
+from common import ROOT
+from loops import at_least
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 

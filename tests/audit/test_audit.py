@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from audited import HEAD, LOCK, NOW
 from checkouts import AtCommit
-from common import ROOT, at_least, harness
+from common import ROOT, harness
+from loops import at_least
 from shown import Page
 from together import first_are_quick
 

@@ -252,7 +252,7 @@ OF_A_CASE = {
     "other inputs": (lambda r: put(r.first, "fact.inputs.sha256", "0" * 64), "refused: other inputs"),
     # What limits are made from, made larger until a result that is far off is inside.
     "a larger floor": (wrong_by_far({"floor_max_abs": 1e-3, "floor_rel_fro": 1e-3}), "times as large as in the other"),
-    "a larger relative floor": (wrong_by_far({"floor_rel_fro": 1e-4, "rel_fro": 2e-6, "max_abs": 1e-6}), "times that"),
+    "a larger relative floor": (wrong_by_far({"floor_rel_fro": 1e-4, "rel_fro": 2e-6, "max_abs": 1e-6}), "times as"),
     "a larger conditioning": (wrong_by_far({"conditioning_max_abs": 1e-3, "conditioning_rel_fro": 1e-3}),
                               "its conditioning_max_abs is 0.001, and the other results have 1e-07"),
     "more steps": (wrong_by_far({"steps": 10.0**10}), "its steps is 1e+10, and the other results have 1"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from common import ROOT, at_least
+from common import ROOT
+from loops import at_least
 
 AUDIT = ROOT / "src" / "kernel_matrix" / "audit"
 # By the name that is imported: what it says, and why a second one would say nothing more.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 
 import pytest
-from common import ROOT, at_least, harness
+from common import ROOT, harness
+from loops import at_least
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.pairs import pairs

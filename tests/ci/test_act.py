@@ -26,7 +26,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from common import ROOT, at_least
+from common import ROOT
+from loops import at_least
 from plays import HERE, HOSTED, PROGRAMS, ROOM, TARGET, commit, git, let_die, made_environment, repository, variables_of
 from ruamel.yaml import YAML
 from workflow_policy import parse, read

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from common import ROOT, at_least
+from common import ROOT
+from loops import at_least
 from ruamel.yaml import YAML
 from together import first_are_quick
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from common import at_least
+from loops import at_least
 from ruamel.yaml import YAML
 
 from kernel_matrix.ci import services

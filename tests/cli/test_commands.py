@@ -11,7 +11,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from common import ROOT, Doubles, at_least
+from common import ROOT, Doubles
+from loops import at_least
 from records import TRITON
 from ruamel.yaml import YAML
 

@@ -8,7 +8,8 @@ import subprocess
 import sys
 
 import pytest
-from common import ROOT, at_least
+from common import ROOT
+from loops import at_least
 
 from kernel_matrix.cli import GROUPS, commands
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from common import at_least, harness
+from common import harness
+from loops import at_least
 from shown import Page
 
 from kernel_matrix.base.errors import UserError

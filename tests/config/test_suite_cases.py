@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib.util
 
 import pytest
-from common import ROOT, at_least
+from common import ROOT
+from loops import at_least
 
 from kernel_matrix.config.plan import expand
 

@@ -11,8 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
-from common import ROOT, Doubles, at_least
+from common import ROOT, Doubles
 from judges import write_site
+from loops import at_least
 from shown import Page
 
 from kernel_matrix.base.errors import UserError

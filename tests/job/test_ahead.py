@@ -10,7 +10,8 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from common import ROOT, at_least
+from common import ROOT
+from loops import at_least
 
 from kernel_matrix.config.checks.names import unknown_targets
 from kernel_matrix.config.load import load

@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from random import Random
 
 import pytest
-from common import at_least, job_of, write_results
+from common import job_of, write_results
 from judges import compare
+from loops import at_least
 from pydantic import ValidationError
 
 from kernel_matrix.audit.occupancy import occupancy

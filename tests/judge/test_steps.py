@@ -7,7 +7,8 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
-from common import ROOT, at_least
+from common import ROOT
+from loops import at_least
 
 from kernel_matrix.judge import verdicts
 from kernel_matrix.judge.verdicts import judge

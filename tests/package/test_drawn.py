@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import torch
-from common import at_least
+from loops import at_least
 from test_mutants import CASES, Mutant, SameProcess, attempt, forward, mutate
 
 import constants

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from common import at_least
+from loops import at_least
 
 from mhc.backends import NoDeviceError
 from mhc.toolchain import cpus, emulator

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 import torch
-from common import at_least
+from loops import at_least
 
 import kernel_side
 from conformance import conform

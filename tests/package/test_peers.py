@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from common import at_least
+from loops import at_least
 
 from kernel_matrix.tools.bench.inside.protocol import AbsentError
 

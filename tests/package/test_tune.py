@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from common import at_least
+from loops import at_least
 
 from mhc.backends.rules import rules_of
 from mhc.ops.mhc_post import MhcPostSpec

@@ -13,8 +13,9 @@ from datetime import UTC, datetime
 from xml.etree import ElementTree
 
 import pytest
-from common import ROOT, at_least, few_cases
+from common import ROOT, few_cases
 from judges import make_document, write_site
+from loops import at_least
 from records import TRITON
 
 from kernel_matrix.config.plan import plan

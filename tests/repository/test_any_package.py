@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from common import ROOT, at_least
+from common import ROOT
+from loops import at_least
 
 HARNESS = ROOT / "src" / "kernel_matrix"
 NAMES = re.compile(r"mhc|torch|triton|tilelang|tvm", re.IGNORECASE)  # also inside another word, such as pytorch

@@ -13,7 +13,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from common import ROOT, at_least
+from common import ROOT
+from loops import at_least
 
 from kernel_matrix import cli
 from kernel_matrix.store.load import collect

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from common import BYTECODE, ROOT, at_least, share
+from common import BYTECODE, ROOT, share
+from loops import at_least
 
 from kernel_matrix.run.environments import venv
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from common import ROOT, at_least
+from common import ROOT
+from loops import at_least
 
 LOADS = ("glob", "rglob", "iterdir")
 # What holds the number of things by itself: one thing is taken, or all are compared with what was written down.
@@ -63,4 +64,4 @@ def test_a_loop_that_does_not_ask_is_found(text, lines):
 def test_every_loop_over_files_of_the_repository_asks_how_many_they_are():
     files = at_least(150, (path for path in (ROOT / "tests").rglob("test_*.py")))
     found = [f"{path.relative_to(ROOT)}:{line}" for path in files for line in unguarded(Path(path).read_text())]
-    assert "\n".join(found) == "", "use at_least of tests/support/common.py"
+    assert "\n".join(found) == "", "use at_least of tests/support/loops.py"

@@ -8,7 +8,8 @@ import tomllib
 
 import pytest
 import together
-from common import ROOT, at_least, sh
+from common import ROOT, sh
+from loops import at_least
 
 from kernel_matrix.config.locks import source_of
 from kernel_matrix.run.environments import venv

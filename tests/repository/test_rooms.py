@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 import grimp
 import pytest
-from common import ROOT, at_least
+from common import ROOT
+from loops import at_least
 
 PACKAGES = ("kernel_matrix", "gpu_emulators", "mhc")
 LONGEST_FUNCTION = 40

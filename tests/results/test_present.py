@@ -9,8 +9,9 @@ from hashlib import sha256
 
 import pytest
 from checkouts import ANOTHER, AtCommit
-from common import ROOT, at_least
+from common import ROOT
 from judges import compare, judge, judge_each
+from loops import at_least
 from records import TRITON, case_of, compiled
 from repositories import sh
 

@@ -24,6 +24,7 @@ from kernel_matrix.config.plan import plan
 from kernel_matrix.run import job_run
 from kernel_matrix.run.container import engine
 from kernel_matrix.run.container import executor as container
+from kernel_matrix.run.container.sandbox import Sandbox
 from kernel_matrix.run.executors import UnavailableError
 from kernel_matrix.run.in_container import attach
 from kernel_matrix.run.settings import choose_executor
@@ -154,7 +155,7 @@ def test_a_broken_gpu_is_the_machine_s_error_and_no_kernel_s(executor, request, 
     if executor == "container":
         request.getfixturevalue("contained")
         monkeypatch.setattr(container.ContainerInterpreter, "demand_device", lambda _: None)
-        monkeypatch.setattr("kernel_matrix.run.container.sandbox.Sandbox.device_options", lambda _: {})
+        monkeypatch.setattr(Sandbox, "device_options", lambda _: {})
     (doubles.root / "preflight.py").write_text("import sys\nprint('looking')\nsys.exit('its memory is full')\n")
     doubles.edit("suite: suite", "suite: suite, preflight: preflight.py")
     doubles.edit("{ case: 15,", "{ case: 60,")

@@ -9,7 +9,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from common import ROOT, Doubles, at_least
+from common import ROOT, Doubles
+from loops import at_least
 
 import kernel_matrix
 from kernel_matrix.run.container import network

@@ -23,8 +23,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from common import at_least
 from docker import DockerClient
+from loops import at_least
 
 from kernel_matrix.cli import main
 from kernel_matrix.config.load import load

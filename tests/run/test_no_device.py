@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from common import at_least
+from loops import at_least
 from ruamel.yaml import YAML
 from suites import MATRIX, Suite, verdicts
 

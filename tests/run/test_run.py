@@ -12,7 +12,8 @@ from pathlib import Path
 
 import judges
 import pytest
-from common import ROOT, Doubles, at_least, copy_doubles, records_in
+from common import ROOT, Doubles, copy_doubles, records_in
+from loops import at_least
 from records import middle, states
 
 from kernel_matrix.config.plan import Plan, plan

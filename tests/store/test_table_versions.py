@@ -14,7 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from common import ROOT, at_least, write_results
+from common import ROOT, write_results
+from loops import at_least
 from records import GOOD
 from test_tables import rewritten
 

@@ -16,11 +16,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 import together
@@ -52,16 +51,6 @@ from kernel_matrix.vendors.machine import Machine, detect
 from kernel_matrix.vendors.vendor import Device
 
 pytest_plugins = ("audited", "browsing", "repositories")
-
-
-Thing = TypeVar("Thing")
-
-
-def at_least(number: int, things: Iterable[Thing]) -> list[Thing]:
-    """Return things as a list, and fail where they are fewer than a test that loops over them was written for."""
-    found = [*things]
-    assert len(found) >= number, f"there are {len(found)}, and the test was written for {number} at least"
-    return found
 
 
 def records_in(folder: Path, job: str = "") -> list[Record]:

@@ -8,10 +8,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from common import at_least
 from covering import with_the_night
 from in_environment import ROOT, python_of, results_of
 from interpreters import kept_interpreter
+from loops import at_least
 
 from gpu_emulators.amd import decoding
 from gpu_emulators.common import library

@@ -9,9 +9,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from common import at_least
 from in_environment import python_of, run
 from interpreters import kept_interpreter
+from loops import at_least
 
 pytestmark = [pytest.mark.environments, pytest.mark.nightly]  # by day test_amd_emulator.py runs kernels of each family
 

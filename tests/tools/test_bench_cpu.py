@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from common import ROOT, at_least, environments_of, records_in
+from common import ROOT, environments_of, records_in
+from loops import at_least
 
 from kernel_matrix import pipeline
 from kernel_matrix.tools.bench.run import Wish, bench

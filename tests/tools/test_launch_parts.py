@@ -15,7 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from common import at_least, records_in
+from common import records_in
+from loops import at_least
 from ruamel.yaml import YAML
 
 from gpu_emulators.amd import decoding

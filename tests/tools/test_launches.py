@@ -10,7 +10,8 @@ from functools import cached_property
 from pathlib import Path
 
 import pytest
-from common import ROOT, at_least, harness, program, records_in
+from common import ROOT, harness, program, records_in
+from loops import at_least
 from ruamel.yaml import YAML
 
 from kernel_matrix import diagnosis

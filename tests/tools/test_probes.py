@@ -10,7 +10,8 @@ from pathlib import Path
 
 import docs_tables
 import pytest
-from common import ROOT, Doubles, at_least, records_in
+from common import ROOT, Doubles, records_in
+from loops import at_least
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.model import Tier

@@ -11,7 +11,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from common import ROOT, at_least
+from common import ROOT
+from loops import at_least
 
 FAULTS = tomllib.loads((ROOT / "tests" / "package" / "faults" / "rare.toml").read_text(encoding="utf-8"))["fault"]
 MINUTES, TARGET = 5, "x86-64-v3"

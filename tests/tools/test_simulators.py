@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from common import ROOT, at_least, harness, records_in
+from common import ROOT, harness, records_in
+from loops import at_least
 
 from gpu_emulators.common.errors import EmulatorError
 from gpu_emulators.common.memory import Memory

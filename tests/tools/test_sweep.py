@@ -10,7 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from common import ROOT, Doubles, at_least
+from common import ROOT, Doubles
+from loops import at_least
 from packaging.version import Version
 from test_probes import make
 

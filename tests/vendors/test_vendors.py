@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from common import ROOT, Doubles, at_least
+from common import ROOT, Doubles
+from loops import at_least
 from records import middle, states
 
 from kernel_matrix import vendors as package

@@ -8,8 +8,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from common import RUN, at_least, environments_of, harness, records_in, sh
+from common import RUN, environments_of, harness, records_in, sh
 from covering import combined, covering, with_the_night
+from loops import at_least
 
 from kernel_matrix.config.plan import Case, plan
 from kernel_matrix.store.record import Record
@@ -86,7 +87,7 @@ def scale_of(record: Record) -> float:
 
 @pytest.mark.slow
 def test_the_selected_cases_hold_all_that_is_to_be_combined_in_every_cell(cells, selected):
-    for cases in at_least(20, cells.values()):
+    for cases in at_least(4, cells.values()):
         runs = [case for case in cases if not case.exclusion]
         chosen = [combined(case, together(cases)) for case in runs if case.id in selected]
         assert set().union(*chosen) == set().union(*(combined(case, together(cases)) for case in runs))

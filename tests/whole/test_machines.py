@@ -19,7 +19,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from common import BYTECODE, COPY, ROOT, at_least, copy_doubles, harness, records_in, share, write_results
+from common import BYTECODE, COPY, ROOT, copy_doubles, harness, records_in, share, write_results
+from loops import at_least
 from shown import Page
 
 from kernel_matrix.results import history

@@ -10,7 +10,8 @@ from typing import Any
 
 import mutated
 import pytest
-from common import RUN, at_least, environments_of, records_in, sh
+from common import RUN, environments_of, records_in, sh
+from loops import at_least
 from shown import Page
 
 from kernel_matrix.store.record import Record

@@ -52,7 +52,7 @@ def main(options: argparse.Namespace) -> int:
     for version in unknown:
         print(
             f"PyTorch {version}: no list of its symbols is here, so it was not looked at. Name a folder that has it, "
-            "or make a list there: kernel-matrix wheel --torch SITE-PACKAGES --keep torch.xz"
+            "or make a list there: `kernel-matrix wheel --torch SITE-PACKAGES --keep torch.xz`"
         )
     if options.json:
         write_atomically(options.json, json.dumps([one.as_json() for one in studies], indent=1))
