@@ -32,7 +32,8 @@ AXES, LOUD, BF16 = CASES[0], CASES[2], CASES[5]
 
 
 def case_of(op: str, direction: str, axes: dict[str, Any]) -> RunningCase:
-    job = {"backend": "reference", "device": "cpu"}
+    accuracy = {"factor": 4.0, "rounded": 1.5, "ulps": 4.0, "caps": {"forward": 0.1, "backward": 0.1}}
+    job = {"backend": "reference", "device": "cpu", "accuracy": accuracy}
     case = {"id": "x", "name": "x", "op": op, "direction": direction, "target": "", "axes": axes, "action": "run"}
     return RunningCase(job, case, None, SameProcess(load("reference", op, direction)))
 
