@@ -126,7 +126,7 @@ def test_no_case_seeded_with_the_error_of_a_rule_is_undiagnosed(seeded_errors):
 def test_an_error_without_a_rule_is_not_known(all_rules):
     found = diagnose_all([(error, stage, ()) for stage, error in HELD_OUT], all_rules)
     assert found == [None] * len(HELD_OUT)
-    assert NOT_KNOWN in in_words(None)
+    assert NOT_KNOWN in in_words(None, "")
 
 
 @pytest.mark.parametrize(("text", "layer"), LAYERS.items())

@@ -142,8 +142,8 @@ def not_known(texts: Sequence[str]) -> list[str]:
     ]
 
 
-def in_words(diagnosis: Diagnosis | None, text: str = "") -> str:
-    """Return a diagnosis as one or two lines for people. ``text`` is the error, which may have none."""
+def in_words(diagnosis: Diagnosis | None, text: str) -> str:
+    """Return a diagnosis as one or two lines for people. ``text`` is the error itself."""
     if diagnosis is None:
         return f"cause: {not_known([text])[0]}"
     return f"cause: {diagnosis.cause} [{diagnosis.rule}]\n  remedy: {diagnosis.remedy}"

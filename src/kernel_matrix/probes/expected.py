@@ -86,6 +86,7 @@ def described(toolchain: str, judged: Sequence[Judged], rules: tuple[Rule, ...])
         reason = f": {result.reason[:200]}" if result.reason else ""
         yield f"{toolchain}  {result.verdict:<11} {result.probe.id}{reason}"
         if result.verdict == "changed" and result.record and result.record.outcome != "pass":
-            yield f"  {in_words(diagnose(result.record.text, result.record.stage, result.record.job, rules))}"
+            text = result.record.text
+            yield f"  {in_words(diagnose(text, result.record.stage, result.record.job, rules), text)}"
     counts = Counter(result.verdict for result in judged)
     yield f"{toolchain}: {len(judged)} probes: {', '.join(f'{counts[v]} {v}' for v in VERDICTS if counts[v])}"

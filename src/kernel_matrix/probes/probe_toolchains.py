@@ -98,7 +98,7 @@ def probe_environment(
     except UnavailableError as reason:
         return Probed(environment, (f"{environment}: not probed: {reason}",))
     except InstallError as error:
-        cause = in_words(diagnose(str(error), "install", rules=project.rules))
+        cause = in_words(diagnose(str(error), "install", rules=project.rules), str(error))
         lines = (f"{environment}: its environment cannot be made", str(error), cause)
         return Probed(environment, lines, broken=True)
 

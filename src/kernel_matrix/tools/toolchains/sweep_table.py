@@ -49,4 +49,4 @@ def stops(attempts: Sequence[Attempt], rules: tuple[Rule, ...]) -> Iterator[str]
         attempt = attempts[number]
         pins = f" + {attempt.pinned}" if attempt.pins else ""
         yield f"{attempt.version}{pins} stopped at {attempt.stopped}: {attempt.message}"
-        yield f"  {in_words(diagnosis)}"
+        yield f"  {in_words(diagnosis, errors[number][0])}"
