@@ -70,11 +70,10 @@ def of_cell(cell: Shown, raws: Sequence[Raw], dtypes: Mapping[str, str]) -> Iter
     ``dtypes`` has the dtype of each case.
     """
     results = cell["results"]
-    counted = [result for result in results if result["state"] != "excluded"] or results
     yield from unequal("planned", cell["planned"], len(results))
     yield from unequal("cases", cell["cases"], dict(Counter(result["state"] for result in results)))
-    yield from unequal("state", cell["state"], min((r["state"] for r in counted), key=STATES.index))
-    yield from unequal("evidence", cell["evidence"], min((r["evidence"] for r in counted), key=EVIDENCE.index))
+    yield from unequal("state", cell["state"], _of_all(results, "state", STATES))
+    yield from unequal("evidence", cell["evidence"], _of_all(results, "evidence", EVIDENCE))
     yield from unequal("emulated", cell["emulated"], sum(map(_is_emulated, results)))
     yield from unequal("stale_cases", cell["stale_cases"], sum(bool(result["stale"]) for result in results))
     yield from unequal("stale", cell["stale"], next((r["stale"] for r in results if r["stale"]), ""))
@@ -90,6 +89,16 @@ def of_cell(cell: Shown, raws: Sequence[Raw], dtypes: Mapping[str, str]) -> Iter
     shown = {name: set(values) for name, values in cell["versions"].items()}
     versions = {name: {v for raw in raws if (v := raw.job.get(_fact(name)))} for name in shown}
     yield from unequal("versions", shown, versions)
+
+
+def _of_all(parts: Sequence[Shown], key: str, order: Sequence[str]) -> str | None:
+    """Return the first in an order of what the cases of a cell, or the cells of a lane, have for a key.
+
+    What is left out counts only where all is. What has no device, or is skipped, counts only where nothing was tried.
+    """
+    asked = [part for part in parts if part["state"] != "excluded"] or parts
+    tried = [part for part in asked if part["state"] != "unavailable"] or asked
+    return min((part[key] for part in tried), key=order.index, default=None)
 
 
 def _fact(name: str) -> str:
@@ -208,10 +217,8 @@ def of_lane(lane: Shown, cells: Sequence[Shown]) -> Iterator[Difference]:
     yield from unequal("by_evidence", lane["by_evidence"], _count(cells, "evidence"))
     yield from unequal("emulated", lane["emulated"], sum(cell["emulated"] > 0 for cell in cells))
     yield from unequal("stale_by_evidence", lane["stale_by_evidence"], _count(filter(_is_stale, cells), "evidence"))
-    yield from unequal("state", lane["state"], min((c["state"] for c in cells), key=STATES.index, default=None))
-    yield from unequal(
-        "evidence", lane["evidence"], min((c["evidence"] for c in cells), key=EVIDENCE.index, default=None)
-    )
+    yield from unequal("state", lane["state"], _of_all(cells, "state", STATES))
+    yield from unequal("evidence", lane["evidence"], _of_all(cells, "evidence", EVIDENCE))
     counts = [cell["canaries"] for cell in cells if cell["canaries"]]
     summed = {key: sum(count[key] for count in counts) for key in ("injected", "caught")} if counts else None
     yield from unequal("canaries", lane["canaries"], summed)

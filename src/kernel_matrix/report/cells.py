@@ -25,7 +25,7 @@ from kernel_matrix.results.noise import Noise as Pooled
 from kernel_matrix.results.noise import ratio_of
 from kernel_matrix.results.noise_sums import noise_of_cells
 from kernel_matrix.results.repeat import Commands
-from kernel_matrix.results.states import STATES, TRIED, State
+from kernel_matrix.results.states import STATES, TRIED, UNTRIED, State
 from kernel_matrix.store.database import rows
 from kernel_matrix.store.record import Record
 
@@ -109,12 +109,12 @@ class CellState(NamedTuple):
 
 
 def cell_states(judged: Judged) -> list[CellState]:
-    """Return the states of all cells in the order of the plan; a cell is excluded only if all of its cases are."""
+    """Return the states of all cells in the order of the plan."""
     states = {}
     for row in rows(judged.connection, _STATES):
         cell, state, level, reason, worst, counts, cases, stale, stale_cases, repeated, is_first, seconds, *found = row
         states[cell] = CellState(
-            state=STATES[state - 1] if state else "excluded",
+            state=STATES[state - 1],
             evidence=EVIDENCE[level - 1] if level else "planned",
             reason=reason,
             worst_case=worst,
@@ -322,11 +322,12 @@ def _share(figure: str) -> str:
 
 _NAMES = ", ".join(f"'{state}'" for state in STATES)
 _LEVELS = ", ".join(f"'{level}'" for level in EVIDENCE)
+_SILENT = ", ".join(f"'{state}'" for state in UNTRIED)
 _TRIED = ", ".join(f"'{state}'" for state in TRIED)
 _STATES = f"""
     WITH numbered AS (
         SELECT v.planned, p.cell, v.reason, v.stale, v.record, list_position([{_NAMES}], v.state) AS badness,
-               list_position([{_LEVELS}], v.evidence) AS level, v.state <> 'excluded' AS counts, t.seconds,
+               list_position([{_LEVELS}], v.evidence) AS level, v.state NOT IN ({_SILENT}) AS counts, t.seconds,
                t.injected, t.caught, t.action = 'emulate' AND v.state IN ({_TRIED}) AS emulated,
                t.record IS NULL OR NOT coalesce(j.has_facts, false) AS nowhere
         FROM verdicts v JOIN planned p USING (planned)
@@ -339,9 +340,7 @@ _STATES = f"""
                (nowhere::BIGINT << 50) + (badness::BIGINT << 40) + planned AS to_repeat
         FROM numbered
     )
-    SELECT cell, min(place) FILTER (counts) >> 40, min(level) FILTER (counts),
-           coalesce(arg_min(reason, speaks) FILTER (counts), arg_min(reason, speaks)),
-           coalesce(min(place) FILTER (counts), min(place)) & 1099511627775,
+    SELECT cell, min(place) >> 40, min(level) FILTER (counts), arg_min(reason, speaks), min(place) & 1099511627775,
            histogram(badness), count(*), coalesce(arg_min(stale, planned) FILTER (stale <> ''), ''),
            count(*) FILTER (stale <> ''), arg_min(record, to_repeat) FILTER (record IS NOT NULL),
            min(to_repeat) FILTER (record IS NOT NULL) = min(to_repeat),

@@ -148,7 +148,9 @@ def _transition(before: CellOutline | None, now: CellOutline) -> Transition:
 
 
 def _words(cell: CellOutline) -> str:
+    untried = cell.cases.get("unavailable", 0) if cell.state != "unavailable" else 0
     known = cell.evidence, "emulated" if cell.emulated else "", "stale" if cell.stale else ""
+    known += (f"{untried} unavailable" if untried else "",)
     return f"{cell.state} ({', '.join(filter(None, dict.fromkeys(known)))})"
 
 

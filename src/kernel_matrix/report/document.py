@@ -124,6 +124,9 @@ class CellOutline:
     evidence: Evidence
     stale: Annotated[str, Field(description="Why its first stale case is stale; empty if no case is.")] = ""
     emulated: Annotated[int, Field(description="Its cases that an emulator or an interpreter ran.")] = 0
+    cases: Annotated[dict[State, int], Field(description="The number of cases by state, worst first.")] = field(
+        default_factory=dict
+    )
     reason: str = ""
     repeat: Annotated[str, Field(description="The command that repeats the cell.")] = ""
     noise: Annotated[
@@ -142,7 +145,6 @@ class Cell(CellOutline):
     backend: str
     op: str
     direction: str
-    cases: Annotated[dict[State, int], Field(description="The number of cases by state, worst first.")]
     planned: int
     stale_cases: int
     stage: str

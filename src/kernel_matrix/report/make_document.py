@@ -35,7 +35,7 @@ from kernel_matrix.results import history
 from kernel_matrix.results.agreement import agreement
 from kernel_matrix.results.history import History, LaneHistory
 from kernel_matrix.results.judged import Judged
-from kernel_matrix.results.states import STATES, State
+from kernel_matrix.results.states import STATES, UNTRIED, State
 from kernel_matrix.store.database import rows
 from kernel_matrix.vendors.registry import vendor_named
 
@@ -150,7 +150,7 @@ def _lane(cells: Sequence[Cell]) -> Lane:
         target=first.target,
         toolchain=first.toolchain,
         state=min((cell.state for cell in cells), key=STATES.index),
-        evidence=min((cell.evidence for cell in cells), key=EVIDENCE.index),
+        evidence=min((one.evidence for one in cells if one.state not in UNTRIED), key=EVIDENCE.index, default="planned"),
         cells=len(cells),
         by_state=_by_state(cells),
         by_evidence=_by_evidence(cells),

@@ -17,18 +17,20 @@ State = Literal[
     "missing",
     "flaky",
     "known",
-    "unavailable",
     "lowered",
     "compiled",
     "told",
     "held",
     "pass",
+    "unavailable",
     "excluded",
 ]
-# From the worst: a cell is as bad as its worst case, and excluded only when all of its cases are.
+# From the worst: a cell is as bad as its worst case. The last two say nothing of a kernel: they are the state of a cell
+# only where no case of it says more.
 STATES: tuple[State, ...] = State.__args__  # type: ignore[attr-defined]
 RED: frozenset[State] = frozenset({"fail", "error", "fixed", "missing"})
-NO_RESULT: frozenset[State] = frozenset({"missing", "unavailable", "excluded"})
+UNTRIED: tuple[State, ...] = ("unavailable", "excluded")
+NO_RESULT: frozenset[State] = frozenset({"missing", *UNTRIED})
 RED_FIRST: tuple[State, ...] = tuple(state for state in STATES if state in RED)
 
 # The states of a case that a device, an emulator or an interpreter ran.

@@ -20,6 +20,14 @@ const BEST: readonly StateName[] = [
   "excluded",
 ];
 
+const RED: readonly StateName[] = ["fail", "error", "missing", "fixed"];
+
+/** Return how good a state is, such as `pass (ran)`: what is red is worst, then what says nothing of a kernel. */
+export function goodness(state: string): number {
+  const name = state.split(" ")[0] as StateName;
+  return RED.includes(name) ? -BEST.length : -BEST.indexOf(name);
+}
+
 export interface Summary {
   cells: number;
   /** The number of cells by state. */

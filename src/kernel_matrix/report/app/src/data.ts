@@ -129,12 +129,12 @@ export interface StateWord {
     | "missing"
     | "flaky"
     | "known"
-    | "unavailable"
     | "lowered"
     | "compiled"
     | "told"
     | "held"
     | "pass"
+    | "unavailable"
     | "excluded";
   meaning: string;
   red: boolean;
@@ -173,12 +173,12 @@ export interface Lane {
     | "missing"
     | "flaky"
     | "known"
-    | "unavailable"
     | "lowered"
     | "compiled"
     | "told"
     | "held"
     | "pass"
+    | "unavailable"
     | "excluded";
   evidence: "planned" | "lowered" | "compiled" | "told" | "held" | "emulated" | "ran";
   cells: number;
@@ -415,12 +415,12 @@ export interface Cell {
     | "missing"
     | "flaky"
     | "known"
-    | "unavailable"
     | "lowered"
     | "compiled"
     | "told"
     | "held"
     | "pass"
+    | "unavailable"
     | "excluded";
   evidence: "planned" | "lowered" | "compiled" | "told" | "held" | "emulated" | "ran";
   /**
@@ -431,6 +431,12 @@ export interface Cell {
    * Its cases that an emulator or an interpreter ran.
    */
   emulated: number;
+  /**
+   * The number of cases by state, worst first.
+   */
+  cases: {
+    [k: string]: number;
+  };
   reason: string;
   /**
    * The command that repeats the cell.
@@ -451,12 +457,6 @@ export interface Cell {
   backend: string;
   op: string;
   direction: string;
-  /**
-   * The number of cases by state, worst first.
-   */
-  cases: {
-    [k: string]: number;
-  };
   planned: number;
   stale_cases: number;
   stage: string;

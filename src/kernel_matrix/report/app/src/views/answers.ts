@@ -1,5 +1,6 @@
 /** What a reader asks first: what is red, what changed, who disagrees, who is silent. */
 
+import { goodness } from "../aggregate";
 import type { Context } from "../context";
 import type { HistoryData } from "../data";
 import { h, replace, type Child } from "../dom";
@@ -89,8 +90,7 @@ function ofHistory(context: Context, history: HistoryData): HTMLElement {
   const { model } = context;
   const end = Date.parse(model.overview.run.created);
   const recent = history.transitions.filter((one) => daysSince(one.since, end) <= WEEK);
-  const place = (state: string): number => model.stateNames.findIndex((name) => name === state.split(" ")[0]); // "pass (ran)"
-  const worse = recent.filter((one) => place(one.after) < place(one.before));
+  const worse = recent.filter((one) => goodness(one.after) < goodness(one.before));
   const says = [
     worse.length > 0 && `${worse.length} worse`,
     recent.length > worse.length && `${recent.length - worse.length} better`,

@@ -256,7 +256,9 @@ function square(context: Context, cell: number): HTMLElement {
   const noise = model.overview.cells.noise[cell];
   const reason = beginning(model.text(model.overview.cells.reason[cell]), 200);
   const measured = noise !== null && noise !== undefined;
-  const count = `${model.count(cell, model.state(cell))} of ${model.planned[cell]}`;
+  const untried = state === "unavailable" ? 0 : model.count(cell, model.stateNames.indexOf("unavailable"));
+  const counted = `${model.count(cell, model.state(cell))} of ${model.planned[cell]}`;
+  const count = untried > 0 ? `${counted} · ${untried} unavailable` : counted;
   const journal = model.inJournal(cell);
   const id = model.id(cell);
   return h(
@@ -268,7 +270,7 @@ function square(context: Context, cell: number): HTMLElement {
       "data-state": state,
       "data-evidence": evidence,
       "data-stale": stale > 0 ? "yes" : "no",
-      title: `${id}: ${state}, evidence ${known}.${reason ? ` ${reason}.` : ""}${stale > 0 ? ` ${stale} of ${plural(model.planned[cell]!, "case")} stale.` : ""}`,
+      title: `${id}: ${state}, evidence ${known}.${reason ? ` ${reason}.` : ""}${untried > 0 ? ` ${count}.` : ""}${stale > 0 ? ` ${stale} of ${plural(model.planned[cell]!, "case")} stale.` : ""}`,
       on: { click: () => go({ cell: id, case: "" }) },
     },
     h("b", null, h("span", { "aria-hidden": "true" }, shape(state), " "), state),

@@ -109,7 +109,7 @@ export function helpView({ model }: Context): View {
       h(
         "p",
         null,
-        `The square of a cell shows the worst state of its cases and the least evidence. A square of several cells has the colour of the best that is known of them, and how many cells that is; what is red and what fails as expected is marked on it. Evidence rises from ${overview.evidence.join(" over ")}; it is never added up across levels. Stripes, and the word emulated, mark what an emulator or an interpreter ran, in any state.`,
+        `The square of a cell shows the worst state of its cases and the least evidence. A case that is unavailable or excluded counts only where no case says more; its square then says how many there are. A square of several cells has the colour of the best that is known of them, and how many cells that is; what is red and what fails as expected is marked on it. Evidence rises from ${overview.evidence.join(" over ")}; it is never added up across levels. Stripes, and the word emulated, mark what an emulator or an interpreter ran, in any state.`,
       ),
       h(
         "p",
