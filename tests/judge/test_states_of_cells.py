@@ -1,4 +1,4 @@
-"""A cell, and a lane, is as bad as the worst of what was tried. What is skipped or has no device hides nothing of it."""
+"""A cell, and a lane, is as bad as the worst of what was tried; what is skipped hides nothing of it."""
 
 from __future__ import annotations
 

@@ -144,13 +144,13 @@ def _lanes(judged: Judged, cells: Sequence[Cell], earlier: History, now: datetim
 
 
 def _lane(cells: Sequence[Cell]) -> Lane:
-    first = cells[0]
+    first, tried = cells[0], [cell for cell in cells if cell.state not in UNTRIED]
     return Lane(
         platform=first.platform,
         target=first.target,
         toolchain=first.toolchain,
         state=min((cell.state for cell in cells), key=STATES.index),
-        evidence=min((one.evidence for one in cells if one.state not in UNTRIED), key=EVIDENCE.index, default="planned"),
+        evidence=min((cell.evidence for cell in tried), key=EVIDENCE.index, default="planned"),
         cells=len(cells),
         by_state=_by_state(cells),
         by_evidence=_by_evidence(cells),
