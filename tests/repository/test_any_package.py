@@ -17,6 +17,8 @@ OF_BUILDS = re.compile(r"TORCH_CUDA_ARCH_LIST|PYTORCH_ROCM_ARCH")
 SERVICE = HARNESS / "job" / "ahead"
 # The arrays of frameworks that kernels take: one file for each.
 FRAMEWORKS = HARNESS / "kit" / "frameworks"
+# The functions by which suites compare, by the framework that has them, and their arrays.
+COMPARISONS = HARNESS / "job" / "suite_canaries"
 # One library has a build for each kind of machine, with other names of its compiler: the table of these builds, and who
 # makes, checks and installs locks by it.
 BUILDS = {
@@ -44,7 +46,11 @@ def test_no_module_template_or_rule_of_the_harness_names_a_package_or_toolchain(
     path = HARNESS / room
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file() and file.suffix != ".pyc"]
     own = [f for f in files if not NOT_OWN & set(f.relative_to(HARNESS).parts)]
-    own = [f for f in own if not any(map(f.is_relative_to, (SERVICE, TOOLCHAINS, FRAMEWORKS))) and f not in BUILDS]
+    own = [
+        f
+        for f in own
+        if not any(map(f.is_relative_to, (SERVICE, TOOLCHAINS, FRAMEWORKS, COMPARISONS))) and f not in BUILDS
+    ]
     assert [line for file in at_least(1, own) for line in lines_with_a_name(file)] == []
 
 

@@ -97,6 +97,9 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many jobs at a time")
     parser.add_argument("--resume", action="store_true", help="keep what an interrupted run has finished")
     parser.add_argument("--excluded", action="store_true", help="try the excluded cases too")
+    parser.add_argument(
+        "--no-canaries", action="store_true", help="ask a suite's own comparisons nothing about faults that are put in"
+    )
     parser.add_argument("--expect", action="append", metavar="FACT=VALUE", help="refuse results with another value")
 
 
@@ -123,6 +126,7 @@ def settings_of(options: argparse.Namespace, project: Project, selected: Selecte
         max(1, options.jobs),
         options.resume,
         options.excluded or selected.excluded,
+        not options.no_canaries,
     )
 
 

@@ -20,8 +20,27 @@ if TYPE_CHECKING:
     from kernel_matrix.job.suite_compare import Comparer
 
 RUNNING = "kernel-matrix-suite"  # the name of the plugin that runs a job
+WATCHING = "kernel-matrix-canaries"  # the name of the plugin that asks the suite's own comparisons
 COMPARED: pytest.StashKey[Any] = pytest.StashKey()
 _FIGURES = "kernel_matrix_figures"  # an attribute of reports
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option by which a suite's own comparisons are asked which faults they see."""
+    from kernel_matrix.job.suite_canaries.plugin import add_option
+
+    add_option(parser)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Watch the functions that compare before the suite imports them, if that is asked."""
+    from kernel_matrix.job.suite_canaries.plugin import Watching, is_asked
+
+    options = early_config.known_args_namespace
+    if is_asked(options):
+        suite = getattr(options, "kernel_matrix_suite", None)
+        early_config.pluginmanager.register(Watching(suite.resolve() if suite else None), WATCHING)
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from kernel_matrix.job import ctest, fixture
 from kernel_matrix.job.exits import Reporting, report_of
 from kernel_matrix.job.handed import taken
 from kernel_matrix.job.journal import Journal
+from kernel_matrix.job.suite_canaries.plugin import Watching
 from kernel_matrix.job.suite_end import SuiteEnd, shortened
 from kernel_matrix.job.surroundings import environment_facts
 from kernel_matrix.job.test_names import IMPORT, NOT_COLLECTED, SUITE, Key, keys_of, op_of
@@ -118,11 +119,12 @@ class Listing(Collecting):
 class Running(Collecting):
     """Run the tests that are cases of the job, in the job's order, and journal their starts and ends."""
 
-    def __init__(self, suite: Path, job: Mapping[str, Any], journal: Journal) -> None:
+    def __init__(self, suite: Path, job: Mapping[str, Any], journal: Journal, watching: Watching | None) -> None:
         """``job`` is what the harness says of the job, with its cases and the list of all its tests."""
         super().__init__(suite)
         self.job, self.journal = job, journal
         self.rules: Mapping[str, Any] = job["accuracy"]
+        self.watching = watching  # what asks the suite's own comparisons, unless nobody is to
         self.case: Mapping[str, Any] = {}  # that runs
         self.end = SuiteEnd()  # of that case
 
@@ -193,6 +195,9 @@ class Running(Collecting):
             raise
         finally:
             seconds = time.perf_counter() - began
+            if self.watching:
+                seconds -= self.watching.asking.spent
+                self.end.facts |= self.watching.asking.facts()
             self._write_end(seconds=seconds, **self.end.fields(item.stash.get(fixture.COMPARED, None)))
         return result
 
@@ -245,6 +250,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--kernel-matrix-job", type=Path, help="the job's cases, as kernel-matrix run writes them (JSON)")
     group.addoption("--kernel-matrix-journal", type=Path, help="where to append what happens (JSON lines)")
     group.addoption("--kernel-matrix-tests", type=Path, help="where to write which tests there are, and run none")
+    fixture.pytest_addoption(parser)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Watch the functions that compare, before the suite imports them."""
+    if not early_config.pluginmanager.has_plugin(fixture.WATCHING):
+        fixture.pytest_load_initial_conftests(early_config)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -264,7 +277,8 @@ def pytest_configure(config: pytest.Config) -> None:
     path: Path = config.getoption("--kernel-matrix-job")
     journal: Path = config.getoption("--kernel-matrix-journal")
     job, key = taken(path)
-    running = Running(suite, job, Journal(journal, key))
+    watching = config.pluginmanager.get_plugin(fixture.WATCHING)
+    running = Running(suite, job, Journal(journal, key), watching)
     config.pluginmanager.register(running, fixture.RUNNING)
 
 

@@ -38,7 +38,8 @@ class MachineError(Exception):
 class Request:
     """A job and what it needs of its environment; ``device`` is None where the job can only compile.
 
-    ``tests`` are all that the job's suite has, where its tests are the cases and were listed before the run.
+    ``tests`` are all that the job's suite has, where its tests are the cases and were listed before the run;
+    ``canaries`` says whether the comparisons of such a suite are asked which faults they see.
     """
 
     root: Path
@@ -48,6 +49,7 @@ class Request:
     device: Device | None
     say: Callable[[str], None]
     tests: tuple[Key, ...] = ()
+    canaries: bool = False
 
     @property
     def platform(self) -> Platform:

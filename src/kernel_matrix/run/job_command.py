@@ -11,6 +11,7 @@ from kernel_matrix.base.paths import without_folders
 from kernel_matrix.config.canary_cases import canary_cases
 from kernel_matrix.config.plan import Case
 from kernel_matrix.config.suite import is_suite
+from kernel_matrix.job.suite_canaries import OPTION as CANARIES
 from kernel_matrix.run import suite_command
 from kernel_matrix.run.executors import Interpreter, Request
 from kernel_matrix.run.harness import NO_CONFIGURATION, START, copy_folder, copy_for_jobs
@@ -91,7 +92,8 @@ def arguments(request: Request, interpreter: Interpreter, todo: Path, journal: P
     """
     if is_suite(request.matrix):
         options = ("--kernel-matrix-job", interpreter.seen(todo), "--kernel-matrix-journal", interpreter.seen(journal))
-        return suite_command.arguments(request, interpreter, options)
+        canaries = (CANARIES,) if request.canaries else ()
+        return suite_command.arguments(request, interpreter, (*canaries, *options))
     seen, suite = interpreter.seen, request.root / request.matrix.package.suite
     harness = copy_for_jobs(request.build)
     return [

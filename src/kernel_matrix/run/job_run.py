@@ -277,7 +277,7 @@ class Preparation:
         if isinstance(tests, Record):
             run.refusal = tests
         else:
-            run.request = replace(request, tests=tests)
+            run.request = replace(request, tests=tests, canaries=self.settings.canaries)
         return run
 
     def make_environment(self, run: JobRun) -> None:

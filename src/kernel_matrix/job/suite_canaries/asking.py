@@ -1,0 +1,189 @@
+"""Ask a comparison again, with faults in copies of its result, and keep what it let through, by its line."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+Passes = Callable[[Any, Any], bool]  # whether the suite's function takes two arrays for equal
+
+FACT = "comparisons"  # of a case: its lines, as JSON
+SHARE = 0.1  # of the time since the process began that asking may take
+_FREE = 1.0  # seconds that it may take in any case: a small suite is over soon
+_OFTEN = 2  # times that a line is asked in one test
+_MOST_LINES = 25  # of one test, in its fact
+_WHOLE = 1 << 14  # elements of an array that is taken whole
+_ROWS, _COLUMNS = 32, 512  # of a larger one
+_DOUBLINGS = 24  # of the budget, up to the largest error that a line is asked about
+_HERE = f"{Path(__file__).parent}/"
+_HARNESS = f"{Path(__file__).parents[2]}/"  # compares for itself
+_LIBRARIES = ("/site-packages/", "/dist-packages/", f"{Path(contextlib.__file__).parent}/", "<")
+
+
+@dataclass
+class Line:
+    """A line of the suite that compares: how often each fault was put in, and how often it was let through."""
+
+    call: str
+    tried: dict[str, int] = field(default_factory=dict)
+    passed: dict[str, int] = field(default_factory=dict)
+    asked: int = 0
+    allows: float | None = None  # the largest error of one element that it lets through
+    budget: float = 0.0  # the largest error that noise explains
+
+    def take(self, fault: str, *, passed: bool) -> None:
+        """Take what it made of a fault."""
+        self.tried[fault] = self.tried.get(fault, 0) + 1
+        self.passed[fault] = self.passed.get(fault, 0) + passed
+
+    def words(self, at: str) -> dict[str, Any]:
+        """Return what is known of it as JSON: for each fault how often it was tried and let through."""
+        faults = {fault: [count, self.passed[fault]] for fault, count in self.tried.items()}
+        sizes = {
+            name: float(f"{value:.2g}") for name, value in (("allows", self.allows), ("budget", self.budget)) if value
+        }
+        return {"at": at, "call": self.call, "faults": faults, **sizes}
+
+
+class Asking:
+    """What was asked of the lines of the test that runs."""
+
+    def __init__(self, root: Path, suite: Path | None = None) -> None:
+        """Name lines by their files below ``root``. ``suite`` is the folder of the suite, if it is known."""
+        self.root, self.suite = f"{root}/", f"{suite or ''}/"
+        self.file = ""  # of the test that runs
+        self.lines: dict[tuple[str, str], Line] = {}
+        self.skipped = 0  # comparisons of this test for which there was no time
+        self.spent = 0.0  # seconds of asking in this test
+        self._began, self._all_spent = time.perf_counter(), 0.0
+        self._allows: dict[tuple[str, int | None], float] = {}
+        self._busy: set[int] = set()  # threads in which a comparison goes on: those below it are parts of it
+
+    def begin(self, file: str) -> None:
+        """Begin with another test, of that file."""
+        self.file, self.lines, self.skipped, self.spent = file, {}, 0, 0.0
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[bool]:
+        """Yield whether no comparison goes on in this thread; those that are called meanwhile are not asked."""
+        thread = threading.get_ident()
+        if thread in self._busy:
+            yield False
+            return
+        self._busy.add(thread)
+        try:
+            yield True
+        finally:
+            self._busy.discard(thread)
+
+    def facts(self) -> dict[str, str]:
+        """Return what is known of the test's lines, those that let most through first; nothing where none compares."""
+        lines = [line.words(at) for (at, _), line in self.lines.items() if line.tried]
+        lines.sort(key=lambda line: -sum(count > 0 for _, count in line["faults"].values()))
+        if not lines and not self.skipped:
+            return {}
+        more = {"left out": len(lines) - _MOST_LINES} if lines[_MOST_LINES:] else {}
+        said = {"lines": lines[:_MOST_LINES], **more, **({"no time": self.skipped} if self.skipped else {})}
+        return {FACT: json.dumps(said, separators=(",", ":"))}
+
+    def ask(self, call: str, passes: Passes, actual: Any, expected: Any, *, asserts: bool) -> None:
+        """Ask a comparison that has found two arrays equal what it makes of faults. Nothing is raised.
+
+        A function that answers, and does not assert, is asked where the suite itself calls it: the package under test
+        and libraries compare for reasons of their own.
+        """
+        if not (at := self._where(asserts=asserts)):
+            return
+        line = self.lines.setdefault((at, call), Line(call))
+        if line.asked >= _OFTEN:
+            return
+        began = time.perf_counter()
+        if self._all_spent > _FREE + SHARE * (began - self._began):
+            self.skipped += 1
+            return
+        with contextlib.suppress(Exception), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self._ask(line, at, passes, actual, expected)
+        seconds = time.perf_counter() - began
+        self.spent += seconds
+        self._all_spent += seconds
+
+    def _ask(self, line: Line, at: str, passes: Passes, actual: Any, expected: Any) -> None:
+        import numpy as np  # where arrays are compared it is there
+
+        from kernel_matrix.job.suite_canaries import faults
+        from kernel_matrix.job.suite_canaries.pair import paired
+
+        with np.errstate(all="ignore"):
+            pair = paired(actual, expected, _WHOLE, _ROWS, _COLUMNS)
+            if pair is None or not passes(pair.native(pair.rows), pair.expected):
+                return
+            line.asked += 1
+            line.budget = max(line.budget, budget := faults.budget_of(pair.finite, pair.exact, pair.bits))
+            for fault, copy in faults.faulty_copies(pair.rows, budget):
+                if (faulty := pair.with_fault(copy, budget)) is not None:
+                    line.take(fault, passed=passes(faulty, pair.expected))
+            key = at, pair.bits
+            if budget and key not in self._allows:
+                self._allows[key] = self._allowed(passes, pair, budget)
+            line.allows = max(line.allows or 0.0, self._allows.get(key, 0.0))
+
+    @staticmethod
+    def _allowed(passes: Passes, pair: Any, budget: float) -> float:
+        """Return the largest error of one element that passes, to a factor of two; 0 where it is below the budget."""
+        from kernel_matrix.job.suite_canaries.faults import off_by
+
+        low, high = -1, _DOUBLINGS + 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            error = budget * 2.0**middle
+            if passes(pair.native(off_by(pair.rows, error)), pair.expected):
+                low = middle
+            else:
+                high = middle
+        return float(budget * 2.0**low) if low >= 0 else 0.0
+
+    def _where(self, *, asserts: bool) -> str:
+        """Return the line that compares, and the test's own line where that is in another file; empty for no line."""
+        frame: FrameType | None = sys._getframe(1)
+        nearest = called = ""
+        while frame is not None and not called:
+            path = frame.f_code.co_filename
+            if not path.startswith(_HERE) and path != contextlib.__file__:
+                of_library = any(part in path for part in _LIBRARIES)
+                if not nearest and (
+                    path.startswith(_HARNESS) or (not asserts and (of_library or self._is_foreign(path)))
+                ):
+                    return ""
+                named = "" if of_library else f"{path.removeprefix(self.root)}:{frame.f_lineno}"
+                nearest = nearest or named
+                called = named if path == self.file else ""
+            frame = frame.f_back
+        return nearest if called in ("", nearest) else f"{nearest}, called at {called}"
+
+    def _is_foreign(self, path: str) -> bool:
+        return path != self.file and not path.startswith(self.suite)
+
+
+class OneAtATime:
+    """Hold who asks in this process; nobody does before a run begins, or after it."""
+
+    asking: Asking | None = None
+
+
+def words_of(fact: str) -> dict[str, Any]:
+    """Return what a fact says of the lines of a test; of one that cannot be read, nothing."""
+    try:
+        said = json.loads(fact)
+    except ValueError:
+        return {}
+    return said if isinstance(said, dict) else {}

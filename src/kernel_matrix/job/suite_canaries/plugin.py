@@ -1,0 +1,72 @@
+"""The hooks of pytest by which a suite's comparisons are asked: in a job, and where a person asks for it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernel_matrix.job.suite_canaries import OPTION, wrapping
+from kernel_matrix.job.suite_canaries.asking import FACT, Asking, OneAtATime
+
+_SAID = "kernel_matrix_comparisons"  # an attribute of reports: it travels from the processes of xdist
+
+
+def add_option(parser: pytest.Parser) -> None:
+    """Add the option, which two plugins of one process may both do."""
+    with contextlib.suppress(ValueError):
+        parser.getgroup("kernel-matrix").addoption(
+            OPTION,
+            action="store_true",
+            help="put known faults into copies of results, and tell which ones are not seen",
+        )
+
+
+def is_asked(options: Any) -> bool:
+    """Return whether the option is given."""
+    return bool(getattr(options, OPTION.removeprefix("--").replace("-", "_"), False))
+
+
+class Watching:
+    """Ask the comparisons of each test, while pytest runs."""
+
+    def __init__(self, suite: Path | None = None) -> None:
+        """Watch modules from now on. ``suite`` is the folder of the suite, where it is known."""
+        self.asking = Asking(Path.cwd(), suite)
+        self._finder = wrapping.install()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Begin with a test."""
+        self.asking.begin(str(item.path))
+        OneAtATime.asking = self.asking
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Put what is known of the test's lines into its report."""
+        report = yield
+        if report.when == "call" and (fact := self.asking.facts().get(FACT)):
+            setattr(report, _SAID, fact)
+        return report
+
+    def pytest_terminal_summary(self, terminalreporter: Any, config: pytest.Config) -> None:
+        """Print what the lines see, those that let most through first; a job keeps it in its journal."""
+        if config.getoption("--kernel-matrix-suite", None):
+            return
+        from kernel_matrix.job.suite_canaries.summing import in_words, kinds, summed
+
+        reports = [report for reports in terminalreporter.stats.values() for report in reports]
+        lines = summed(getattr(report, _SAID, "") for report in reports)
+        if lines:
+            seen, tried = kinds(lines)
+            terminalreporter.section(f"its comparisons see {seen} of {tried} known faults")
+        for line in lines:
+            terminalreporter.line(in_words(line))
+
+    def pytest_unconfigure(self) -> None:
+        """Ask no more."""
+        OneAtATime.asking = None
+        wrapping.uninstall(self._finder)

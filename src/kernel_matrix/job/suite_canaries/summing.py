@@ -1,0 +1,64 @@
+"""What the comparisons of several tests see together, by line, and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kernel_matrix.job.suite_canaries.asking import words_of
+
+
+@dataclass
+class Sum:
+    """A line of the suite: for each fault, how often it was put in and how often it was let through."""
+
+    at: str
+    call: str
+    tried: dict[str, int] = field(default_factory=dict)
+    passed: dict[str, int] = field(default_factory=dict)
+    allows: float = 0.0
+    budget: float = 0.0
+
+    @property
+    def unseen(self) -> list[str]:
+        """The faults that it let through at least once."""
+        return [fault for fault, count in self.passed.items() if count]
+
+    @property
+    def seen(self) -> int:
+        """How many of the faults it found every time."""
+        return len(self.tried) - len(self.unseen)
+
+
+def summed(facts: Iterable[str]) -> list[Sum]:
+    """Return the lines of several tests, each once; those that let most through come first."""
+    lines: dict[tuple[str, str], Sum] = {}
+    for fact in facts:
+        for said in words_of(fact).get("lines", ()):
+            line = lines.setdefault((said["at"], said["call"]), Sum(said["at"], said["call"]))
+            for fault, (tried, passed) in said["faults"].items():
+                line.tried[fault] = line.tried.get(fault, 0) + tried
+                line.passed[fault] = line.passed.get(fault, 0) + passed
+            line.allows = max(line.allows, said.get("allows", 0.0))
+            line.budget = max(line.budget, said.get("budget", 0.0))
+    return sorted(lines.values(), key=lambda line: (-len(line.unseen), line.at))
+
+
+def kinds(lines: Sequence[Sum]) -> tuple[int, int]:
+    """Return how many kinds of faults all lines see that were asked about them, and how many were asked about."""
+    tried = {fault for line in lines for fault in line.tried}
+    return len(tried - {fault for line in lines for fault in line.unseen}), len(tried)
+
+
+def in_words(line: Sum) -> str:
+    """Return what a line sees, what it lets through, and what the noise would ask for."""
+    words = f"{line.at} ({line.call}) sees {line.seen} of {len(line.tried)} faults"
+    if line.unseen:
+        words += f"; it lets through {', '.join(_times(fault, line.tried, line.passed) for fault in line.unseen)}"
+    if line.allows > line.budget > 0:
+        words += f". One element may be off by {line.allows:.2g}; four times the noise here is {line.budget:.2g}"
+    return words
+
+
+def _times(fault: str, tried: Mapping[str, int], passed: Mapping[str, int]) -> str:
+    return fault if passed[fault] == tried[fault] else f"{fault} ({passed[fault]} of {tried[fault]} times)"
