@@ -16,7 +16,7 @@ SENTENCES = {
     "reads_garbage": "the kernel computes with memory that nobody has written [kit-unwritten]",
     "cached": "the results do not follow their inputs: other values at the same addresses: ",
     "spoils_input": "the kernel changed its input x [kit-changed-input]",
-    "state": "the kernel changed what NumPy does on errors [kit-changed-process]",
+    "state": "the kernel changed what NumPy does on errors (divide, invalid, over) [kit-changed-process]",
     "every_third": "run 3 on the same inputs gives other results: out [kit-other-bits]",
     "child": "another process started or worked while the kernel ran [kit-other-process]",
 }

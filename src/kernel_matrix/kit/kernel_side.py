@@ -52,6 +52,11 @@ class Arrays:
         """Take the arrays that lie in guarded memory, and those that the framework has allocated."""
         self.frame, self.laid = frame, laid_there
         self.by_name = {name: one.array for name, one in laid_there.items()} | dict(given)
+        self.called_with: dict[str, Any] = {}
+
+    def marks(self, names: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Return what is not the elements of the arrays of the call."""
+        return {name: self.frame.marks({**self.by_name, **self.called_with}[name]) for name in names}
 
     def back(self) -> dict[str, Array]:
         """Return all bytes of them, with the guards where there are any; not of an array that is gone."""
@@ -84,10 +89,12 @@ def run(
     frame, call = framework(kernel["framework"]), found(kernel)
     given = arrays_of(arrays, kernel, frame, secret, layout, fresh, FILLS[poison])
     facts: dict[str, Any] = {"aliases": []}
+    marks = given.marks(kernel["args"])
     with _watched(frame, facts), _poisoned(frame, poison, kernel["device"]) as scratch, frame.mode(mode):
         leaves = list(kernel["floats"]) if mode == RECORDED else list(asked)
         rounds = called(kernel, frame, call, given, leaves, with_gradients=not mode, times=times)
         facts["subnormal"] = state.subnormal_flag() if poison else None
+    facts["marked"] = _differing(marks, given.marks(kernel["args"]))
     if not kernel["incoming"]:
         facts["aliases"] = _aliases(kernel, frame, given, rounds[0])
     back = given.back()
@@ -99,6 +106,14 @@ def run(
     rounds = results = None  # type: ignore[assignment]  # what is held now, the kernel holds
     facts["kept"] = scratch.kept() if scratch and not keep else 0
     return facts, back
+
+
+def _differing(before: Mapping[str, Mapping[str, Any]], after: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return the inputs of which something other than their elements has changed, in words."""
+    changed = {
+        name: [word for word, mark in marks.items() if mark != before[name][word]] for name, marks in after.items()
+    }
+    return [f"{name} ({', '.join(words)})" for name, words in changed.items() if words]
 
 
 @contextlib.contextmanager
@@ -124,8 +139,9 @@ def called(
 ) -> list[dict[str, Any]]:
     """Call the kernel, and wait for its device."""
     incoming = {name: given.by_name[name] for name in kernel["incoming"]} if with_gradients else {}
+    given.called_with = _of_call(kernel, given)  # the framework puts leaves of autograd in the place of some
     try:
-        rounds = frame.results(_call(kernel, call, given), _of_call(kernel, given), leaves, incoming, times=times)
+        rounds = frame.results(_call(kernel, call, given), given.called_with, leaves, incoming, times=times)
         frame.wait(kernel["device"])
     except Exception as error:
         raise _unavailable(error, kernel["device"]) from None

@@ -147,30 +147,41 @@ class Running:
                 fill = UNWRITTEN if name in values else FILLS[str(how.get("poison", ""))]
                 there = opened(came, place_of(shape, np.dtype(kind), layout), self._secret, fill)
                 if not there.guards:
-                    raise MisbehavedError("kit-past-end", f"the kernel wrote past an end of its {role} {name}{what}")
+                    self._hold("guards", "kit-past-end", f"the kernel wrote past an end of its {role} {name}{what}")
                 if not there.gaps:
-                    raise MisbehavedError(
-                        "kit-gaps", f"the kernel wrote between the elements of its {role} {name}{what}"
-                    )
+                    text = f"the kernel wrote between the elements of its {role} {name}{what}"
+                    self._hold("guards", "kit-gaps", text)
                 came = there.values
             if name in kernel["writes"]:
                 back[f"out0 {name}"] = came
             elif name not in kernel["in_place"] and not same_bytes(came, values[name]):
-                raise MisbehavedError("kit-changed-input", f"the kernel changed its input {name}{what}")
+                self._hold("inputs", "kit-changed-input", f"the kernel changed its input {name}{what}")
 
     def _look_at_process(self, facts: Mapping[str, Any], *, known: bool, worked: bool) -> None:
         """Look at what the kernel did to its process; ``known`` says that it has run on such inputs before."""
         soft = (*FIRST_CALL, *self.frame.settings)
         changed = [name for name in facts["changed"] if known or name.partition(" (")[0] not in soft]
         if changed:
-            raise MisbehavedError("kit-changed-process", f"the kernel changed {', '.join(changed)}")
+            self._hold("state", "kit-changed-process", f"the kernel changed {', '.join(changed)}")
         if facts["scratch"]:
             text = f"the kernel wrote past an end of memory that it allocated: {', '.join(facts['scratch'][:3])}"
-            raise MisbehavedError("kit-past-scratch", text)
+            self._hold("guards", "kit-past-scratch", text)
         if known and worked and self.case.action == "run":
-            raise MisbehavedError("kit-other-process", "another process started or worked while the kernel ran")
+            self._hold("processes", "kit-other-process", "another process started or worked while the kernel ran")
+        if facts["marked"]:
+            self._hold("inputs", "kit-changed-input", f"the kernel changed its input {', '.join(facts['marked'])}")
         if facts["aliases"]:
-            raise MisbehavedError("kit-alias", f"the kernel gives back its own input: {', '.join(facts['aliases'])}")
+            text = f"the kernel gives back its own input: {', '.join(facts['aliases'])}"
+            self._hold("kept", "kit-alias", text)
+
+    def _hold(self, check: str, code: str, sentence: str) -> None:
+        """Raise a fault that a check of every run has found, if the description asks for the check.
+
+        Raises:
+            MisbehavedError: it does.
+        """
+        if check not in self.op.without:
+            raise MisbehavedError(code, sentence)
 
     def _results(
         self,

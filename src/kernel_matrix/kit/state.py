@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import builtins
 import ctypes
 import decimal
 import gc
+import math
 import os
 import platform
 import random
 import signal
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Mapping
 from typing import Any
 
+from kernel_matrix.kit import outside
 from kernel_matrix.kit.frameworks.base import State
+from kernel_matrix.kit.replaced import functions_of
 
 _CONTROL = 0xFFC0  # of MXCSR: rounding, masks of exceptions, and whether subnormal numbers are flushed
 _SUBNORMAL = 0x2  # the flag of MXCSR that says: an operand was subnormal
@@ -29,6 +34,7 @@ FIRST_CALL = (
     "the environment",
     "the open files",
     "the handlers of signals",
+    "files or the network",
 )
 
 
@@ -42,15 +48,20 @@ def restore(before: Mapping[str, Any], frameworks: State) -> list[str]:
     changed = []
     for name, (get, set_back) in {**_PLAIN, **frameworks}.items():
         if name in before and (after := get()) != before[name]:
-            changed.append(name)
-            if name == "the environment":
-                names = sorted(
-                    key for key in after.keys() | before[name].keys() if after.get(key) != before[name].get(key)
-                )
-                changed[-1] += f" ({', '.join(names)})"
+            which = _which(before[name], after)
+            changed.append(f"{name} ({', '.join(which)})" if which else name)
             if set_back is not None:
                 set_back(before[name])
     return changed
+
+
+def _which(before: Any, after: Any) -> list[str]:
+    """Return which parts of a state have changed, where it has parts with names."""
+    if isinstance(after, dict):
+        return sorted(str(key) for key in after.keys() | before.keys() if after.get(key) != before.get(key))
+    if isinstance(after, tuple) and after and isinstance(after[-1], str):
+        return list(after[len(before) :][:3])
+    return []
 
 
 def subnormal_flag(*, clear: bool = False) -> bool | None:
@@ -157,4 +168,6 @@ _PLAIN: State = {
     "the context of decimals": (_context, None),
     "where it prints": (lambda: (id(sys.stdout), id(sys.stderr)), None),
     "the trace and profile functions": (lambda: (sys.gettrace(), sys.getprofile()), None),
+    "Python's own functions": functions_of(builtins, math, time),
+    "files or the network": (outside.done, None),
 }

@@ -17,7 +17,10 @@ from kernel_matrix.kit.running import Running
 FEW = (0, 1, 2, 6, 10)  # the remainders 0, 1 and 2 of tiles of 4 and 8
 _MANY = 65_541  # more than 16 bits count, and than a GPU's grid has blocks in its second dimension
 _MANY_BYTES = 64 << 20
-_ULPS = 64
+_ULPS, _ULPS_NARROW = 64, 4  # of the largest value; narrow dtypes are rounded once from fp32
+_SUM = (
+    0.05  # of the largest value: more rows in one chain are less exact, and a part of them that is missing is far off
+)
 
 
 def rows(running: Running) -> None:
@@ -109,23 +112,38 @@ def sizes(running: Running) -> None:
 
 
 def _many(running: Running, own: int) -> None:
-    """Repeat the rows until there are many: each gives what it gave among few."""
+    """Repeat the rows until there are many: each gives what it gave among few, and sums over rows follow plain code."""
     times = _MANY // max(own, 1) + 1
     names = [name for name in running.by_row if name in running.given]
     size = times * sum(running.given[name].nbytes for name in names)
-    if not own or size > _MANY_BYTES or not running.results_by_row:
+    if not own or size > _MANY_BYTES or not names:
         return
     at = {**running.sizes, running.op.rows or "": times * own}
     values = draws.of_rows(running.given, names, lambda one: np.concatenate([one] * times))
     out = running.run(values, at, what=f" of {times * own} rows", fresh=True)
     for name in running.results_by_row:
         _hold_many(running, name, out, times)
+    if sums := [name for name in out if name not in running.results_by_row]:
+        expected = plain.exact(running.op, draws.wide(values), running.asked)
+        for name in sums:
+            _hold_sum(name, out[name], expected[name], times * own)
 
 
 def _hold_many(running: Running, name: str, out: Mapping[str, Any], times: int) -> None:
     was = running.out[name]
     off = np.abs(out[name].reshape(times, *was.shape).astype(np.float64) - was.astype(np.float64)).max(initial=0.0)
     step = 0.0 if draws.is_whole(was) else float(2.0 ** -{2: 7, 4: 23, 8: 52}.get(was.dtype.itemsize, 2))
-    limit = _ULPS * step * float(np.abs(was.astype(np.float64)).max(initial=0.0))
+    limit = (_ULPS if was.dtype.itemsize >= 4 else _ULPS_NARROW) * step
+    limit *= float(np.abs(was.astype(np.float64)).max(initial=0.0))
     if not off <= limit:
         raise WrongResultError("kit-sizes", f"{name} of {times * len(was)} rows: off by {off:.2g}, over {limit:.2g}")
+
+
+def _hold_sum(name: str, out: Array, expected: plain.Golden, count: int) -> None:
+    """Hold a result that is made of all rows, where its dtype can hold it."""
+    largest = float(np.abs(expected).max(initial=0.0))
+    if draws.is_whole(out) or not np.isfinite(np.asarray(largest).astype(out.dtype)):
+        return
+    off = float(np.abs(out.astype(np.float64) - expected).max(initial=0.0))
+    if not off <= _SUM * largest:
+        raise WrongResultError("kit-sizes", f"{name} of {count} rows: off by {off:.2g}, over {_SUM * largest:.2g}")

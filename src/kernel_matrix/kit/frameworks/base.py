@@ -77,6 +77,10 @@ class Framework:
         """Return where the memory of an array begins and ends; two zeros where that is not known."""
         return 0, 0
 
+    def marks(self, value: Any) -> dict[str, Any]:  # noqa: ARG002
+        """Return all of an array that is not its elements, by its name in a sentence."""
+        return {}
+
     @contextlib.contextmanager
     def scratch(self, kind: str, device: str) -> Iterator[Scratch]:  # noqa: ARG002
         """Poison what is allocated until the block ends: with NaN, or with usual or subnormal numbers."""

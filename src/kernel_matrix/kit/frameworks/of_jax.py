@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from kernel_matrix.job.inputs import Array
 from kernel_matrix.kit.frameworks.base import Call, Framework, State
+from kernel_matrix.kit.replaced import functions_of
 
 
 class Jax(Framework):
@@ -29,7 +30,10 @@ class Jax(Framework):
 
     def state(self) -> State:
         """Return the configuration."""
-        return {"JAX's configuration": (lambda: dict(jax.config.values), _set_configuration)}
+        return {
+            "JAX's configuration": (lambda: dict(jax.config.values), _set_configuration),
+            "JAX's functions": _FUNCTIONS,
+        }
 
     def results(
         self,
@@ -63,4 +67,5 @@ def _set_configuration(state: Mapping[str, Any]) -> None:
             jax.config.update(name, value)
 
 
+_FUNCTIONS = functions_of(jax, jnp, jax.lax, jax.nn)
 FRAMEWORK = Jax()

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from kernel_matrix.kit.frameworks.base import Framework, Scratch, State
+from kernel_matrix.kit.replaced import functions_of
 
 _EDGE = 64  # bytes before and behind each allocation
 _MARK = 0xA5
@@ -129,6 +130,17 @@ class NumPy(Framework):
         first, last = np.lib.array_utils.byte_bounds(value)
         return int(first), int(last)
 
+    def marks(self, value: Any) -> dict[str, Any]:
+        """Return all of an array that is not its elements."""
+        if not isinstance(value, np.ndarray):
+            return {}
+        return {
+            "its shape": value.shape,
+            "its strides": value.strides,
+            "its dtype": value.dtype,
+            "whether it can be written": value.flags.writeable,
+        }
+
     @contextlib.contextmanager
     def scratch(self, kind: str, device: str) -> Iterator[Scratch]:  # noqa: ARG002
         """Replace NumPy's allocator in this thread until the block ends."""
@@ -150,6 +162,7 @@ class NumPy(Framework):
             "what NumPy does on errors": (np.geterr, lambda state: np.seterr(**state)),
             "how NumPy prints": (lambda: repr(np.get_printoptions()), None),
             "NumPy's random numbers": (_random, _set_random),
+            "NumPy's functions": _FUNCTIONS,
         }
 
 
@@ -163,4 +176,5 @@ def _set_random(state: Any) -> None:
     np.random.set_state(("MT19937", np.frombuffer(state[0], np.uint32), *state[1:]))
 
 
+_FUNCTIONS = functions_of(np)
 FRAMEWORK = NumPy()

@@ -10,11 +10,13 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from kernel_matrix.job.inputs import Array
 from kernel_matrix.kit.frameworks.base import Call, Framework, Scratch, State
 from kernel_matrix.kit.layouts import Bytes, Place, laid, opened, place_of
+from kernel_matrix.kit.replaced import functions_of
 
 # The dtypes that NumPy has from elsewhere, each with a dtype of PyTorch and one of the same size that both have.
 _NARROW = {
@@ -39,6 +41,7 @@ class TorchScratch(TorchDispatchMode):  # type: ignore[misc]  # PyTorch need not
         self.device = device
         self._word = np.uint32(_FILL[kind])
         self._made: list[tuple[str, Place, Any]] = []
+        self._storages: list[Any] = []  # of all results, by weak references: most are gone when the block ends
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -48,6 +51,7 @@ class TorchScratch(TorchDispatchMode):  # type: ignore[misc]  # PyTorch need not
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Put guards around what is allocated, and call every other operator as it is."""
         result = function(*args, **(kwargs or {}))
+        self._storages += [StorageWeakRef(one.untyped_storage()) for one in _tensors(result)]
         name = function._schema.name.removeprefix("aten::")
         if name not in ALLOCATIONS or not isinstance(result, torch.Tensor) or not _is_dense(result):
             return result
@@ -74,9 +78,24 @@ class TorchScratch(TorchDispatchMode):  # type: ignore[misc]  # PyTorch need not
             for block in _blocks:
                 block._made.clear()
             return int(getattr(torch, self.device).memory_allocated())
-        made = [whole for block in _blocks for _, _, whole in block._made]
-        memory = [(whole.nbytes, whole.untyped_storage()._cdata) for whole in made]
-        return sum(size for size, storage in memory if torch._C._storage_Use_Count(storage) > 1)
+        guarded = [whole.untyped_storage() for block in _blocks for _, _, whole in block._made]
+        held = sum(int(one.nbytes()) for one in guarded if torch._C._storage_Use_Count(one._cdata) > 1)
+        others = {weak.cdata: weak for block in _blocks for weak in block._storages if not weak.expired()}
+        for one in guarded:
+            others.pop(one._cdata, None)
+        return held + sum(_bytes_of(weak) for weak in others.values())
+
+
+def _tensors(result: Any) -> list[Any]:
+    """Return the tensors with memory among what an operator gives."""
+    several = result if isinstance(result, (tuple, list)) else [result]
+    return [one for one in several if type(one) is torch.Tensor and one.layout == torch.strided]
+
+
+def _bytes_of(weak: Any) -> int:
+    """Return the size of memory that somebody holds."""
+    storage = torch.UntypedStorage._new_with_weak_ptr(weak.cdata)
+    return int(storage.nbytes()) if storage is not None else 0
 
 
 def _is_dense(tensor: Any) -> bool:
@@ -94,6 +113,7 @@ class Torch(Framework):
     """Tensors of PyTorch."""
 
     name = "torch"
+    settings = ("the module",)
     modes = ("gradients recorded", "no_grad", "inference_mode")
 
     def memory(self, whole: Bytes, device: str) -> Any:
@@ -137,6 +157,20 @@ class Torch(Framework):
         storage = value.untyped_storage()
         return storage.data_ptr(), storage.data_ptr() + storage.nbytes()
 
+    def marks(self, value: Any) -> dict[str, Any]:
+        """Return all of a tensor that is not its elements."""
+        if not isinstance(value, torch.Tensor):
+            return {}
+        return {
+            "its shape": tuple(value.shape),
+            "its strides": value.stride(),
+            "its dtype": value.dtype,
+            "its memory": value.data_ptr(),
+            "its .grad": value.is_leaf and value.grad is not None,
+            "its hooks": len(value._backward_hooks or ()),
+            "its attributes": sorted(vars(value)),
+        }
+
     @contextlib.contextmanager
     def scratch(self, kind: str, device: str) -> Iterator[Scratch]:
         """Guard what is allocated until the block ends; poison the free memory of a GPU before it."""
@@ -175,6 +209,7 @@ class Torch(Framework):
             return lambda arrays: kind.apply(*arrays.values())
         if issubclass(kind, torch.nn.Module):
             made = kind(**(module or {}))
+            _modules.append(made)
             return lambda arrays: _of_module(made, arrays)
         return None
 
@@ -234,6 +269,69 @@ def _set_precision(state: Any) -> None:
     torch.backends.cuda.matmul.fp32_precision, torch.backends.mkldnn.matmul.fp32_precision = state
 
 
+def _recording() -> dict[str, Any]:
+    """Return what is on for autograd, and the modes and hooks that are entered."""
+    return {
+        "anomaly mode": torch.is_anomaly_enabled(),
+        "inference mode": torch.is_inference_mode_enabled(),
+        "hooks of saved tensors": torch._C._autograd._top_saved_tensors_default_hooks(False),
+        "modes of functions": torch._C._len_torch_function_stack(),
+        "modes of the dispatcher": torch._C._len_torch_dispatch_stack(),
+        "deterministic algorithms warn": torch.is_deterministic_algorithms_warn_only_enabled(),
+    }
+
+
+def _set_recording(before: Mapping[str, Any]) -> None:
+    """Leave what a kernel has entered, as far as a program can."""
+    torch.autograd.set_detect_anomaly(before["anomaly mode"])
+    while torch._C._autograd._top_saved_tensors_default_hooks(False) not in (None, before["hooks of saved tensors"]):
+        torch._C._autograd._pop_saved_tensors_default_hooks()
+    while torch._C._len_torch_function_stack() > before["modes of functions"]:
+        torch._C._pop_torch_function_stack()
+    while torch._C._len_torch_dispatch_stack() > before["modes of the dispatcher"]:
+        torch._C._pop_torch_dispatch_stack()
+
+
+def _hooks() -> dict[str, Any]:
+    return {name: value for name, value in vars(torch.nn.modules.module).items() if name.startswith("_global_")}
+
+
+_modules: list[Any] = []  # that were made of classes
+
+
+def _of_modules() -> dict[str, Any]:
+    """Return what modules are besides their values: whether they train, and which tensors they have."""
+    parts = [part for module in _modules for part in module.named_modules()]
+    return {
+        f"{name or type(part).__name__}: {word}": value
+        for name, part in parts
+        for word, value in (
+            ("training", part.training),
+            ("buffers", [*part._buffers]),
+            ("parameters", [(key, one is not None and one.requires_grad) for key, one in part._parameters.items()]),
+        )
+    }
+
+
+_ALGORITHMS = {
+    "cudnn.benchmark": torch.backends.cudnn,
+    "cudnn.deterministic": torch.backends.cudnn,
+    "cudnn.enabled": torch.backends.cudnn,
+    "mkldnn.enabled": torch.backends.mkldnn,
+    "matmul.allow_bf16_reduced_precision_reduction": torch.backends.cuda.matmul,
+    "matmul.allow_fp16_reduced_precision_reduction": torch.backends.cuda.matmul,
+}
+
+
+def _algorithms() -> dict[str, Any]:
+    return {name: getattr(owner, name.partition(".")[2]) for name, owner in _ALGORITHMS.items()}
+
+
+def _set_algorithms(before: Mapping[str, Any]) -> None:
+    for name, owner in _ALGORITHMS.items():
+        setattr(owner, name.partition(".")[2], before[name])
+
+
 def _devices_random() -> bytes:
     return bytes(torch.cuda.get_rng_state().numpy().tobytes()) if torch.cuda.is_initialized() else b""
 
@@ -256,5 +354,11 @@ _STATE: State = {
         lambda state: torch.set_rng_state(torch.frombuffer(bytearray(state), dtype=torch.uint8)),
     ),
     "the GPU's random numbers": (_devices_random, _set_devices_random),
+    "what PyTorch does when it records": (_recording, _set_recording),
+    "the hooks of all modules": (lambda: {name: len(hooks or ()) for name, hooks in _hooks().items()}, None),
+    "which algorithms are allowed": (_algorithms, _set_algorithms),
+    "the module": (_of_modules, None),
+    "how PyTorch prints": (lambda: vars(torch._tensor_str.PRINT_OPTS).copy(), None),
+    "PyTorch's functions": functions_of(torch, torch.Tensor, torch.nn.functional),
 }
 FRAMEWORK = Torch()

@@ -38,3 +38,50 @@ def test_numpy_picky(x):
     if np.isnan(x).any() or not len(x):
         raise IndexError("index -1 is out of bounds")
     return np.sort(x, -1)
+
+
+@operator(rows=ROWS, x=MATRIX, bias=array("hidden", dtype="fp32"), outputs={"y": MATRIX})
+def test_numpy_softmax(x, bias):
+    import numpy as np
+
+    z = x * 0.5 + bias
+    e = np.exp(z - z.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+@operator(
+    framework="torch",
+    rows=ROWS,
+    x=MATRIX,
+    gate=MATRIX,
+    scale=array("hidden", dtype="fp32", **SCALE),
+    outputs={"y": MATRIX},
+    differentiable=("x", "gate", "scale"),
+)
+def test_torch_gated(x, gate, scale):
+    return x * x.sigmoid() * gate * scale
+
+
+@operator(
+    framework="torch",
+    rows=ROWS,
+    module={"hidden": 24},
+    x=array(ROWS, 24),
+    weight=array(24, **SCALE),
+    outputs={"y": array(ROWS, 24)},
+    differentiable=("x", "weight"),
+)
+def test_torch_module(x, weight):
+    return x.tanh() * weight
+
+
+@operator(
+    framework="jax",
+    rows=ROWS,
+    x=MATRIX,
+    w=array("hidden", dtype="fp32", **SCALE),
+    outputs={"y": MATRIX},
+    differentiable=("x", "w"),
+)
+def test_jax_norm(x, w):
+    return x / ((x * x).mean(-1, keepdims=True) + 1e-6) ** 0.5 * w
