@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import time
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 VIEWS = ("grid", "accuracy", "speed", "toolchains", "checks", "history", "machines", "help")
 CPU = "cpu-llvm/x86-64-v3"
 PASSING = f"{CPU}/reference/mhc_pre.forward"
+COMPARED = json.dumps({"lines": [{
+    "at": "tests/test_a.py:44", "call": "np.allclose", "allows": 0.01, "budget": 1.2e-6,
+    "faults": {"a row of zeros": [3, 0], "one more rounding, to TF32": [3, 3]},
+}]})  # fmt: skip
 WATCHED = "17 of 18 checks; not asked: layouts (the kernel refuses offset)"
 FAILING = f"{CPU}/inductor/mhc_pre.forward"
 BROKEN = f"{CPU}/inductor/sinkhorn.forward"
@@ -212,7 +217,7 @@ def records_of(planned, *, is_broken=True):
         array.view(np.int32)[...] += 40 if cell.toolchain == "tvm-0.27" else 0
         kept = samples.of_entry({"out": take(key, "out", array)})
         facts = {"inputs.sha256": "ab" * 32}
-        facts |= {"checks": WATCHED} if cell.id == PASSING else {}
+        facts |= {"checks": WATCHED, "comparisons": COMPARED} if cell.id == PASSING else {}
         attempts = ("error:launch",) if cell.id.startswith(f"{CPU}/tilelang-0.1.8/expand") else ()
         return Record(case.id, "pass", cell.action, metrics=metrics, job=job, facts=facts, samples=kept, seconds=1.5,
                       attempts=attempts)  # fmt: skip

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from kernel_matrix.audit import comparisons
 from kernel_matrix.audit.occupancy import occupancy
 from kernel_matrix.audit.raw import Raw, same, same_all
 
@@ -81,6 +82,7 @@ def of_cell(cell: Shown, raws: Sequence[Raw], dtypes: Mapping[str, str]) -> Iter
     yield from unequal("determinism", cell.get("determinism"), _determinism(raws))
     made = {text for raw in raws if (text := raw.facts.get("checks", ""))}
     yield from unequal("checks", sorted(cell.get("checks", ())), sorted(made))
+    yield from unequal("comparisons", comparisons.figures_of(cell.get("comparisons")), comparisons.found(raws))
     yield from _accuracy(cell["accuracy"], raws)
     yield from _artifact(cell["artifact"], raws)
     yield from _noise(cell["noise"], raws, dtypes)

@@ -17,8 +17,21 @@ from kernel_matrix.base.versions import other_names
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import TIMED
 from kernel_matrix.diagnosis import Diagnosis, Rule
+from kernel_matrix.job.suite_canaries.asking import FACT, words_of
+from kernel_matrix.job.suite_canaries.summing import kinds, summed
 from kernel_matrix.report.diagnoses import DIAGNOSED, Diagnoses
-from kernel_matrix.report.document import Accuracy, Artifact, Canaries, Cell, Determinism, Noise, Number, Timed
+from kernel_matrix.report.document import (
+    Accuracy,
+    Artifact,
+    Canaries,
+    Cell,
+    ComparingLine,
+    Comparisons,
+    Determinism,
+    Noise,
+    Number,
+    Timed,
+)
 from kernel_matrix.report.made_from import MadeFrom
 from kernel_matrix.results.judged import Judged
 from kernel_matrix.results.noise import Noise as Pooled
@@ -144,13 +157,15 @@ class _Cells:
             states, accuracy = pool.submit(cell_states, self._judged), pool.submit(rows, connection, _ACCURACY)
             noise = pool.submit(noise_of_cells, connection)
             more = [
-                pool.submit(rows, connection, question) for question in (_ARTIFACTS, _REPEATS, _TIMED, _JOBS, _CHECKS)
+                pool.submit(rows, connection, question)
+                for question in (_ARTIFACTS, _REPEATS, _TIMED, _JOBS, _CHECKS, _COMPARED)
             ]
             self._states = states.result()
             self._accuracy = {cell: _accuracy(*worst) for cell, *worst in accuracy.result()}
             self._noise = noise.result()
-            artifacts, repeats, timed, jobs, checks = (answer.result() for answer in more)
+            artifacts, repeats, timed, jobs, checks, compared = (answer.result() for answer in more)
         self._checks = {cell: tuple(texts) for cell, texts in checks}
+        self._comparisons = {cell: _comparisons(facts) for cell, facts in compared}
         self._artifacts = {cell: _artifact(*artifact) for cell, *artifact in artifacts}
         self._determinism = {cell: Determinism(repeats=int(n), differing=int(d)) for cell, n, d in repeats if n}
         self._timed: dict[int, list[Timed]] = {}
@@ -200,6 +215,7 @@ class _Cells:
             canaries=Canaries(injected=cell.injected, caught=cell.caught) if cell.injected else None,
             determinism=self._determinism.get(number),
             checks=self._checks.get(number, ()),
+            comparisons=self._comparisons.get(number),
             timed=tuple(self._timed.get(number, ())),
             versions=self._versions_of(jobs),
             lock=self._made_from(place.platform, place.toolchain, jobs),
@@ -251,6 +267,31 @@ class _Cells:
         if jobs not in self._versions:
             self._versions[jobs] = _versions((self._judged.jobs[job] for job in jobs), self._shown)
         return self._versions[jobs]
+
+
+def _comparisons(facts: list[str]) -> Comparisons | None:
+    """Return what the lines of a cell's tests see; None if none of them was asked."""
+    lines = summed(facts)
+    if not lines:
+        return None
+    seen, faults = kinds(lines)
+    return Comparisons(
+        seen=seen,
+        faults=faults,
+        cases=sum(bool(words_of(fact).get("lines")) for fact in facts),
+        lines=tuple(
+            ComparingLine(
+                at=line.at,
+                call=line.call,
+                seen=line.seen,
+                faults=len(line.tried),
+                lets_through=tuple(line.unseen),
+                allows=line.allows or None,
+                budget=line.budget or None,
+            )
+            for line in lines
+        ),
+    )
 
 
 def _accuracy(case: str, output: str, figure: str, error: float, limit: float, share: float, *rest: Any) -> Accuracy:
@@ -410,4 +451,8 @@ _REPEATS = """
 _CHECKS = """
     SELECT t.cell, list_sort(list(DISTINCT c.facts['checks']))
     FROM taken t JOIN cases c USING (record) WHERE coalesce(c.facts['checks'], '') <> '' GROUP BY t.cell
+"""
+_COMPARED = f"""
+    SELECT t.cell, list(c.facts['{FACT}'] ORDER BY t.planned)
+    FROM taken t JOIN cases c USING (record) WHERE coalesce(c.facts['{FACT}'], '') <> '' GROUP BY t.cell
 """

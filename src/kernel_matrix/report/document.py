@@ -91,6 +91,29 @@ class Canaries:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ComparingLine:
+    """A line of the suite that compares, and what it made of faults in copies of results."""
+
+    at: Annotated[str, Field(description="The file and the line; and the test's line, where another file compares.")]
+    call: str
+    seen: Annotated[int, Field(description="The faults that it found every time.")]
+    faults: Annotated[int, Field(description="The faults that it was asked about.")]
+    lets_through: tuple[str, ...]
+    allows: Annotated[Number | None, Field(description="How far it lets one element be off, to a factor of two.")]
+    budget: Annotated[Number | None, Field(description="Four times the noise of the results that it compared.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparisons:
+    """What the suite's own comparisons see of known faults that were put into copies of results."""
+
+    seen: Annotated[int, Field(description="The kinds of faults that every line found that was asked about them.")]
+    faults: Annotated[int, Field(description="The kinds of faults that lines were asked about.")]
+    cases: Annotated[int, Field(description="The cases in which a line was asked.")]
+    lines: Annotated[tuple[ComparingLine, ...], Field(description="Those that let most through first.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Determinism:
     """Runs of a kernel on the same inputs as one before, and how many of them gave other bits."""
 
@@ -161,6 +184,7 @@ class Cell(CellOutline):
             "one text, or several where its cases differ. Empty where the operator is not described."
         ),
     ] = ()
+    comparisons: Annotated[Comparisons | None, Field(description="None if no comparison of a suite was asked.")] = None
     timed: tuple[Timed, ...]
     versions: Annotated[dict[str, tuple[str, ...]], Field(description="More than one of a name where machines differ.")]
     lock: str

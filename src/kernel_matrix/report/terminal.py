@@ -13,6 +13,8 @@ from kernel_matrix.config.edits import diff
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.rule_state import RuleState
 from kernel_matrix.diagnosis import Rule, diagnose, in_words
+from kernel_matrix.job.suite_canaries.summing import in_words as in_words_of_line
+from kernel_matrix.job.suite_canaries.summing import kinds, summed
 from kernel_matrix.report.sentences import NOTHING, counted
 from kernel_matrix.results import noise as noises
 from kernel_matrix.results.agreement_tables import exact
@@ -29,6 +31,7 @@ if TYPE_CHECKING:  # DuckDB and NumPy take long to import
 Rules = Callable[[], tuple[Rule, ...]]
 _MOST_OUTPUTS = 3  # of a case whose noise ratios are printed
 _MOST_REASONS = 5  # why cases are unavailable
+_MOST_LINES = 3  # of a suite, that compare
 _MOST_CASES = 3  # of one cell; a broken kernel fails in all of its cases
 
 
@@ -49,6 +52,7 @@ def summary(matrix: Matrix, judged: Judged, rules: Rules, options: Sequence[str]
         yield NOTHING
     yield from _noise(judged, matrix.package.baseline)
     yield from _checks(judged)
+    yield from _compared(judged)
     commands = Commands(matrix)
     for number, first in judged.red_by_cell(_MOST_CASES):
         for verdict in first:
@@ -83,6 +87,17 @@ def _checks(judged: Judged) -> Iterator[str]:
     """Yield how many checks the cases of described operators had that passed, and which were not asked."""
     for text, cases in judged.checks()[:_MOST_REASONS]:
         yield f"{text[:300]}: {counted(cases, 'case')}"
+
+
+def _compared(judged: Judged) -> Iterator[str]:
+    """Yield which known faults the suite's own comparisons see, and the lines that let most of them through."""
+    lines = summed(judged.comparisons())
+    if lines:
+        seen, faults = kinds(lines)
+        yield f"The suite's own comparisons see {seen} of {faults} known faults ({counted(len(lines), 'line')} asked)."
+    for line in lines[:_MOST_LINES]:
+        if line.unseen:
+            yield f"  {in_words_of_line(line)}"
 
 
 def _red_case(commands: Commands, verdict: Verdict, rules: Rules, options: Sequence[str]) -> Iterator[str]:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from kernel_matrix.config.plan import Case
 from kernel_matrix.config.rule_state import RuleState
+from kernel_matrix.job.suite_canaries.asking import FACT
 from kernel_matrix.results.noise import Noise
 from kernel_matrix.results.noise_sums import noise_of_cells
 from kernel_matrix.results.plan_columns import Planned
@@ -99,6 +100,14 @@ class Judged:
             GROUP BY made ORDER BY cases DESC, made
         """
         return rows(self.connection, question)
+
+    def comparisons(self) -> list[str]:
+        """Return what the lines of a suite see of known faults, as each of its tests says it."""
+        question = f"""
+            SELECT c.facts['{FACT}'] FROM taken t JOIN cases c USING (record) JOIN planned USING (planned)
+            WHERE coalesce(c.facts['{FACT}'], '') <> '' AND {self.where}
+        """
+        return [fact for (fact,) in rows(self.connection, question)]
 
     def noise(self) -> dict[str, dict[str, dict[str, Noise]]]:
         """Return the noise by the id of the cell, dtype and output."""

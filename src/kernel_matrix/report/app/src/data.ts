@@ -476,6 +476,10 @@ export interface Cell {
    * How many of the checks of its operator's description its cases had, and which were not asked: one text, or several where its cases differ. Empty where the operator is not described.
    */
   checks: string[];
+  /**
+   * None if no comparison of a suite was asked.
+   */
+  comparisons: Comparisons | null;
   timed: Timed[];
   /**
    * More than one of a name where machines differ.
@@ -550,6 +554,54 @@ export interface Artifact {
   largest: {
     [k: string]: number | string;
   };
+}
+/**
+ * What the suite's own comparisons see of known faults that were put into copies of results.
+ */
+export interface Comparisons {
+  /**
+   * The kinds of faults that every line found that was asked about them.
+   */
+  seen: number;
+  /**
+   * The kinds of faults that lines were asked about.
+   */
+  faults: number;
+  /**
+   * The cases in which a line was asked.
+   */
+  cases: number;
+  /**
+   * Those that let most through first.
+   */
+  lines: ComparingLine[];
+}
+/**
+ * A line of the suite that compares, and what it made of faults in copies of results.
+ */
+export interface ComparingLine {
+  /**
+   * The file and the line; and the test's line, where another file compares.
+   */
+  at: string;
+  call: string;
+  /**
+   * The faults that it found every time.
+   */
+  seen: number;
+  /**
+   * The faults that it was asked about.
+   */
+  faults: number;
+  lets_through: string[];
+  /**
+   * How far it lets one element be off, to a factor of two.
+   */
+  allows: number | string | null;
+  /**
+   * Four times the noise of the results that it compared.
+   */
+  budget: number | string | null;
 }
 /**
  * The times of a case that passed.

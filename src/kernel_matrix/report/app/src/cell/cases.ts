@@ -174,7 +174,7 @@ function caseBody(context: Context, one: Result): HTMLElement {
           : "",
       ],
       ...Object.entries(one.facts)
-        .filter(([name]) => name !== "inputs.sha256" && name !== "artifact.kind")
+        .filter(([name]) => !["inputs.sha256", "artifact.kind", "comparisons"].includes(name))
         .map(([name, value]): [string, string] => [name, beginning(value, 400)]),
       ["device", ran ? (one.job["device"] ?? "") : ""],
       ["executor", one.job["executor"] ?? ""],

@@ -7,6 +7,7 @@ import { daysSince, moment, outOf, plural } from "../numbers";
 import { meaning, pill } from "../states";
 import { beginning, block, command } from "../text";
 import { casesPart } from "./cases";
+import { comparedPart } from "./compared";
 import { costPart } from "./cost";
 import { diagnosed } from "./diagnosis";
 import { exactPart } from "./exact";
@@ -65,6 +66,7 @@ function answer(context: Context, place: number, cell: Cell): HTMLElement {
     cell.checks.map((text) =>
       h("p", { class: "note", "data-test": "watched" }, h("b", null, "Watched: "), beginning(text, 2000)),
     ),
+    comparedPart(cell),
     cell.reason !== "" &&
       (cell.reason.length > 300 || cell.reason.includes("\n")
         ? block(cell.reason, "reason")
