@@ -45,6 +45,7 @@ PURPOSES = {
         "diff": "cli.diff",
         "compare": "cli.compare",
         "repro": "cli.repro",
+        "verify": "tools.verify.command",
         "diagnose": "cli.diagnose",
         "audit": "cli.audit",
     },

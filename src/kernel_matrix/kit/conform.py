@@ -18,7 +18,7 @@ from kernel_matrix.kit.running import Running
 MADE = "checks"  # the fact of a case: "12 of 14 checks", and the others with their reasons
 
 # In the order in which they are made: what chance determines is seen before what depends on it.
-_ORDER: Mapping[str, Callable[[Running], None]] = {
+ORDER: Mapping[str, Callable[[Running], None]] = {
     "golden": numbers.golden,
     "misrounded": numbers.misrounded,
     "repeats": numbers.repeats,
@@ -59,7 +59,7 @@ def conform(case: RunningCase, op: Operator, values: draws.Arrays | None = None)
     running = Running(case, op, values)
     case.facts["inputs.sha256"] = digest(running.given.values())
     made: list[str] = []
-    for name, check in _ORDER.items():
+    for name, check in ORDER.items():
         once = (name, case.op, case.direction, str(case.axes.get("dtype")), running.kernel(running.sizes)["function"])
         if name != "golden" and does_not_apply(running, name):
             continue

@@ -74,6 +74,7 @@ class Operator:
     compute: str = "fp32"
     steps: int | None = None
     ahead: str = ""
+    draw: Callable[[Mapping[str, Any], str], Mapping[str, Any]] | None = None
     without: Mapping[str, str] = field(default_factory=dict)
 
     def by_row(self, arrays: Mapping[str, array]) -> list[str]:
@@ -189,4 +190,6 @@ def _several(given: str | Sequence[str]) -> tuple[str, ...]:
 # compute         "case": plain code of the baseline rounds after each operation, as an optimizer in bf16 does
 # steps           how many rounded operations make an element one after the other, where the axes do not say it
 # ahead           the function of the suite that compiles for a target which is not here (module:function)
+# draw            a function of the sizes and of a text that names the draw: it returns the inputs as arrays, where words of
+#                 each array do not say how they are drawn (a triangle, a table of places, rows that sum to one)
 # without         checks that are not asked, each with the reason

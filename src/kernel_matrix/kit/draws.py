@@ -31,7 +31,8 @@ def is_whole(values: Array) -> bool:
 def drawn(case: RunningCase, op: Operator, sizes: Mapping[str, Any], which: str = "") -> Arrays:
     """Return the inputs, and of a backward the gradients that come in; ``which`` names another draw."""
     arrays = {**op.inputs, **(op.incoming if case.direction == "backward" else {})}
-    return {name: _one(case, name + which, kind, sizes) for name, kind in arrays.items()}
+    given = dict(op.draw(sizes, which)) if op.draw else {}
+    return {n: given[n] if n in given else _one(case, n + which, kind, sizes) for n, kind in arrays.items()}
 
 
 def _one(case: RunningCase, name: str, kind: array, sizes: Mapping[str, Any]) -> Array:

@@ -90,7 +90,7 @@ def run(
     given = arrays_of(arrays, kernel, frame, secret, layout, fresh, FILLS[poison])
     facts: dict[str, Any] = {"aliases": []}
     marks = given.marks(kernel["args"])
-    with _watched(frame, facts), _poisoned(frame, poison, kernel["device"]) as scratch, frame.mode(mode):
+    with _watched(frame, facts), poisoned(frame, poison, kernel["device"]) as scratch, frame.mode(mode):
         leaves = list(kernel["floats"]) if mode == RECORDED else list(asked)
         rounds = called(kernel, frame, call, given, leaves, with_gradients=not mode, times=times)
         facts["subnormal"] = state.subnormal_flag() if poison else None
@@ -255,7 +255,7 @@ def _aliases(kernel: Kernel, frame: Framework, given: Arrays, results: Mapping[s
 
 
 @contextlib.contextmanager
-def _poisoned(frame: Framework, kind: str, device: str) -> Iterator[Any]:
+def poisoned(frame: Framework, kind: str, device: str) -> Iterator[Any]:
     """Poison what is allocated until the block ends, by the framework and by the C library."""
     if not kind:
         yield None

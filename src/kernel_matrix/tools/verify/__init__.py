@@ -1,0 +1,1 @@
+"""A verdict on a kernel that nobody trusts."""

@@ -1,0 +1,227 @@
+"""The candidate's side: load it, build it, call it. Every answer of this module may be forged; the judge knows that.
+
+The kit calls :func:`forward` as it calls any kernel. What goes in and comes out is flat: tensors in an order, and the
+form of the call as JSON (``{"t": 0}`` is the first tensor, ``{"v": 1.5}`` a value).
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from kernel_matrix.job.inputs import Array
+from kernel_matrix.job.worker import Answer
+from kernel_matrix.kit import kernel_side
+from kernel_matrix.kit.frameworks import framework
+from kernel_matrix.tools.verify.inside import notes
+
+# Before a candidate runs: a name that it replaces in a module is not the one that is called here.
+_Tensor, _no_grad, _frame = torch.Tensor, torch.no_grad, framework("torch")
+
+_now: dict[str, Any] = {}  # the candidate: its module, what is called, and the form of the call
+_noted: list[notes.Notes] = []
+FILE = "candidate.py"
+
+
+def ready() -> None:
+    """Import what the first call would."""
+    notes.fingerprint()
+
+
+def load(_: Mapping[str, Array], *, source: str, entry: str, modules: Mapping[str, str], patch: bool) -> Answer:
+    """Run the candidate's text as a module; ``modules`` are texts of modules that its form has beside it."""
+    _noted.append(notes.Notes())
+    if patch:
+        draw_what_is_constant()
+    path = os.path.join(os.getcwd(), FILE)  # noqa: PTH109, PTH118 (it may be replaced by a candidate, and is what Triton reads)
+    with open(path, "w") as file:  # noqa: PTH123
+        file.write(source)
+    for name, text in modules.items():
+        sys.modules[name] = _run(types.ModuleType(name), text, f"<{name}>")
+    module = types.ModuleType("candidate")
+    module.__file__ = path
+    sys.modules["candidate"] = module
+    with _noted[0]:
+        _run(module, source, path)
+    found: Any = module
+    for part in entry.split("."):
+        if not hasattr(found, part):
+            raise NameError(f"the candidate has no {entry}")
+        found = getattr(found, part)
+    _now.update(entry=found, target=found)
+    return None, {}
+
+
+def load_file(_: Mapping[str, Array], *, path: str, entry: str) -> Answer:
+    """Import ``module:function`` as other programs do, with the modules beside it."""
+    import importlib
+
+    _noted.append(notes.Notes())
+    sys.path.insert(0, path)
+    module, _, name = entry.partition(":")
+    with _noted[0]:
+        found: Any = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    _now.update(entry=found, target=found)
+    return None, {}
+
+
+def _run(module: types.ModuleType, text: str, path: str) -> types.ModuleType:
+    exec(compile(text, path, "exec"), module.__dict__)  # noqa: S102 (the sandbox is there for it)
+    return module
+
+
+def draw_what_is_constant() -> None:
+    """Have constructors draw the parameters that start as ones or zeros: else a gain that is left out is not seen."""
+
+    def ones(tensor: Any) -> Any:
+        with _no_grad():
+            return tensor.uniform_(0.5, 1.5)
+
+    def zeros(tensor: Any) -> Any:
+        with _no_grad():
+            return tensor.uniform_(-0.5, 0.5)
+
+    torch.nn.init.ones_, torch.nn.init.zeros_ = ones, zeros
+
+
+def build(state: Mapping[str, Array], *, seed: int, call: Any, train: bool, device: str) -> Answer:
+    """Construct the candidate's module from the seed, and give it the reference's weights; say how they came."""
+    torch.manual_seed(seed)
+    arguments, words = shaped(call, [])
+    with _noted[0]:
+        model = _now["entry"](*arguments, **words)
+    if isinstance(model, torch.nn.Module):
+        model.train(train)
+        theirs = {name: _frame.given(np.array(one), "cpu") for name, one in state.items()}
+        how = matched(dict(model.state_dict()), theirs)
+        model.to(device)
+    else:
+        how = "no module"
+    _now["target"] = model
+    return how, {}
+
+
+def matched(own: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
+    """Copy the reference's weights, by name, order or shape, where they are not there already; say by what."""
+    if not theirs:
+        return "none needed" if not own else "weights of its own"
+    mine, given = list(own.values()), list(theirs.values())
+
+    def shapes(tensors: Sequence[Any]) -> list[tuple[int, ...]]:
+        return [tuple(one.shape) for one in tensors]
+
+    if shapes(mine) == shapes(given) and all(torch.equal(a, b.to(a.dtype)) for a, b in zip(mine, given, strict=True)):
+        return "seed"
+    with _no_grad():
+        if own.keys() == theirs.keys() and all(own[name].shape == theirs[name].shape for name in own):
+            for name, one in own.items():
+                one.copy_(theirs[name])
+            return "name"
+        if shapes(mine) == shapes(given):
+            for one, other in zip(mine, given, strict=True):
+                one.copy_(other)
+            return "order"
+        known = shapes(given)
+        if len(set(known)) == len(known) and sorted(known) == sorted(shapes(mine)):
+            for one in mine:
+                one.copy_(given[known.index(tuple(one.shape))])
+            return "shape"
+    return "seed only"
+
+
+def form(_: Mapping[str, Array], **words: Any) -> Answer:
+    """Take what holds for the calls that follow: ``call``, the ``seed`` before each, ``in_place``, ``outputs``, ``grad``.
+
+    With ``copies`` a result that lies in an input is copied: the reference does that too.
+    """
+    _now.update(words)
+    return None, {}
+
+
+def forward(*tensors: Any) -> Any:
+    """Call the candidate, and return the tensors that it gives, but not those that it was to change in place.
+
+    Raises:
+        TypeError: they are more or fewer than the reference gives.
+    """
+    arguments, words = shaped(_now["call"], tensors)
+    random = torch.get_rng_state()
+    torch.manual_seed(_now["seed"])
+    try:
+        with _noted[0], torch.set_grad_enabled(_now["grad"]):
+            results = list(flat(_now["target"](*arguments, **words)))
+    finally:
+        torch.set_rng_state(random)
+    changed = {tensors[place].untyped_storage().data_ptr() for place in _now["in_place"]}
+    if changed:
+        results = [one for one in results if one.untyped_storage().data_ptr() not in changed]
+    for one in results:
+        if type(one) not in (_Tensor, torch.nn.Parameter):
+            _noted[0].note("subclass", type(one).__name__)
+    if len(results) != _now["outputs"]:
+        raise TypeError(f"the candidate returned {len(results)} tensors, for {_now['outputs']}")
+    return [one.clone() for one in results] if _now["copies"] else results
+
+
+def shaped(call: Any, tensors: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Return the arguments of a call, positional and by name."""
+    return [_value(one, tensors) for one in call["args"]], {n: _value(one, tensors) for n, one in call["words"].items()}
+
+
+def _value(told: Any, tensors: Sequence[Any]) -> Any:
+    (kind, value), *_ = told.items()
+    if kind == "t":
+        return tensors[value]
+    if kind in ("list", "tuple"):
+        several = [_value(one, tensors) for one in value]
+        return several if kind == "list" else tuple(several)
+    if kind == "dict":
+        return {name: _value(one, tensors) for name, one in value}
+    if kind == "torch":
+        return getattr(torch, value)
+    return value
+
+
+def flat(result: Any) -> Iterator[Any]:
+    """Yield the tensors of a result, those of a dictionary in the order of its names.
+
+    Raises:
+        TypeError: there is something else in it.
+    """
+    if isinstance(result, _Tensor):
+        yield result
+    elif isinstance(result, (list, tuple)):
+        yield from itertools.chain.from_iterable(map(flat, result))
+    elif isinstance(result, dict):
+        yield from itertools.chain.from_iterable(flat(one) for _, one in sorted(result.items()))
+    elif isinstance(result, (bool, int, float)):
+        yield torch.tensor(result)
+    elif result is not None:
+        raise TypeError(f"the candidate returned {type(result).__name__}, which is no tensor")
+
+
+def observed(arrays: Mapping[str, Array], *, device: str) -> Answer:
+    """Call once more, and return which of PyTorch's operators ran, how often, and the share of their elements."""
+    return notes.operators(lambda: forward(*(_frame.given(np.array(one), device) for one in arrays.values()))), {}
+
+
+def launched(arrays: Mapping[str, Array], *, device: str) -> Answer:
+    """Call with each launch of a Triton kernel replaced by nothing; return how many there were, and the results."""
+    tensors = [_frame.given(np.array(one), device) for one in arrays.values()]
+    with notes.no_launches() as count, kernel_side.poisoned(_frame, "nan", device):
+        results = forward(*tensors)
+    return count[0], {f"out{place}": _frame.taken(one) for place, one in enumerate(results)}
+
+
+def inspect(_: Mapping[str, Array]) -> Answer:
+    """Return what was noted of the candidate."""
+    return _noted[0].told(), {}

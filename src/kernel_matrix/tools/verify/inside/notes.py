@@ -1,0 +1,172 @@
+"""Notes of what a candidate does in its process. They name a hack; no right verdict rests on them: they can be forged."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import gc
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+# Operators that only make, move or look at memory.
+MOVES = frozenset(
+    "empty empty_like empty_strided new_empty new_empty_strided view reshape _unsafe_view as_strided expand expand_as "
+    "detach detach_ alias permute transpose t squeeze unsqueeze slice select flatten contiguous clone copy_ to _to_copy "
+    "zeros zeros_like new_zeros zero_ fill_ ones ones_like full full_like resize_ resolve_conj resolve_neg lift_fresh "
+    "split split_with_sizes chunk narrow unbind _reshape_alias set_ is_pinned item _local_scalar_dense result_type "
+    "arange broadcast_to ravel unflatten movedim numpy_T mT view_as _has_compatible_shallow_copy_type is_nonzero "
+    "record_stream data numel size stride dim swapaxes tensor scalar_tensor _unsafe_index unfold".split()
+)
+_WATCHED = {
+    "torch": torch,
+    "torch.Tensor": torch.Tensor,
+    "torch.nn.functional": torch.nn.functional,
+    "torch.nn.Module": torch.nn.Module,
+    "torch.testing": torch.testing,
+    "torch.cuda": torch.cuda,
+    "torch.cuda.Event": torch.cuda.Event,
+    "time": time,
+    "builtins": builtins,
+    "os": os,
+    "json": json,
+}
+_EVENTS = ("gc.", "sys._getframe", "sys.settrace", "sys.setprofile", "sys._current_frames", "open", "os.", "subprocess",
+           "ctypes", "socket", "shutil", "pty", "mmap", "fcntl", "signal", "_thread.start_new_thread")  # fmt: skip
+_MOST, _DEPTH = 60, 4
+# PyTorch's own compiler sets these while it works.
+_SETTINGS: dict[str, Callable[[], Any]] = {
+    "the default dtype": lambda: str(torch.get_default_dtype()),
+    "the precision of fp32 products": torch.get_float32_matmul_precision,
+    "deterministic algorithms": torch.are_deterministic_algorithms_enabled,
+    "TF32": lambda: torch.backends.cuda.matmul.allow_tf32,
+    "the default device": lambda: str(torch.get_default_device()),
+    "denormal numbers": lambda: torch.tensor(1e-310, dtype=torch.float64).mul(1).item() > 0,
+    "oneDNN": lambda: torch.backends.mkldnn.enabled,
+}
+
+
+def fingerprint() -> dict[str, int]:
+    """Return the identity of each function that a judge or a clock would use."""
+    return {f"{w}.{n}": id(v) for w, holder in _WATCHED.items() for n, v in list(vars(holder).items()) if callable(v)}
+
+
+def settings() -> dict[str, str]:
+    """Return the settings of PyTorch that change numbers."""
+    found = {}
+    for name, ask in _SETTINGS.items():
+        try:
+            found[name] = str(ask())
+        except Exception as error:  # PyTorch refuses to tell where its old and new names were mixed
+            found[name] = type(error).__name__
+    return found
+
+
+class Notes:
+    """What a candidate's own file asks the interpreter for, by Python's audit events, while a block runs."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, int] = {}
+        self._on = self._busy = 0
+        self._functions, self._settings = fingerprint(), settings()
+        sys.addaudithook(self._hook)
+
+    def __enter__(self) -> None:
+        """Take notes."""
+        self._on += 1
+
+    def __exit__(self, *_: object) -> None:
+        """Take none."""
+        self._on -= 1
+
+    def note(self, event: str, text: str) -> None:
+        """Note one thing."""
+        if len(self._seen) < _MOST:
+            key = f"{event}: {text}"
+            self._seen[key] = self._seen.get(key, 0) + 1
+
+    def _hook(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if not self._on or self._busy or not event.startswith(_EVENTS):
+            return
+        self._busy = 1
+        try:
+            if _by_candidate(sys._getframe(1)):
+                words = (str(one)[:80] for one in arguments[:2] if isinstance(one, (str, int, bytes, list)))
+                self.note(event, ",".join(words))
+        finally:
+            self._busy = 0
+
+    def told(self) -> dict[str, Any]:
+        """Return the notes, and which functions and settings are other ones than before."""
+        after, then = fingerprint(), settings()
+        changed = [name for name, one in self._functions.items() if after.get(name) != one and not _of_torch(name)]
+        added = [name for name in after if name not in self._functions and name.startswith("torch.Tensor.__")]
+        return {
+            "seen": list(self._seen),
+            "replaced": sorted(changed + added)[:10],
+            "settings": [name for name, value in self._settings.items() if then[name] != value],
+            "threads": threading.active_count(),
+            "collects": gc.isenabled(),
+        }
+
+
+def _by_candidate(frame: Any) -> bool:
+    """Return whether the candidate's file is among the last callers, with nothing of a library between."""
+    for _ in range(_DEPTH):
+        if frame is None:
+            return False
+        name = frame.f_code.co_filename
+        if name.endswith("candidate.py") and "kernel_matrix" not in name or name == "<string>":
+            return True
+        if any(word in name for word in ("/torch/", "importlib", "/triton/", "kernel_matrix")):
+            return False
+        frame = frame.f_back
+    return False
+
+
+def _of_torch(name: str) -> bool:
+    """Return whether what is in place of a function is PyTorch's own: its compiler replaces some."""
+    where, _, last = name.rpartition(".")
+    code = getattr(vars(_WATCHED[where]).get(last), "__code__", None)
+    return "/torch/" in getattr(code, "co_filename", "")
+
+
+def operators(call: Callable[[], Any]) -> dict[str, float]:
+    """Return which of PyTorch's operators compute in a call, and their share of its time."""
+    began = time.perf_counter()
+    with torch.autograd.profiler.profile(use_kineto=False) as seen:
+        call()
+    whole = 1e6 * (time.perf_counter() - began)
+    found: dict[str, float] = {}
+    for event in seen.function_events or []:
+        name = str(event.name).removeprefix("aten::")
+        if event.name.startswith("aten::") and name not in MOVES and len(found) < 40:
+            found[name] = found.get(name, 0.0) + event.self_cpu_time_total / max(whole, 1e-9)
+    return {name: round(share, 3) for name, share in found.items()}
+
+
+@contextlib.contextmanager
+def no_launches() -> Iterator[list[int]]:
+    """Have every launch of a Triton kernel do nothing; count them."""
+    count = [0]
+    triton = sys.modules.get("triton")
+    if triton is None:
+        yield count
+        return
+    from triton.runtime import interpreter, jit
+
+    def nothing(*_: Any, **__: Any) -> None:
+        count[0] += 1
+
+    kept = interpreter.GridExecutor.__call__, jit.JITFunction.run
+    interpreter.GridExecutor.__call__, jit.JITFunction.run = nothing, nothing
+    try:
+        yield count
+    finally:
+        interpreter.GridExecutor.__call__, jit.JITFunction.run = kept

@@ -1,0 +1,159 @@
+"""A candidate under the checks of the kit, with what the judge keeps of each run."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from kernel_matrix.job import defaults
+from kernel_matrix.job.case import RunningCase
+from kernel_matrix.job.inputs import Array
+from kernel_matrix.kit import draws, plain
+from kernel_matrix.kit.running import Running
+from kernel_matrix.tools.verify.sandbox.process import BoxProcess
+from kernel_matrix.tools.verify.tasks.task import Arrays, Case
+
+FORWARD = "kernel_matrix.tools.verify.inside.candidate:forward"
+_EARLIER = 40  # results that are kept, to know an answer again
+_BYTES = 512 << 20  # of what is compared with, for all candidates of a task
+
+
+class Numbers:
+    """What results are compared with, computed once for all candidates of a task."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[Any, plain.Numbers] = OrderedDict()
+        self._bytes = 0
+
+    def of(self, key: Any, make: Any) -> plain.Numbers:
+        """Return the numbers of this key, which are made where they are not there."""
+        if key in self._kept:
+            self._kept.move_to_end(key)
+            return self._kept[key]
+        made: plain.Numbers = make()
+        self._kept[key] = made
+        self._bytes += _size(made)
+        while self._bytes > _BYTES and len(self._kept) > 1:
+            self._bytes -= _size(self._kept.popitem(last=False)[1])
+        return made
+
+
+def _size(numbers: plain.Numbers) -> int:
+    return sum(one.nbytes for part in (numbers.golden, *numbers.baseline, *numbers.nudged) for one in part.values())
+
+
+class _NoJournal:
+    """Nobody reads the stages of a candidate."""
+
+    def write(self, entry: str, **fields: Any) -> None:
+        """Write nothing."""
+
+
+class Judged(Running):
+    """One case of a candidate."""
+
+    def __init__(self, case: Case, process: BoxProcess, numbers: Numbers, device: str, direction: str = "forward") -> None:
+        """``numbers`` are kept for all candidates of the task."""
+        limits = defaults.accuracy(direction, {})
+        job = {"backend": "", "kernel": FORWARD, "device": device, "accuracy": limits}
+        name = f"{case.name}/{case.seed}"
+        told = {"id": name, "name": name, "op": "candidate", "direction": direction, "target": "", "axes": dict(case.axes)}
+        running = RunningCase(job, {**told, "action": "run", "canary": case.whole}, _NoJournal(), process)  # type: ignore[arg-type]
+        self.told, self._numbers = case, numbers
+        self.earlier: list[Arrays] = []
+        self.last: tuple[Arrays, plain.Numbers | None, Arrays] = ({}, None, {})  # inputs, what is right, results
+        super().__init__(running, case.operator, case.values)
+
+    def run(self, values: Mapping[str, Array], *given: Any, **how: Any) -> draws.Arrays:
+        """Call the candidate once, and keep what came back."""
+        self.last = (dict(values), None, {})
+        out = super().run(values, *given, **how)
+        self.last = (dict(values), None, out)
+        self.earlier = [*self.earlier[-_EARLIER:], out]
+        return out
+
+    def numbers(
+        self, values: Mapping[str, Array], sizes: Mapping[str, Any] | None = None, nudges: int = 1
+    ) -> plain.Numbers:
+        """Return what results for these values are compared with; the weights are off by a rounding error as well."""
+        sizes = sizes or self.sizes
+        content = hashlib.sha256()
+        for name, one in values.items():
+            content.update(f"{name}{one.dtype}{one.shape}".encode() + np.ascontiguousarray(one).tobytes())
+        key = (self.told.seed, self.told.name, self.case.direction, nudges, tuple(self.asked), content.hexdigest())
+        given = {**values, **self.told.weights}
+        incoming = {name: given.pop(name) for name in self.op.incoming if name in given}
+        operator = self.told.weighted
+
+        def make() -> plain.Numbers:
+            return plain.numbers(self.case, operator, {**given, **incoming}, sizes, self.asked, nudges)
+
+        return self._numbers.of(key, make)
+
+    def inside(self, code: str, out: Mapping[str, Array], numbers: plain.Numbers, what: str, **how: Any) -> None:
+        """Hold results to the golden of their inputs, and keep that golden."""
+        self.last = (self.last[0], numbers, dict(out))
+        super().inside(code, out, numbers, what, **how)
+
+    def counterexample(self) -> dict[str, Any]:
+        """Return the worst element of the last run, with its shapes."""
+        values, numbers, out = self.last
+        if numbers is None and out and not self.asked:
+            numbers = self.numbers(values)
+        shapes = {name: list(one.shape) for name, one in values.items()}
+        found: dict[str, Any] = {"case": self.told.name, "shapes": shapes, "seed": self.told.seed}
+        if numbers is None:
+            return found
+        for name, right in numbers.golden.items():
+            got = out.get(name)
+            if got is None or got.shape != right.shape or not right.size:
+                continue
+            off = np.abs(got.astype(np.float64) - right)
+            place = np.unravel_index(int(np.argmax(np.where(np.isnan(off), np.inf, off))), off.shape)
+            limit = 4 * max(float(np.abs(base[name].astype(np.float64) - right).max()) for base in numbers.baseline)
+            wrong = int(np.count_nonzero(~(off <= max(limit, 1e-30))))
+            if wrong and wrong >= found.get("wrong", 0):
+                found |= {"output": name, "index": [int(n) for n in place], "expected": float(right[place]),
+                          "got": float(got[place]), "wrong": wrong, "of": int(right.size)}  # fmt: skip
+        return found
+
+    def figures(self) -> dict[str, float]:
+        """Return the error of the case: its share of the budget, in units of noise, and in ULP."""
+        metrics, found = self.case.metrics, dict[str, float]()
+        for name in self.out:
+            pairs = [(f"{name}.{one}", f"{name}.limit_{one}") for one in ("max_abs", "rel_fro")]
+            shares = [metrics[a] / metrics[b] for a, b in pairs if metrics.get(b)]
+            for key, value in (("share", max(shares, default=0.0)), ("noise", metrics.get(f"{name}.noise_ratio", 0.0)), ("ulp", metrics.get(f"{name}.ulp_max", 0.0))):  # fmt: skip
+                found[key] = max(found.get(key, 0.0), float(value))
+        return {key: float(f"{value:.3g}") for key, value in found.items()}
+
+
+def passing_constants(running: Judged, *, names: Sequence[str] = ("zeros", "a constant", "the first input")) -> list[str]:
+    """Return which answers without work would pass: then a right verdict says nothing."""
+    numbers, found = running.numbers(running.given, nudges=3), []
+    for name in names:
+        trial = _trial(name, running, numbers)
+        if trial is None:
+            continue
+        try:
+            Running.inside(running, "kit-keeps-answers", trial, numbers, "")
+        except AssertionError:
+            continue
+        found.append(name)
+    return found
+
+
+def _trial(name: str, running: Judged, numbers: plain.Numbers) -> Arrays | None:
+    kinds = numbers.baseline[0]
+    if name == "zeros":
+        return {key: np.zeros_like(one) for key, one in kinds.items()}
+    if name == "a constant":
+        return {key: np.full_like(one, one.reshape(-1)[0] if one.size else 0) for key, one in kinds.items()}
+    first = next(iter(running.given.values()))
+    if any(one.shape != first.shape or one.dtype != first.dtype for one in kinds.values()):
+        return None
+    return {key: first for key in kinds}

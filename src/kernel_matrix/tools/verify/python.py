@@ -1,0 +1,44 @@
+"""Find the Python that has PyTorch: the judge computes what is right with it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import kernel_matrix
+from kernel_matrix.base.errors import UserError
+
+_AGAIN = "KERNEL_MATRIX_VERIFY_PYTHON"  # set for the Python that was chosen, so that it chooses no other one
+_ASKED = "import torch, numpy, ml_dtypes, pytest"
+_NEEDED = ("torch", "numpy", "ml_dtypes", "pytest")
+
+
+def is_here(named: str | None) -> bool:
+    """Return whether this Python is the one to use."""
+    if _AGAIN in os.environ:
+        return True
+    return named is None and all(importlib.util.find_spec(name) for name in _NEEDED)
+
+
+def instead(named: str | None, words: Sequence[str]) -> int:
+    """Run the same command in a Python that has PyTorch, and return its exit status.
+
+    Raises:
+        UserError: there is none.
+    """
+    for path in [named] if named else [shutil.which("python3"), shutil.which("python")]:
+        if path is None or not named and Path(path).resolve() == Path(sys.executable).resolve():
+            continue
+        asked = subprocess.run([path, "-c", _ASKED], capture_output=True, text=True, check=False)
+        if asked.returncode == 0:
+            harness = str(Path(kernel_matrix.__file__).resolve().parents[1])
+            program = f"import sys; sys.path.append({harness!r}); from kernel_matrix.cli import main; sys.exit(main())"
+            return subprocess.run([path, "-c", program, *words], env={**os.environ, _AGAIN: path}, check=False).returncode
+        if named:
+            raise UserError(f"--python {named}: {asked.stderr.strip().splitlines()[-1]}. It needs {', '.join(_NEEDED)}.")
+    raise UserError("no Python here has PyTorch: name one that has it, with pytest and ml_dtypes: --python PATH")

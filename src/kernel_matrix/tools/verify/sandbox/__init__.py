@@ -1,0 +1,1 @@
+"""The sandbox of candidates, as the judge sees it."""

@@ -1,0 +1,193 @@
+"""Start the fork server in the best sandbox that this machine grants, and ask it for processes."""
+
+from __future__ import annotations
+
+import array
+import glob
+import json
+import os
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import kernel_matrix
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.tools.verify.inside.confine import HOME, NOBODY
+from kernel_matrix.tools.verify.sandbox.process import BoxProcess
+
+LIMITS = {"memory": 6144, "cpu": 120, "processes": 64, "disk": 768}  # MiB, seconds, a number, MiB
+KINDS = ("bubblewrap", "landlock")
+_SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/sbin", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/alternatives")
+_READY = 300.0  # seconds that PyTorch may take to be imported on a busy machine
+_PACKAGE = Path(kernel_matrix.__file__).resolve().parent
+
+
+class Server:
+    """The fork server; :meth:`process` gives a new sandboxed process of it."""
+
+    def __init__(self, kind: str = "", modules: Sequence[str] = ("triton",), *, device: str = "cpu") -> None:
+        """``kind`` is one of :data:`KINDS`; by default the first that works here.
+
+        Raises:
+            UserError: none works, or the server does not start.
+        """
+        self.device, self._modules = device, list(modules)
+        reasons = []
+        for one in [kind] if kind else KINDS:
+            try:
+                self._start(one)
+                self.held = self._tried()
+                self.kind = one
+                break
+            except _NoSandboxError as error:
+                reasons.append(f"{one}: {error}")
+                self.close()
+        else:
+            raise UserError(f"there is no sandbox on this machine, and hostile code runs nowhere else. {'; '.join(reasons)}")
+
+    def _tried(self) -> dict[str, Any]:
+        """Return what holds a process of this server, which is started for that alone."""
+        with self.process() as process:
+            return process.held
+
+    def process(self, limits: Mapping[str, int] | None = None) -> BoxProcess:
+        """Return a new sandboxed process."""
+        mine, theirs = socket.socketpair()
+        mine.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        reading, writing = os.pipe()
+        descriptors = array.array("i", [theirs.fileno(), writing])
+        try:
+            message = json.dumps({**LIMITS, **(limits or {})}).encode()
+            self._socket.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
+        except OSError as error:
+            raise _NoSandboxError(f"its server has ended ({error.strerror})") from None
+        finally:
+            theirs.close()
+            os.close(writing)
+        process = BoxProcess(mine, reading, (limits or LIMITS).get("processes", LIMITS["processes"]))
+        if not process.held:
+            raise _NoSandboxError(str(process.end().get("fatal", "a process in it ended at once")))
+        return process
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """What holds candidates, for the verdict."""
+        missing = [] if self.kind == "bubblewrap" else ["namespaces: a candidate sees that other processes exist"]
+        if not self.held.get("processes"):
+            missing.append("a user of its own: the number of its processes is counted, and not refused by Linux")
+        return {"kind": self.kind, "missing": missing}
+
+    def close(self) -> None:
+        """End the server and all processes of it."""
+        self._socket.close()
+        self._process.kill()
+        self._process.wait()
+
+    def _start(self, kind: str) -> None:
+        bwrap = shutil.which("bwrap")
+        if kind == "bubblewrap" and bwrap is None:
+            raise _NoSandboxError("there is no bwrap (Debian: bubblewrap)")
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        readable, devices = _readable(), _devices(self.device)
+        alone = kind != "bubblewrap"
+        settings = {
+            "alone": alone,
+            "drops": not alone or _is_readable_by_all(),
+            "devices": devices,
+            "readable": [*readable, *(["/proc", "/sys"] if devices else [])],
+            "modules": self._modules,
+        }
+        program = [sys.executable, "-B", "-I", "-c", _PROGRAM, json.dumps(settings)]
+        command = program if alone else [*_bubblewrap(str(bwrap), readable, devices), "--", *program]
+        self._process = subprocess.Popen(
+            command, stdin=theirs, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd="/", env=_environment(self.device)
+        )
+        theirs.close()
+        self._socket.settimeout(_READY)
+        try:
+            self.versions = json.loads(self._socket.recv(4096) or b"null")
+        except (OSError, ValueError):
+            self.versions = None
+        if self.versions is None:
+            self._process.kill()
+            lines = self._process.communicate()[1].decode(errors="replace").strip().splitlines()
+            raise _NoSandboxError(lines[-1] if lines else "its server did not start")
+
+
+class _NoSandboxError(Exception):
+    """This kind of sandbox does not work here."""
+
+
+# A program text, because the harness's package is bound at a place of its own, and nothing else of its folder.
+_PROGRAM = f"""import sys
+sys.path.append({str(_PACKAGE.parent)!r})
+sys.path += {[entry for entry in sys.path if entry and Path(entry).is_dir()]!r}
+from kernel_matrix.tools.verify.inside.server import main
+main()"""
+
+
+def _readable() -> list[str]:
+    """Return what a candidate may read: the system's programs and libraries, this Python, and the harness's package."""
+    python = [sys.prefix, sys.base_prefix, os.path.realpath(sys.base_prefix)]
+    packages = [entry for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages")]
+    compilers = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ] + glob.glob("/opt/rocm*")
+    paths = [*_SYSTEM, *python, *packages, *compilers, str(_PACKAGE)]
+    return [path for path in dict.fromkeys(paths) if Path(path).exists()]
+
+
+def _is_readable_by_all() -> bool:
+    """Return whether another user can read this Python and the harness: only then can root become nobody."""
+    def open_way(path: Path) -> bool:
+        return all(one.stat().st_mode & stat.S_IXOTH for one in (path, *path.parents))
+
+    with suppress(OSError):
+        return all(open_way(Path(path).resolve()) for path in (sys.prefix, sys.base_prefix, _PACKAGE))
+    return False
+
+
+def _devices(device: str) -> list[str]:
+    """Return the nodes of a GPU."""
+    return [] if device == "cpu" else [one for one in glob.glob("/dev/nvidia*") + ["/dev/kfd", "/dev/dri"] if Path(one).exists()]
+
+
+def _environment(device: str) -> dict[str, str]:
+    kept = ("CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "LD_LIBRARY_PATH")
+    return {
+        **{name: os.environ[name] for name in kept if name in os.environ},
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "LANG": "C.UTF-8",
+        "HOME": HOME,
+        "OMP_NUM_THREADS": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "MALLOC_ARENA_MAX": "1",
+        **({"TRITON_INTERPRET": "1"} if device == "cpu" else {}),
+    }
+
+
+def _bubblewrap(bwrap: str, readable: Sequence[str], devices: Sequence[str]) -> list[str]:
+    """Return the command that runs a program with a read-only file system, no network and processes of its own.
+
+    Root needs no namespace of users for that, and can become nobody in it.
+    """
+    root = os.getuid() == 0
+    user = ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+    command = [bwrap, "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-net", "--unshare-ipc"]
+    command += ["--unshare-uts", "--unshare-cgroup-try", *(user if root else ["--unshare-user"])]
+    above = {str(one) for path in readable for one in Path(path).parents if str(one) != "/"}
+    for path in sorted(above):  # bubblewrap would make folders that root alone may enter
+        command += ["--perms", "0755", "--dir", path]
+    for path in readable:
+        command += ["--symlink", os.readlink(path), path] if os.path.islink(path) else ["--ro-bind", path, path]
+    command += ["--proc", "/proc", "--dev", "/dev"]
+    for path in devices:
+        command += ["--dev-bind", path, path]
+    return [*command, "--dir", HOME, "--dir", "/tmp", "--chdir", "/", "--remount-ro", "/"]  # noqa: S108
+
+
+__all__ = ["KINDS", "LIMITS", "NOBODY", "Server"]

@@ -1,0 +1,1 @@
+"""The forms in which tasks come; all give the same cases."""

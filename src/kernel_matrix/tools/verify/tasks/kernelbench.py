@@ -1,0 +1,205 @@
+"""KernelBench's form: ``Model``, ``get_inputs`` and ``get_init_inputs`` in one file, ``ModelNew`` in the candidate's."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from kernel_matrix.tools.verify.inside.candidate import draw_what_is_constant, flat, shaped
+from kernel_matrix.tools.verify.tasks import making, sizes, values
+from kernel_matrix.tools.verify.tasks.reproducing import program_of_model
+from kernel_matrix.tools.verify.tasks.task import Case, UndecidedError, UnusableError, as_array, flattened, seeds
+
+_SMALL, _OWN = 0.003, 0.3  # seconds of a forward of a small task; of one that is run at its own sizes
+_OWN_ON_CARD = 10.0
+_NEEDED = ("Model", "get_inputs", "get_init_inputs")
+
+
+class KernelBench:
+    """A task of KernelBench."""
+
+    form, entry, patch = "KernelBench", "ModelNew", True
+
+    def __init__(self, source: str, *, device: str = "cpu", fixed: bool = False) -> None:
+        """``fixed`` says that the task is for its own sizes alone.
+
+        Raises:
+            UnusableError: the reference lacks a name, or does not run.
+        """
+        self.source, self.device, self.fixed = source, device, fixed
+        self.modules: Mapping[str, str] = {}
+        self.notes: list[str] = []
+        self._seed, self._train, self._steps = seeds(), True, 1000
+        try:
+            made = sizes.module(source, {})
+        except Exception as error:
+            raise UnusableError(f"the reference cannot be loaded: {type(error).__name__}: {error}") from error
+        if missing := [name for name in _NEEDED if not hasattr(made, name)]:
+            raise UnusableError(f"the reference has no {', '.join(missing)}")
+
+    def cases(self) -> tuple[list[Case], list[str]]:
+        """Return the cases: small sizes, other values, other sizes, and the task's own sizes where they are cheap here."""
+        small, plan, skipped = self._plan()
+        done: list[Case] = []
+        for name, numbers, kind, seed in plan:
+            try:
+                done.append(replace(self._case(name, numbers, kind, seed), whole=not done))
+            except _NotFiniteError:
+                skipped.append(f"{name}: the reference is not finite there")
+            except (UnusableError, UndecidedError, RuntimeError, ValueError) as error:
+                if name == "as drawn":
+                    raise
+                skipped.append(f"{name}: {str(error)[:100]}")
+        if not done:
+            raise UndecidedError("; ".join(skipped))
+        if shown := sizes.named(self.source, small):
+            self.notes.append("smaller sizes than the task's: " + ", ".join(f"{n} {b} → {a}" for n, (b, a) in shown.items()))
+        return done, skipped
+
+    def _plan(self) -> tuple[dict[sizes.Place, int], list[tuple[str, Mapping[sizes.Place, int], str, int]], list[str]]:
+        """Return the small sizes, the cases by name, sizes, kind of values and seed, and what is left out."""
+        skipped, own, small, other = [], None, dict[sizes.Place, int](), None
+        try:
+            whole = sizes.price(self.source, {})
+            self._steps = whole.longest
+            own = whole.seconds < (_OWN if self.device == "cpu" else _OWN_ON_CARD)
+            if not self.fixed:
+                small, price = sizes.smaller(self.source, _SMALL)
+                self._steps = price.longest
+                draw = random.Random(self._seed())  # noqa: S311 (it comes from a secret)
+                other = sizes.others(self.source, small, draw, _SMALL)
+            if not own:
+                skipped.append(f"the task's own sizes: about {whole.seconds:.2g} s a forward here")
+        except Exception as error:
+            skipped.append(f"smaller sizes: {type(error).__name__}: {str(error)[:80]}")
+        base = self._seed()
+        plan: list[tuple[str, Mapping[sizes.Place, int], str, int]] = [("as drawn", small, "", base)]
+        plan += [("both signs", small, "signs", self._seed()), ("the middle other", small, "middle", base)]
+        plan += [("the same values elsewhere", small, "rolled", base), ("a row of zeros and a loud one", small, "loud", self._seed())]
+        plan += [("small values", small, "small", self._seed())]
+        if other is not None:
+            plan.append(("other sizes", other, "", self._seed()))
+        elif not self.fixed:
+            skipped.append("other sizes: the task takes none")
+        if own and small and sizes.named(self.source, small):
+            plan.append(("the task's own sizes", {}, "", self._seed()))
+        return small, plan, skipped
+
+    def _case(self, name: str, numbers: Mapping[sizes.Place, int], kind: str, seed: int) -> Case:
+        inputs, arguments, model = self._drawn(numbers, kind, seed)
+        leaves: list[Any] = []
+        call = {"args": [flattened(one, leaves) for one in inputs], "words": {}}
+        tensors_of_init: list[Any] = []
+        built = [flattened(one, tensors_of_init) for one in arguments]
+        if tensors_of_init:
+            raise UndecidedError("the constructor takes tensors, which is not supported")
+        model.train(self._train)
+        state = {key: one.clone() for key, one in model.state_dict().items()}
+        reference = _reference(model, state, call, len(leaves), seed + 2)
+        other = _reference(model, state, call, len(leaves), seed + 3)
+        if self._train and _is_random((reference, other), leaves):
+            self._train = False
+            self.notes.append("random in training mode: compared in eval()")
+            return self._case(name, numbers, kind, seed)
+
+        def redraw(other: int) -> list[Any]:
+            again: list[Any] = []
+            torch.manual_seed(other)
+            drawn = list(sizes.module(self.source, numbers).get_inputs())
+            for one in values.mapped(drawn, kind, seed) if kind else drawn:
+                flattened(one, again)
+            return again
+
+        case = making.made(
+            name, seed, {"args": inputs}, reference, redraw=redraw, weights=state, steps=self._steps,
+            build={"call": {"args": built, "words": {}}, "train": self._train, "seed": seed + 1},
+            state={key: as_array(one) for key, one in state.items()},
+            sizes=sizes.named(self.source, numbers),
+            recipe={"numbers": dict(numbers), "kind": kind, "seed": seed, "train": self._train},
+        )  # fmt: skip
+        _check_finite(case)
+        return case
+
+    def _drawn(self, numbers: Mapping[sizes.Place, int], kind: str, seed: int) -> tuple[list[Any], list[Any], Any]:
+        """Return the inputs, the constructor's arguments and the module; the seed determines them."""
+        made = sizes.module(self.source, numbers)
+        torch.manual_seed(seed)
+        inputs, arguments = list(made.get_inputs()), list(made.get_init_inputs())
+        if kind:
+            inputs = values.mapped(inputs, kind, seed)
+        with _drawn_constants():
+            torch.manual_seed(seed + 1)
+            model = made.Model(*arguments)
+        return inputs, arguments, model
+
+    def program(self, case: Case, candidate: str) -> dict[str, str]:
+        """Return the files of a program that shows the case without this project."""
+        reference = sizes.text(self.source, case.recipe["numbers"])
+        show = program_of_model({**case.recipe, "device": self.device})
+        return {"show.py": show, "reference.py": reference, "candidate.py": candidate}
+
+
+class _NotFiniteError(Exception):
+    """The reference gives NaN or Inf."""
+
+
+@contextlib.contextmanager
+def _drawn_constants() -> Iterator[None]:
+    kept = torch.nn.init.ones_, torch.nn.init.zeros_
+    draw_what_is_constant()
+    try:
+        yield
+    finally:
+        torch.nn.init.ones_, torch.nn.init.zeros_ = kept
+
+
+def _reference(model: Any, state: Mapping[str, Any], call: Any, count: int, seed: int) -> making.Reference:
+    """Return the model as a function of its tensors, and of its weights behind them, in the dtype of these."""
+    wide_model = _widened(model)
+    wide_state = {name: one.double() if one.is_floating_point() else one for name, one in state.items()}
+
+    def reference(*tensors: Any) -> list[Any]:
+        wide = any(one.dtype == torch.float64 for one in tensors)
+        own = dict(zip(state, tensors[count:], strict=True)) if len(tensors) > count else wide_state if wide else state
+        arguments, words = shaped(call, tensors[:count])
+        before = torch.get_default_dtype()
+        torch.manual_seed(seed)
+        torch.set_default_dtype(torch.float64 if wide else torch.float32)
+        try:
+            with torch.no_grad():
+                given = {name: one.clone() for name, one in own.items()}
+                return list(flat(torch.func.functional_call(wide_model if wide else model, given, tuple(arguments), words)))
+        finally:
+            torch.set_default_dtype(before)
+
+    return reference
+
+
+def _widened(model: Any) -> Any:
+    """Return a copy of the model in float64, with tensors that are no parameters too."""
+    wide = copy.deepcopy(model).double()
+    for part in wide.modules():
+        for name, one in list(vars(part).items()):
+            if isinstance(one, torch.Tensor) and one.is_floating_point():
+                setattr(part, name, one.double())
+    return wide
+
+
+def _is_random(references: Sequence[making.Reference], leaves: list[Any]) -> bool:
+    """Return whether the same model with another seed gives another result."""
+    one, other = (reference(*(leaf.clone() for leaf in leaves)) for reference in references)
+    pairs = [(a, b) for a, b in zip(one, other, strict=True) if a.shape == b.shape and bool(torch.isfinite(a).all())]
+    return any(not torch.equal(a, b) for a, b in pairs)
+
+
+def _check_finite(case: Case) -> None:
+    """Raise the error where the reference gives NaN or Inf."""
+    results = case.operator.reference(*map(making.tensor, case.values.values()))
+    if any(one.is_floating_point() and not torch.isfinite(one).all() for one in results):
+        raise _NotFiniteError

@@ -1,0 +1,174 @@
+"""Make a case of a function of tensors: its description for the kit, its rows, and what its reference does to inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from kernel_matrix.job.inputs import Array
+from kernel_matrix.kit import draws
+from kernel_matrix.kit.description import Operator
+from kernel_matrix.kit.frameworks import framework
+from kernel_matrix.tools.verify.tasks.task import (
+    Arrays,
+    Case,
+    UndecidedError,
+    UnusableError,
+    as_array,
+    described,
+    flattened,
+    is_structured,
+)
+
+ROWS = "rows"
+Reference = Callable[..., list[Any]]  # tensors, and then the weights; it may change its tensors
+_LEAST_ROWS = 3
+
+
+def made(
+    name: str,
+    seed: int,
+    arguments: Mapping[str, Any],
+    reference: Reference,
+    *,
+    redraw: Callable[[int], Sequence[Any]] | None = None,
+    weights: Mapping[str, Any] | None = None,
+    steps: int = 1,
+    differentiable: bool = False,
+    **words: Any,
+) -> Case:
+    """Return the case of a call: ``arguments`` has ``args`` and ``words``, and ``redraw`` gives its tensors anew.
+
+    Raises:
+        UnusableError: the reference fails.
+        UndecidedError: nothing can be compared.
+    """
+    leaves: list[Any] = []
+    call = {
+        "args": [flattened(one, leaves) for one in arguments["args"]],
+        "words": {key: flattened(one, leaves) for key, one in arguments.get("words", {}).items()},
+    }
+    if not leaves:
+        raise UndecidedError("the task has no tensor as an input")
+    values = {f"x{place}": as_array(one) for place, one in enumerate(leaves)}
+    state = {f"w{place}": as_array(one) for place, one in enumerate((weights or {}).values())}
+    given = [tensor(one) for one in values.values()]
+    try:
+        results = reference(*given)
+    except Exception as error:
+        raise UnusableError(f"the reference fails: {type(error).__name__}: {str(error)[:300]}") from error
+    changed = [key for (key, one), after in zip(values.items(), given, strict=True) if _differs(one, as_array(after))]
+    changed_first = _in_place(reference, list(values), changed)
+    outputs = {**{key: values[key] for key in changed}, **{f"y{place}": as_array(one) for place, one in enumerate(results)}}
+    aliases = _alias(given, results)
+    operator = Operator(
+        "candidate",
+        changed_first,
+        {key: described(one, None) for key, one in values.items()},
+        {key: described(one, None) for key, one in outputs.items()},
+        framework="torch",
+        in_place=tuple(changed),
+        steps=max(2, steps),
+        draw=_drawing(list(values), redraw, seed) if redraw else None,
+        differentiable=tuple(n for n, one in values.items() if not draws.is_whole(one)) if differentiable else (),
+    )
+    operator = _with_rows(operator, values, outputs, redraw, seed)
+    kinds = {**operator.inputs, **{key: described(one, None) for key, one in state.items()}}
+    axes = {ROWS: len(next(iter(values.values())))} if operator.rows else {}
+    weighted = replace(operator, inputs=kinds)
+    return Case(name, seed, operator, weighted, values, state, call, copies=aliases, axes=axes, **words)
+
+
+def tensor(values: Array) -> Any:
+    """Return an array as a tensor."""
+    return framework("torch").given(np.array(values), "cpu")
+
+
+def _differs(one: Array, other: Array) -> bool:
+    return one.tobytes() != other.tobytes()
+
+
+def _in_place(reference: Reference, names: list[str], changed: list[str]) -> Callable[..., list[Any]]:
+    """Return the reference, where the inputs that it changes are results, before those that it returns."""
+    places = [names.index(name) for name in changed]
+
+    def called(*tensors: Any) -> list[Any]:
+        results = reference(*tensors)
+        return [*(tensors[place] for place in places), *results]
+
+    return called if places else reference
+
+
+def _alias(given: Sequence[Any], results: Sequence[Any]) -> bool:
+    inputs = {one.untyped_storage().data_ptr() for one in given if one.numel()}
+    return any(one.untyped_storage().data_ptr() in inputs for one in results if one.numel())
+
+
+def _drawing(
+    names: list[str], redraw: Callable[[int], Sequence[Any]], seed: int
+) -> Callable[[Mapping[str, Any], str], dict[str, Array]]:
+    """Return how the kit draws inputs anew: as the task does, with as many rows as it asks for."""
+
+    def draw(sizes: Mapping[str, Any], which: str) -> dict[str, Array]:
+        other = [as_array(one) for one in redraw((seed + 7919 * sum(map(ord, which))) % 2**31)]
+        drawn = dict(zip(names, other, strict=True))
+        count = sizes.get(ROWS)
+        by_row = sizes.get("by_row", ())
+        return {n: one if n not in by_row or count is None else _of_rows(one, int(count)) for n, one in drawn.items()}
+
+    return draw
+
+
+def _of_rows(values: Array, count: int) -> Array:
+    """Return so many rows: the first ones, or all of them again and again."""
+    return np.ascontiguousarray(values[np.arange(count) % max(len(values), 1)])
+
+
+def _with_rows(
+    operator: Operator, values: Arrays, outputs: Arrays, redraw: Callable[[int], Sequence[Any]] | None, seed: int
+) -> Operator:
+    """Return the operator with its axis of rows, if its first axis counts rows that do not read each other."""
+    first = next(iter(values.values()))
+    count = first.shape[0] if first.ndim else 0
+    if redraw is None or count < _LEAST_ROWS or operator.in_place:
+        return operator
+    if any(one.ndim < 1 or one.shape[0] != count for one in outputs.values()):
+        return operator
+    alike = [name for name, one in values.items() if one.ndim and one.shape[0] == count]
+    if any(is_structured(values[name]) for name in alike):
+        return operator
+    other = dict(zip(values, (as_array(one) for one in redraw((seed + 1) % 2**31)), strict=True))
+    for names in dict.fromkeys((tuple(alike), tuple(alike[:1]))):
+        if _is_by_row(operator, values, other, names, count // 2):
+            kinds = {n: described(one, ROWS if n in names else None) for n, one in values.items()}
+            kept = {n: described(one, ROWS) for n, one in outputs.items()}
+            draw = operator.draw
+
+            def drawn(sizes: Mapping[str, Any], which: str, names: tuple[str, ...] = names) -> Mapping[str, Any]:
+                assert draw is not None
+                return draw({**sizes, "by_row": names}, which)
+
+            return replace(operator, inputs=kinds, outputs=kept, rows=ROWS, draw=drawn)
+    return operator
+
+
+def _is_by_row(operator: Operator, values: Arrays, other: Arrays, names: Sequence[str], keep: int) -> bool:
+    """Return whether a row of the result stays where all other rows of these inputs are drawn anew, and they change."""
+    mixed = {name: one.copy() for name, one in values.items()}
+    for name in names:
+        mixed[name][:] = other[name]
+        mixed[name][keep] = values[name][keep]
+    try:
+        with torch.no_grad():
+            before = operator.reference(*(tensor(one) for one in draws.wide(values).values()))
+            after = operator.reference(*(tensor(one) for one in draws.wide(mixed).values()))
+    except Exception:  # whatever a reference raises for float64: its cases say so
+        return False
+    pairs = list(zip(before, after, strict=True))
+    stays = all(torch.allclose(a[keep].double(), b[keep].double(), rtol=1e-12, atol=1e-300) for a, b in pairs)
+    return stays and any(not torch.equal(a, b) for a, b in pairs)
+

@@ -1,0 +1,196 @@
+"""Make a task small: change the whole numbers in its text, and ask meta tensors, which cost nothing, what comes out."""
+
+from __future__ import annotations
+
+import ast
+import math
+import random
+import time
+import types
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
+
+Place = tuple[int, int]  # of a number in the text: its line and its column
+Values = Mapping[Place, int]
+
+_LEAST = 4  # a smaller number is a number of dimensions, a stride, a choice
+_PER_ELEMENT, _PER_OPERATION = 4e-9, 2e-10  # seconds of one core, about
+_LONGEST = 10**7
+_GIVERS = ("get_inputs", "get_init_inputs")
+
+
+class Price(NamedTuple):
+    """The cost of one forward, its longest sum, and the shapes that come out."""
+
+    elements: int
+    operations: int
+    longest: int
+    shapes: list[tuple[int, ...]]
+
+    @property
+    def seconds(self) -> float:
+        """About how long it takes on one core."""
+        return self.elements * _PER_ELEMENT + self.operations * _PER_OPERATION
+
+
+class Count(TorchDispatchMode):  # type: ignore[misc]  # PyTorch has no types here
+    """Count elements that are made, operations of products, and the longest sum."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elements = self.operations = 0
+        self.longest = 1
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call the operator, and count."""
+        result = function(*args, **(kwargs or {}))
+        size = sum(one.numel() for one in tensors(result))
+        self.elements += size
+        known = flop_registry.get(function._overloadpacket)
+        if known is not None and size:
+            operations = int(known(*args, **(kwargs or {}), out_val=result))
+            self.operations += operations
+            self.longest = max(self.longest, operations // size)
+        for one in [one for one in args if isinstance(one, torch.Tensor)][:1]:
+            self.longest = max(self.longest, min(one.numel() // max(size, 1), _LONGEST))
+        return result
+
+
+def tensors(value: Any) -> Iterator[Any]:
+    """Yield the tensors of a value."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for one in value:
+            yield from tensors(one)
+    elif isinstance(value, dict):
+        for _, one in sorted(value.items()):
+            yield from tensors(one)
+
+
+def numbers_in(source: str) -> dict[Place, int]:
+    """Return the whole numbers of a task's text that may be sizes: of the module, else of what gives its inputs."""
+    tree = ast.parse(source)
+    assigned = [node.value for node in tree.body if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value]
+    within = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in _GIVERS]
+    for nodes in (assigned, within):
+        leaves = [leaf for node in nodes for leaf in ast.walk(node) if isinstance(leaf, ast.Constant)]
+        if found := {(n.lineno, n.col_offset): n.value for n in leaves if type(n.value) is int and n.value >= _LEAST}:
+            return found
+    return {}
+
+
+def named(source: str, values: Values) -> dict[str, tuple[int, int]]:
+    """Return the numbers that are others than in the text, as pairs of before and now, by their variable or place."""
+    names = {}
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            names |= {(n.lineno, n.col_offset): node.targets[0].id for n in ast.walk(node.value) if isinstance(n, ast.Constant)}
+    before = numbers_in(source)
+    return {names.get(p, f"line {p[0]}"): (before[p], values[p]) for p in values if before.get(p, values[p]) != values[p]}
+
+
+class _Put(ast.NodeTransformer):
+    def __init__(self, values: Values) -> None:
+        self._values = values
+
+    def visit_Constant(self, node: ast.Constant) -> ast.Constant:  # noqa: N802 (ast calls it so)
+        value = self._values.get((node.lineno, node.col_offset))
+        return node if value is None or type(node.value) is not int else ast.copy_location(ast.Constant(value), node)
+
+
+def text(source: str, values: Values) -> str:
+    """Return the text with other numbers."""
+    return ast.unparse(ast.fix_missing_locations(_Put(values).visit(ast.parse(source)))) if values else source
+
+
+def module(source: str, values: Values, name: str = "reference") -> types.ModuleType:
+    """Run the reference's text, with other numbers, as a module."""
+    made = types.ModuleType(name)
+    exec(compile(text(source, values), f"<{name}>", "exec"), made.__dict__)  # noqa: S102 (the task is the user's own)
+    return made
+
+
+def price(source: str, values: Values) -> Price:
+    """Return the price of one forward of a task with these numbers.
+
+    Raises:
+        Exception: what the task raises with them.
+    """
+    with torch.device("meta"), torch.no_grad():
+        made = module(source, values)
+        inputs = made.get_inputs()
+        model = made.Model(*made.get_init_inputs())
+        drawn = sum(one.numel() for one in (*tensors(inputs), *model.parameters()))
+        with Count() as count:
+            result = model(*[one.to("meta") if isinstance(one, torch.Tensor) else one for one in inputs])
+    shapes = [tuple(one.shape) for one in tensors(result)]
+    if any(0 in shape for shape in shapes):
+        raise ValueError("an output has no element")
+    return Price(count.elements + drawn, count.operations, count.longest, shapes)
+
+
+def smaller(source: str, seconds: float, limit: float = 15.0) -> tuple[dict[Place, int], Price]:
+    """Return numbers with which a forward takes less than so many seconds, and its price.
+
+    The limit is of CPU time: one of wall time would leave cases out on a busy machine.
+
+    Raises:
+        Exception: meta tensors cannot run the task.
+    """
+    values, began = numbers_in(source), time.process_time()
+    first = now = price(source, values)
+    frozen: set[Place] = set()
+    while now.seconds > seconds and len(frozen) < len(values) and time.process_time() - began < limit:
+        place = max((one for one in values if one not in frozen), key=lambda one: values[one])
+        better = next((found for trial in _trials(values, place, frozen) if (found := _tried(source, trial, now, first))), None)
+        if better is None:
+            frozen.add(place)
+        else:
+            values, now = better
+    return values, now
+
+
+def _trials(values: dict[Place, int], place: Place, frozen: set[Place]) -> Iterator[dict[Place, int]]:
+    """Yield smaller numbers: the largest alone, all of its value, all."""
+    alike = [one for one in values if values[one] == values[place]]
+    for group in ([place], alike if len(alike) > 1 else [], [one for one in values if one not in frozen]):
+        for divisor in (16, 8, 4, 2) if values[place] > 256 else (4, 2):
+            trial = values | {one: values[one] // divisor for one in group if values[one] >= 2 * divisor}
+            if trial != values:
+                yield trial
+
+
+def _tried(source: str, trial: dict[Place, int], now: Price, first: Price) -> tuple[dict[Place, int], Price] | None:
+    """Return the trial with its price if the task takes it, is cheaper with it, and keeps the kind of its outputs."""
+    try:
+        found = price(source, trial)
+    except Exception:  # whatever a task raises with numbers that do not fit
+        return None
+    same = [len(one) for one in found.shapes] == [len(one) for one in first.shapes]
+    tiny = any(math.prod(a) < 2 <= math.prod(b) for a, b in zip(found.shapes, first.shapes, strict=False))
+    return (trial, found) if same and not tiny and found.seconds < now.seconds * 0.97 else None
+
+
+def others(source: str, values: Values, draw: random.Random, seconds: float) -> dict[Place, int] | None:
+    """Return numbers near these that give other shapes, odd ones where the task takes them; None where it takes none."""
+    try:
+        shapes = price(source, values).shapes
+    except Exception:  # as above
+        return None
+    current, changed = dict(values), False
+    for place in draw.sample(list(values), len(values)):
+        for _ in range(3):
+            trial = current | {place: max(2, current[place] + draw.choice([1, 3, -1, 5, 7]))}
+            try:
+                found = price(source, trial)
+            except Exception:  # as above
+                continue
+            if found.shapes != shapes and found.seconds < 2 * seconds:
+                current, changed = trial, True
+                break
+    return current if changed else None

@@ -1,0 +1,72 @@
+"""Other values for the inputs of a task: by maps that keep what makes them valid (symmetry, zeros, whole numbers)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+_FEW = 4  # different values: a mask, a table of choices
+_LOUD, _STEP = 100.0, 4096
+
+
+def _signs(tensor: Any, factor: float) -> Any:
+    """Give each value a sign by its own bits, so that equal values stay equal."""
+    bits = tensor.contiguous().view(torch.int32) if tensor.dtype == torch.float32 else tensor.float().view(torch.int32)
+    return torch.where((bits ^ (bits >> 5)) & 1 == 1, -tensor, tensor) * factor
+
+
+def _middle(tensor: Any, _: float) -> Any:
+    """Change a part of the middle: what a hash of some elements does not see."""
+    flat, size = tensor.contiguous().view(-1).clone(), tensor.numel()
+    places = torch.arange(size // 4 + size % 7, size - size // 4)[:: 1 + size // _STEP]
+    flat[places] = flat[places] * 0.5 + 0.25
+    return flat.view(tensor.shape)
+
+
+def _rolled(tensor: Any, _: float) -> Any:
+    """Put the same values elsewhere: every sum and extreme stays."""
+    return tensor.flatten().roll(tensor.numel() // 2 + 1).view(tensor.shape)
+
+
+def _loud(tensor: Any, _: float) -> Any:
+    """Make a row of zeros, and one that is a hundred times as large."""
+    if tensor.dim() >= 2:
+        tensor = tensor.clone()
+        tensor[0] = 0
+        tensor[-1] = tensor[-1] * _LOUD
+    return tensor
+
+
+def _small(tensor: Any, _: float) -> Any:
+    """Make everything small: an eps that stands at another place is seen."""
+    return tensor * 1e-3
+
+
+KINDS: Mapping[str, Callable[[Any, float], Any]] = {
+    "signs": _signs,
+    "middle": _middle,
+    "rolled": _rolled,
+    "loud": _loud,
+    "small": _small,
+}
+
+
+def mapped(inputs: list[Any], kind: str, seed: int) -> list[Any]:
+    """Return the inputs with other values; masks, tables and whole numbers stay as they are."""
+    factor = float(np.random.default_rng(seed).uniform(0.5, 2.5))
+    return [_map(one, kind, factor) for one in inputs]
+
+
+def _map(value: Any, kind: str, factor: float) -> Any:
+    if isinstance(value, (list, tuple)):
+        return type(value)(_map(one, kind, factor) for one in value)
+    if isinstance(value, dict):
+        return {name: _map(one, kind, factor) for name, one in value.items()}
+    if not isinstance(value, torch.Tensor) or not value.is_floating_point() or value.numel() < 2:
+        return value
+    if value.numel() > 16 and torch.unique(value.flatten()[:4096].float()).numel() <= _FEW:
+        return value
+    return KINDS[kind](value, factor)

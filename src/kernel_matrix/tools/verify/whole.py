@@ -1,0 +1,56 @@
+"""Judge one candidate from what a user names: read the form, start the sandbox, run the cascade."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.tools.verify.forms import read
+from kernel_matrix.tools.verify.judge import Judge, Wish
+from kernel_matrix.tools.verify.sandbox.server import Server
+from kernel_matrix.tools.verify.tasks.task import UndecidedError, UnusableError
+from kernel_matrix.tools.verify.verdict import UNDECIDED, Verdict, digest
+
+
+def wish_of(options: argparse.Namespace) -> Wish:
+    """Return what the options ask for."""
+    return Wish(
+        own_kernels=options.own_kernels,
+        beyond=not options.quick,
+        strict=options.strict,
+        mutants=0 if options.quick else options.mutants,
+        targets=options.targets,
+    )
+
+
+def device_of(options: argparse.Namespace) -> str:
+    """Return the device that is named, or a card where one is."""
+    if options.device:
+        return str(options.device)
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def judged(options: argparse.Namespace) -> tuple[Verdict, dict[str, str]]:
+    """Return the verdict, and the files of a program that shows a wrong result.
+
+    Raises:
+        UserError: the input cannot be used.
+    """
+    device = device_of(options)
+    try:
+        task, source = read(options.candidate, options.against, options.inputs, device=device, fixed=options.fixed_sizes)
+        server = Server(options.sandbox, device=device)
+        try:
+            judge = Judge(task, server, wish_of(options))
+            verdict = judge.verdict(source)
+        finally:
+            server.close()
+    except UnusableError as error:
+        raise UserError(f"{options.against or options.candidate}: {error}.") from error
+    except UndecidedError as error:
+        return Verdict(UNDECIDED, reason=str(error), candidate=digest(Path(options.candidate).read_bytes()), device=device), {}
+    files = judge.files(verdict, source)
+    return verdict, files
