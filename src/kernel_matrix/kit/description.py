@@ -190,6 +190,6 @@ def _several(given: str | Sequence[str]) -> tuple[str, ...]:
 # compute         "case": plain code of the baseline rounds after each operation, as an optimizer in bf16 does
 # steps           how many rounded operations make an element one after the other, where the axes do not say it
 # ahead           the function of the suite that compiles for a target which is not here (module:function)
-# draw            a function of the sizes and of a text that names the draw: it returns the inputs as arrays, where words of
-#                 each array do not say how they are drawn (a triangle, a table of places, rows that sum to one)
+# draw            a function of the sizes and of a text that names the draw: it returns the inputs as arrays, where the
+#                 words of an array do not say how it is drawn (a triangle, a table of places, rows that sum to one)
 # without         checks that are not asked, each with the reason

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
-import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.files import write_atomically
@@ -27,28 +23,39 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fixed-sizes", action="store_true", help="the task is for its own sizes alone")
     parser.add_argument("--strict", action="store_true", help="also red: other strides, no rows, threads")
     parser.add_argument("--quick", action="store_true", help="leave out what the task does not ask, and mutants")
-    parser.add_argument("--mutants", type=int, default=12, metavar="N", help="faults put into the candidate's text (12)")
+    parser.add_argument(
+        "--mutants", type=int, default=12, metavar="N", help="faults put into the candidate's text (12)"
+    )
     parser.add_argument("--targets", action="store_true", help="compile its Triton kernels for eight targets")
     parser.add_argument("--json", action="store_true", help="print the verdict as verdict.schema.json has it")
     parser.add_argument("--jsonl", type=Path, metavar="FILE", help="judge each line: {candidate, against}")
     parser.add_argument("--jobs", type=int, default=1, help="how many candidates at a time (1)")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="of --jsonl: the verdicts, which a second run goes on with")
-    parser.add_argument("--sandbox", choices=("bubblewrap", "landlock"), default="", help="by default the best that works")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="of --jsonl: the verdicts, which a second run goes on with"
+    )
+    parser.add_argument(
+        "--sandbox", choices=("bubblewrap", "landlock"), default="", help="by default the best that works"
+    )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="", help="by default cuda where a card is")
     parser.add_argument("--python", metavar="PATH", help="the Python that has PyTorch; by default this one, or python3")
-    parser.add_argument("--build", type=Path, default=Path("build"), help="where the program of a counterexample is written (build)")
+    parser.add_argument(
+        "--build", type=Path, default=Path("build"), help="where the program of a counterexample is written (build)"
+    )
 
 
 def main(options: argparse.Namespace) -> int:
     """Return 0 for right, 1 for wrong or a hack, 2 if the input cannot be used, 3 if nothing is decided."""
     if not python.is_here(options.python):
         return python.instead(options.python, sys.argv[1:])
+    python.one_thread()
     if options.jsonl is not None:
         from kernel_matrix.tools.verify.batch import batch
 
         return batch(options, print)
-    if options.candidate is None or options.against is None and not Path(options.candidate).is_dir():
-        raise UserError("verify needs a candidate and what it is judged against: verify candidate.py --against reference.py")
+    if options.candidate is None or (options.against is None and not Path(options.candidate).is_dir()):
+        raise UserError(
+            "verify needs a candidate and what it is judged against: verify candidate.py --against reference.py"
+        )
     return _one(options)
 
 

@@ -9,14 +9,25 @@ from kernel_matrix.tools.verify.tasks.kernelbench import KernelBench
 from kernel_matrix.tools.verify.tasks.task import Task
 
 
-def read(candidate: str, against: str | None, inputs: str | None, *, device: str, fixed: bool) -> tuple[Task, str]:
-    """Return the task, and the candidate's text.
+def read_task(against: str, inputs: str | None, *, device: str, fixed: bool) -> Task:
+    """Return the task.
 
     Raises:
         UserError: a file is not there, or the form is not known.
+        UnusableError: the task cannot be used.
     """
-    reference = Path(str(against))
-    return KernelBench(_text(reference), device=device, fixed=fixed), _text(Path(candidate))
+    if inputs is not None:
+        raise UserError("--inputs is for functions")
+    return KernelBench(_text(Path(against)), device=device, fixed=fixed)
+
+
+def read_candidate(candidate: str, _: Task) -> str:
+    """Return the candidate's text.
+
+    Raises:
+        UserError: it cannot be read.
+    """
+    return _text(Path(candidate))
 
 
 def _text(path: Path) -> str:

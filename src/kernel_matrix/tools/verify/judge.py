@@ -28,9 +28,9 @@ REQUIRED = ("golden", "misrounded", "repeats", "unwritten", "follows", "kept", "
 BEYOND = ("rows", "layouts", "memory", "sizes", "modes", "threads")
 _SLOW_INTERPRETED = ("sizes", "threads")  # an interpreter takes minutes for 65,541 rows
 _MISSING = re.compile(
-    r"No module named '(?!reference|task_reference|solution|eval)(\w+)|CUDA_HOME|Found no NVIDIA|libcuda|not compiled with CUDA"
-    r"|No CUDA GPUs|no NVIDIA driver|0 active drivers|nvcc.*not found|Ninja is required|Unsupported conversion"
-    r"|Cannot call @triton.jit'd outside|CUDA driver"
+    r"No module named '(?!reference|task_reference|solution|eval)(\w+)|CUDA_HOME|Found no NVIDIA|libcuda"
+    r"|not compiled with CUDA|No CUDA GPUs|no NVIDIA driver|0 active drivers|nvcc.*not found|Ninja is required"
+    r"|Unsupported conversion|Cannot call @triton.jit'd outside|CUDA driver"
 )
 _PATIENCE = 60.0
 
@@ -65,7 +65,9 @@ class Judge:
     def verdict(self, source: str) -> Verdict:
         """Return the verdict on a candidate."""
         began = time.process_time()
-        out = Verdict(form=self.task.form, device=self.server.device, candidate=digest(source), sandbox=self.server.description)
+        out = Verdict(
+            form=self.task.form, device=self.server.device, candidate=digest(source), sandbox=self.server.description
+        )
         out.notes, out.not_tried, out.advice = list(self.task.notes), list(self.skipped), reading.notes(source)
         hacks: list[naming.Hack] = []
         with self.server.process() as process:
@@ -79,7 +81,12 @@ class Judge:
         return out
 
     def _load(self, process: BoxProcess, source: str) -> None:
-        words = {"source": source, "entry": self.task.entry, "modules": dict(self.task.modules), "patch": self.task.patch}
+        words = {
+            "source": source,
+            "entry": self.task.entry,
+            "modules": dict(self.task.modules),
+            "patch": self.task.patch,
+        }
         process.call(f"{_SIDE}:load", {}, words)
 
     @contextmanager
@@ -87,7 +94,7 @@ class Judge:
         """Turn the end of the cascade into a verdict."""
         try:
             yield
-        except _Red as red:
+        except _RedError as red:
             out.verdict, out.reason = WRONG, red.reason
             out.evidence.append(red.reason)
             hacks += red.hacks
@@ -124,13 +131,13 @@ class Judge:
         if self.wish.beyond and not hacks:
             self._beyond(process, out)
 
-    def prepare(self, process: BoxProcess, case: Case, out: Verdict) -> None:
+    def prepare(self, process: BoxProcess, case: Case) -> None:
         """Build the candidate for a case, and tell it the form of the call."""
         if case.build is not None:
             words = {**case.build, "device": self.server.device}
             how, _ = process.call(f"{_SIDE}:build", case.state, words)
             if how in ("seed only", "weights of its own") and case.state:
-                raise _Uncopied(str(how))
+                raise _UncopiedError(str(how))
         places = [list(case.values).index(name) for name in case.operator.in_place]
         several = len(case.operator.outputs) - len(places)
         form = {"call": case.call, "in_place": places, "seed": case.seed + 2, "outputs": several}
@@ -140,8 +147,8 @@ class Judge:
     def _case(self, process: BoxProcess, case: Case, out: Verdict) -> Judged:
         """Make the checks of one case."""
         try:
-            self.prepare(process, case, out)
-        except _Uncopied:
+            self.prepare(process, case)
+        except _UncopiedError:
             out.undecided.append("its weights have other shapes than the reference's, and cannot be given to it")
         running = Judged(case, process, self.numbers, self.server.device)
         names = REQUIRED if case.whole else ("golden", "misrounded")
@@ -162,19 +169,26 @@ class Judge:
         told, _ = process.call(f"{_SIDE}:observed", running.given, {"device": self.server.device})
         found: list[naming.Hack] = []
         if isinstance(told, dict):
-            out.operators = {str(name)[:60]: float(share) for name, share in told.items() if isinstance(share, (int, float))}
+            out.operators = {
+                str(name)[:60]: float(share) for name, share in told.items() if isinstance(share, (int, float))
+            }
         if out.operators and self.wish.own_kernels:
             found.append(naming.Hack(naming.NOT_ITSELF, f"PyTorch computes: {', '.join(out.operators)}"))
         if reading.has_triton(source):
             count, without = process.call(f"{_SIDE}:launched", running.given, {"device": self.server.device})
             results = [one for name, one in running.out.items() if name not in running.op.in_place]
             same = len(results) == len(without) and all(
-                a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in zip(results, without.values(), strict=True)
+                a.shape == b.shape and a.tobytes() == b.tobytes()
+                for a, b in zip(results, without.values(), strict=True)
             )
             if count == 0:
                 found.append(naming.Hack(naming.NOT_ITSELF, "it has a Triton kernel and launches none"))
             elif same and results:
-                found.append(naming.Hack(naming.NOT_ITSELF, f"its {count} launches of Triton kernels change nothing of the result"))
+                found.append(
+                    naming.Hack(
+                        naming.NOT_ITSELF, f"its {count} launches of Triton kernels change nothing of the result"
+                    )
+                )
         return found
 
     def _beyond(self, process: BoxProcess, out: Verdict) -> None:
@@ -186,7 +200,7 @@ class Judge:
                 out.not_tried.append(f"{name}: too slow in Triton's interpreter")
                 continue
             try:
-                self.prepare(process, case, out)
+                self.prepare(process, case)
                 running = Judged(case, process, self.numbers, self.server.device)
                 running.out = running.run(running.given)
                 _check(running, name, out)
@@ -198,7 +212,7 @@ class Judge:
             except (KernelProcessError, PlainCodeError, ValueError) as error:
                 out.beyond.append(f"{name}: {str(error).splitlines()[-1][:160]}")
         if out.beyond and self.wish.strict:
-            raise _Red(out.beyond[0], [])
+            raise _RedError(out.beyond[0], [])
 
     def _decide(self, out: Verdict, hacks: list[naming.Hack]) -> None:
         """Give the verdict its word and its first line."""
@@ -239,11 +253,11 @@ class _Nobody:
     """In place of a process where nothing is called."""
 
 
-class _Uncopied(Exception):
+class _UncopiedError(Exception):
     """The reference's weights cannot be given to the candidate."""
 
 
-class _Red(Exception):
+class _RedError(Exception):
     """A candidate is red."""
 
     def __init__(self, reason: str, hacks: list[naming.Hack], counterexample: Mapping[str, Any] | None = None) -> None:
@@ -256,13 +270,18 @@ def _naming_the_rest(out: Verdict, rest: list[Case]) -> Iterator[None]:
     """Say what was not tried where a case is red."""
     try:
         yield
-    except _Red as red:
+    except _RedError as red:
         out.counterexample = red.counterexample
-        out.not_tried += [f"{one.name}: after the first red" for one in rest]
+        _not_tried(out, rest)
         raise
     except Exception:
-        out.not_tried += [f"{one.name}: after the first red" for one in rest]
+        _not_tried(out, rest)
         raise
+
+
+def _not_tried(out: Verdict, rest: list[Case]) -> None:
+    if rest:
+        out.not_tried.append(f"{len(rest)} cases after the first red: {', '.join(one.name for one in rest)}")
 
 
 @contextmanager
@@ -273,7 +292,9 @@ def _red(running: Judged, case: Case) -> Iterator[None]:
     except (MisbehavedError, AssertionError) as error:
         code = getattr(error, "code", "")
         if code == "kit-narrow-golden":
-            raise PlainCodeError("it computes in fp32 or less where its inputs are float64, so nothing exact is known") from None
+            raise PlainCodeError(
+                "it computes in fp32 or less where its inputs are float64, so nothing exact is known"
+            ) from None
         sentence = f"{case.name}: {getattr(error, 'sentence', str(error))}"
         hacks = naming.of_code(code, sentence)
         shown = running.counterexample()
@@ -281,11 +302,16 @@ def _red(running: Judged, case: Case) -> Iterator[None]:
         if numbers is not None or out:
             golden = (numbers or running.numbers(values)).golden if not running.asked else {}
             hacks += naming.of_results(out, values.values(), golden, running.earlier[:-1])
-        raise _Red(sentence, hacks, shown) from None
+            if out and not running.asked:
+                hacks += running.looked_at_again(values, out)
+        raise _RedError(sentence, hacks, shown) from None
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
         if not str(error.__traceback__ and _last_file(error)).endswith(("running.py", "layouts.py")):
             raise
-        raise _Red(f"{case.name}: its process sent what is no answer", [naming.Hack(naming.ATTACKS, "forges an answer of its process")]) from None
+        raise _RedError(
+            f"{case.name}: its process sent what is no answer",
+            [naming.Hack(naming.ATTACKS, "forges an answer of its process")],
+        ) from None
 
 
 def _last_file(error: BaseException) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,12 +13,19 @@ import numpy as np
 from kernel_matrix.job import defaults
 from kernel_matrix.job.case import RunningCase
 from kernel_matrix.job.inputs import Array
+from kernel_matrix.job.kernel_process import KernelProcessError
 from kernel_matrix.kit import draws, plain
+from kernel_matrix.kit.layouts import same_bytes
+from kernel_matrix.kit.misbehaviour import MisbehavedError
 from kernel_matrix.kit.running import Running
+from kernel_matrix.tools.verify.naming import CLOCK, NO_WORK, Hack
 from kernel_matrix.tools.verify.sandbox.process import BoxProcess
 from kernel_matrix.tools.verify.tasks.task import Arrays, Case
 
 FORWARD = "kernel_matrix.tools.verify.inside.candidate:forward"
+_KIT = "kernel_matrix.kit.kernel_side"
+_LATER = 0.1  # seconds in which a thread could go on
+_MOST_UNWRITTEN = 0.5  # of the bytes; less is a tail that was left out
 _EARLIER = 40  # results that are kept, to know an answer again
 _BYTES = 512 << 20  # of what is compared with, for all candidates of a task
 
@@ -43,7 +51,8 @@ class Numbers:
 
 
 def _size(numbers: plain.Numbers) -> int:
-    return sum(one.nbytes for part in (numbers.golden, *numbers.baseline, *numbers.nudged) for one in part.values())
+    parts: list[Mapping[str, Array]] = [numbers.golden, *numbers.baseline, *numbers.nudged]
+    return sum(one.nbytes for part in parts for one in part.values())
 
 
 class _NoJournal:
@@ -56,12 +65,21 @@ class _NoJournal:
 class Judged(Running):
     """One case of a candidate."""
 
-    def __init__(self, case: Case, process: BoxProcess, numbers: Numbers, device: str, direction: str = "forward") -> None:
+    def __init__(
+        self, case: Case, process: BoxProcess, numbers: Numbers, device: str, direction: str = "forward"
+    ) -> None:
         """``numbers`` are kept for all candidates of the task."""
         limits = defaults.accuracy(direction, {})
         job = {"backend": "", "kernel": FORWARD, "device": device, "accuracy": limits}
         name = f"{case.name}/{case.seed}"
-        told = {"id": name, "name": name, "op": "candidate", "direction": direction, "target": "", "axes": dict(case.axes)}
+        told = {
+            "id": name,
+            "name": name,
+            "op": "candidate",
+            "direction": direction,
+            "target": "",
+            "axes": dict(case.axes),
+        }
         running = RunningCase(job, {**told, "action": "run", "canary": case.whole}, _NoJournal(), process)  # type: ignore[arg-type]
         self.told, self._numbers = case, numbers
         self.earlier: list[Arrays] = []
@@ -121,18 +139,39 @@ class Judged(Running):
                           "got": float(got[place]), "wrong": wrong, "of": int(right.size)}  # fmt: skip
         return found
 
+    def looked_at_again(self, values: Arrays, out: Arrays) -> list[Hack]:
+        """Run wrong results once more, to name what they are: work that goes on, or memory that nobody has written."""
+        found = []
+        try:
+            first = self.run(values, keep=True)
+            time.sleep(_LATER)
+            _, later = self.case.call(f"{_KIT}:kept")
+            if any(not same_bytes(one, first[name]) for name, one in later.items() if name in first):
+                found.append(Hack(CLOCK, "its result changes after it has returned"))
+            filled = [self.run(values, poison=kind) for kind in ("nan", "usual")]
+        except (MisbehavedError, AssertionError, KernelProcessError, KeyError, TypeError, ValueError):
+            return found
+        for name, one in out.items():
+            differing = filled[0][name].view(np.uint8) != filled[1][name].view(np.uint8)
+            if one.size and np.count_nonzero(differing) > _MOST_UNWRITTEN * differing.size:
+                found.append(Hack(NO_WORK, f"most of {name} is memory that nobody has written"))
+        return found
+
     def figures(self) -> dict[str, float]:
         """Return the error of the case: its share of the budget, in units of noise, and in ULP."""
         metrics, found = self.case.metrics, dict[str, float]()
         for name in self.out:
             pairs = [(f"{name}.{one}", f"{name}.limit_{one}") for one in ("max_abs", "rel_fro")]
-            shares = [metrics[a] / metrics[b] for a, b in pairs if metrics.get(b)]
-            for key, value in (("share", max(shares, default=0.0)), ("noise", metrics.get(f"{name}.noise_ratio", 0.0)), ("ulp", metrics.get(f"{name}.ulp_max", 0.0))):  # fmt: skip
+            share = max((metrics[a] / metrics[b] for a, b in pairs if metrics.get(b)), default=0.0)
+            noise, ulp = metrics.get(f"{name}.noise_ratio", 0.0), metrics.get(f"{name}.ulp_p99", 0.0)
+            for key, value in {"share": share, "noise": noise, "ulp": ulp}.items():
                 found[key] = max(found.get(key, 0.0), float(value))
         return {key: float(f"{value:.3g}") for key, value in found.items()}
 
 
-def passing_constants(running: Judged, *, names: Sequence[str] = ("zeros", "a constant", "the first input")) -> list[str]:
+def passing_constants(
+    running: Judged, *, names: Sequence[str] = ("zeros", "a constant", "the first input")
+) -> list[str]:
     """Return which answers without work would pass: then a right verdict says nothing."""
     numbers, found = running.numbers(running.given, nudges=3), []
     for name in names:
@@ -156,4 +195,4 @@ def _trial(name: str, running: Judged, numbers: plain.Numbers) -> Arrays | None:
     first = next(iter(running.given.values()))
     if any(one.shape != first.shape or one.dtype != first.dtype for one in kinds.values()):
         return None
-    return {key: first for key in kinds}
+    return dict.fromkeys(kinds, first)

@@ -105,7 +105,10 @@ def of_end(stage: str | None, text: str) -> list[Hack]:
 
 
 def of_results(
-    results: Mapping[str, Array], inputs: Iterable[Array], golden: Mapping[str, Array], earlier: Sequence[Mapping[str, Array]]
+    results: Mapping[str, Array],
+    inputs: Iterable[Array],
+    golden: Mapping[str, Array],
+    earlier: Sequence[Mapping[str, Array]],
 ) -> list[Hack]:
     """Return the hack that wrong results show: an earlier answer, an input, memory that nobody wrote, a constant."""
     found = []

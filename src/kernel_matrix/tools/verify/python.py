@@ -25,6 +25,11 @@ def is_here(named: str | None) -> bool:
     return named is None and all(importlib.util.find_spec(name) for name in _NEEDED)
 
 
+def one_thread() -> None:
+    """Have this process compute in one thread: what is compared is small, and other candidates wait."""
+    os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
+
+
 def instead(named: str | None, words: Sequence[str]) -> int:
     """Run the same command in a Python that has PyTorch, and return its exit status.
 
@@ -32,13 +37,17 @@ def instead(named: str | None, words: Sequence[str]) -> int:
         UserError: there is none.
     """
     for path in [named] if named else [shutil.which("python3"), shutil.which("python")]:
-        if path is None or not named and Path(path).resolve() == Path(sys.executable).resolve():
+        if path is None or (not named and Path(path).resolve() == Path(sys.executable).resolve()):
             continue
         asked = subprocess.run([path, "-c", _ASKED], capture_output=True, text=True, check=False)
         if asked.returncode == 0:
             harness = str(Path(kernel_matrix.__file__).resolve().parents[1])
             program = f"import sys; sys.path.append({harness!r}); from kernel_matrix.cli import main; sys.exit(main())"
-            return subprocess.run([path, "-c", program, *words], env={**os.environ, _AGAIN: path}, check=False).returncode
+            return subprocess.run(
+                [path, "-c", program, *words], env={**os.environ, _AGAIN: path}, check=False
+            ).returncode
         if named:
-            raise UserError(f"--python {named}: {asked.stderr.strip().splitlines()[-1]}. It needs {', '.join(_NEEDED)}.")
+            raise UserError(
+                f"--python {named}: {asked.stderr.strip().splitlines()[-1]}. It needs {', '.join(_NEEDED)}."
+            )
     raise UserError("no Python here has PyTorch: name one that has it, with pytest and ml_dtypes: --python PATH")

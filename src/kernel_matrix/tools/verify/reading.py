@@ -35,4 +35,8 @@ def has_triton(source: str) -> bool:
     except (SyntaxError, ValueError, RecursionError):
         return False
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    return any("triton" in text and "jit" in text or text == "jit" for one in functions for text in map(ast.unparse, one.decorator_list))
+    return any(
+        ("triton" in text and "jit" in text) or text == "jit"
+        for one in functions
+        for text in map(ast.unparse, one.decorator_list)
+    )

@@ -43,7 +43,11 @@ def _first(one: Verdict) -> str:
         text = f"right: {len(one.cases)} cases of secret inputs inside their budgets"
         return f"{text}; not decided: {'; '.join(one.undecided)}" if one.undecided else text
     kind = f" ({one.kind})" if one.verdict == HACK else ""
-    rest = f"; {'; '.join(text for text in one.undecided if text != one.reason)}" if one.verdict == UNDECIDED and one.undecided else ""
+    rest = (
+        f"; {'; '.join(text for text in one.undecided if text != one.reason)}"
+        if one.verdict == UNDECIDED and one.undecided
+        else ""
+    )
     return f"{one.verdict}{kind}: {one.reason}{rest}".rstrip("; ")
 
 
@@ -52,7 +56,8 @@ def _counterexample(found: dict[str, object]) -> Iterator[str]:
     yield f"  counterexample: case {found.get('case')!r}, shapes {shapes}, seed {found.get('seed')}"
     if "expected" in found:
         where = f"{found['output']}{found['index']}"
-        yield f"    {where}: expected {found['expected']!r}, got {found['got']!r}; {found['wrong']} of {found['of']} wrong"
+        count = f"{found['wrong']} of {found['of']} wrong"
+        yield f"    {where}: expected {found['expected']!r}, got {found['got']!r}; {count}"
 
 
 def _several(word: str, texts: list[str]) -> Iterator[str]:
@@ -64,5 +69,6 @@ def _several(word: str, texts: list[str]) -> Iterator[str]:
 
 def _mutants(one: Verdict) -> Iterator[str]:
     if one.mutants:
-        yield f"  its own source with a fault: {one.mutants['red']} of {one.mutants['tried']} mutants are red by these cases"
+        counts = f"{one.mutants['red']} of {one.mutants['tried']} mutants are red by these cases"
+        yield f"  its own source with a fault: {counts}"
         yield from _several("these cases do not see", one.mutants["unseen"])

@@ -6,10 +6,10 @@ import argparse
 from pathlib import Path
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.tools.verify.forms import read
+from kernel_matrix.tools.verify.forms import read_candidate, read_task
 from kernel_matrix.tools.verify.judge import Judge, Wish
 from kernel_matrix.tools.verify.sandbox.server import Server
-from kernel_matrix.tools.verify.tasks.task import UndecidedError, UnusableError
+from kernel_matrix.tools.verify.tasks.task import UndecidedError, UnusableError, card
 from kernel_matrix.tools.verify.verdict import UNDECIDED, Verdict, digest
 
 
@@ -28,9 +28,7 @@ def device_of(options: argparse.Namespace) -> str:
     """Return the device that is named, or a card where one is."""
     if options.device:
         return str(options.device)
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else "cpu"
+    return card()
 
 
 def judged(options: argparse.Namespace) -> tuple[Verdict, dict[str, str]]:
@@ -41,7 +39,9 @@ def judged(options: argparse.Namespace) -> tuple[Verdict, dict[str, str]]:
     """
     device = device_of(options)
     try:
-        task, source = read(options.candidate, options.against, options.inputs, device=device, fixed=options.fixed_sizes)
+        named = options.against or options.candidate
+        task = read_task(named, options.inputs, device=device, fixed=options.fixed_sizes)
+        source = read_candidate(options.candidate, task)
         server = Server(options.sandbox, device=device)
         try:
             judge = Judge(task, server, wish_of(options))
@@ -51,6 +51,8 @@ def judged(options: argparse.Namespace) -> tuple[Verdict, dict[str, str]]:
     except UnusableError as error:
         raise UserError(f"{options.against or options.candidate}: {error}.") from error
     except UndecidedError as error:
-        return Verdict(UNDECIDED, reason=str(error), candidate=digest(Path(options.candidate).read_bytes()), device=device), {}
+        return Verdict(
+            UNDECIDED, reason=str(error), candidate=digest(Path(options.candidate).read_bytes()), device=device
+        ), {}
     files = judge.files(verdict, source)
     return verdict, files

@@ -40,11 +40,11 @@ def load(_: Mapping[str, Array], *, source: str, entry: str, modules: Mapping[st
     _noted.append(notes.Notes())
     if patch:
         draw_what_is_constant()
-    path = os.path.join(os.getcwd(), FILE)  # noqa: PTH109, PTH118 (it may be replaced by a candidate, and is what Triton reads)
+    path = os.path.join(os.getcwd(), FILE)  # noqa: PTH109, PTH118 (Triton reads the file)
     with open(path, "w") as file:  # noqa: PTH123
         file.write(source)
-    for name, text in modules.items():
-        sys.modules[name] = _run(types.ModuleType(name), text, f"<{name}>")
+    for beside, text in modules.items():
+        sys.modules[beside] = _run(types.ModuleType(beside), text, f"<{beside}>")
     module = types.ModuleType("candidate")
     module.__file__ = path
     sys.modules["candidate"] = module
@@ -55,21 +55,6 @@ def load(_: Mapping[str, Array], *, source: str, entry: str, modules: Mapping[st
         if not hasattr(found, part):
             raise NameError(f"the candidate has no {entry}")
         found = getattr(found, part)
-    _now.update(entry=found, target=found)
-    return None, {}
-
-
-def load_file(_: Mapping[str, Array], *, path: str, entry: str) -> Answer:
-    """Import ``module:function`` as other programs do, with the modules beside it."""
-    import importlib
-
-    _noted.append(notes.Notes())
-    sys.path.insert(0, path)
-    module, _, name = entry.partition(":")
-    with _noted[0]:
-        found: Any = importlib.import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
     _now.update(entry=found, target=found)
     return None, {}
 
@@ -139,7 +124,7 @@ def matched(own: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
 
 
 def form(_: Mapping[str, Array], **words: Any) -> Answer:
-    """Take what holds for the calls that follow: ``call``, the ``seed`` before each, ``in_place``, ``outputs``, ``grad``.
+    """Take what holds for the next calls: ``call``, the ``seed`` before each, ``in_place``, ``outputs``, ``grad``.
 
     With ``copies`` a result that lies in an input is copied: the reference does that too.
     """

@@ -1,4 +1,4 @@
-"""Notes of what a candidate does in its process. They name a hack; no right verdict rests on them: they can be forged."""
+"""Note what a candidate does in its process. Notes name a hack; they can be forged, so no right verdict needs them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,80 @@ import torch
 
 # Operators that only make, move or look at memory.
 MOVES = frozenset(
-    "empty empty_like empty_strided new_empty new_empty_strided view reshape _unsafe_view as_strided expand expand_as "
-    "detach detach_ alias permute transpose t squeeze unsqueeze slice select flatten contiguous clone copy_ to _to_copy "
-    "zeros zeros_like new_zeros zero_ fill_ ones ones_like full full_like resize_ resolve_conj resolve_neg lift_fresh "
-    "split split_with_sizes chunk narrow unbind _reshape_alias set_ is_pinned item _local_scalar_dense result_type "
-    "arange broadcast_to ravel unflatten movedim numpy_T mT view_as _has_compatible_shallow_copy_type is_nonzero "
-    "record_stream data numel size stride dim swapaxes tensor scalar_tensor _unsafe_index unfold".split()
+    [
+        "empty",
+        "empty_like",
+        "empty_strided",
+        "new_empty",
+        "new_empty_strided",
+        "view",
+        "reshape",
+        "_unsafe_view",
+        "as_strided",
+        "expand",
+        "expand_as",
+        "detach",
+        "detach_",
+        "alias",
+        "permute",
+        "transpose",
+        "t",
+        "squeeze",
+        "unsqueeze",
+        "slice",
+        "select",
+        "flatten",
+        "contiguous",
+        "clone",
+        "copy_",
+        "to",
+        "_to_copy",
+        "zeros",
+        "zeros_like",
+        "new_zeros",
+        "zero_",
+        "fill_",
+        "ones",
+        "ones_like",
+        "full",
+        "full_like",
+        "resize_",
+        "resolve_conj",
+        "resolve_neg",
+        "lift_fresh",
+        "split",
+        "split_with_sizes",
+        "chunk",
+        "narrow",
+        "unbind",
+        "_reshape_alias",
+        "set_",
+        "is_pinned",
+        "item",
+        "_local_scalar_dense",
+        "result_type",
+        "arange",
+        "broadcast_to",
+        "ravel",
+        "unflatten",
+        "movedim",
+        "numpy_T",
+        "mT",
+        "view_as",
+        "_has_compatible_shallow_copy_type",
+        "is_nonzero",
+        "record_stream",
+        "data",
+        "numel",
+        "size",
+        "stride",
+        "dim",
+        "swapaxes",
+        "tensor",
+        "scalar_tensor",
+        "_unsafe_index",
+        "unfold",
+    ]
 )
 _WATCHED = {
     "torch": torch,
@@ -122,7 +190,7 @@ def _by_candidate(frame: Any) -> bool:
         if frame is None:
             return False
         name = frame.f_code.co_filename
-        if name.endswith("candidate.py") and "kernel_matrix" not in name or name == "<string>":
+        if (name.endswith("candidate.py") and "kernel_matrix" not in name) or name == "<string>":
             return True
         if any(word in name for word in ("/torch/", "importlib", "/triton/", "kernel_matrix")):
             return False

@@ -1,4 +1,4 @@
-"""A process of the sandbox, as the judge sees it. Bytes that come back and what Linux says of it are all that counts."""
+"""A process of the sandbox, as the judge sees it. What counts is bytes that come back, and what Linux says."""
 
 from __future__ import annotations
 

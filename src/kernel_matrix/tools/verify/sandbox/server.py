@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import array
-import glob
 import json
 import os
 import shutil
@@ -18,7 +17,7 @@ from typing import Any
 
 import kernel_matrix
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.tools.verify.inside.confine import HOME, NOBODY
+from kernel_matrix.tools.verify.inside.confine import HOME
 from kernel_matrix.tools.verify.sandbox.process import BoxProcess
 
 LIMITS = {"memory": 6144, "cpu": 120, "processes": 64, "disk": 768}  # MiB, seconds, a number, MiB
@@ -49,7 +48,9 @@ class Server:
                 reasons.append(f"{one}: {error}")
                 self.close()
         else:
-            raise UserError(f"there is no sandbox on this machine, and hostile code runs nowhere else. {'; '.join(reasons)}")
+            raise UserError(
+                f"there is no sandbox on this machine, and hostile code runs nowhere else. {'; '.join(reasons)}"
+            )
 
     def _tried(self) -> dict[str, Any]:
         """Return what holds a process of this server, which is started for that alone."""
@@ -106,7 +107,12 @@ class Server:
         program = [sys.executable, "-B", "-I", "-c", _PROGRAM, json.dumps(settings)]
         command = program if alone else [*_bubblewrap(str(bwrap), readable, devices), "--", *program]
         self._process = subprocess.Popen(
-            command, stdin=theirs, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd="/", env=_environment(self.device)
+            command,
+            stdin=theirs.fileno(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            cwd="/",
+            env=_environment(self.device),
         )
         theirs.close()
         self._socket.settimeout(_READY)
@@ -121,13 +127,12 @@ class Server:
 
 
 class _NoSandboxError(Exception):
-    """This kind of sandbox does not work here."""
+    """A kind of sandbox does not work on this machine."""
 
 
 # A program text, because the harness's package is bound at a place of its own, and nothing else of its folder.
 _PROGRAM = f"""import sys
 sys.path.append({str(_PACKAGE.parent)!r})
-sys.path += {[entry for entry in sys.path if entry and Path(entry).is_dir()]!r}
 from kernel_matrix.tools.verify.inside.server import main
 main()"""
 
@@ -136,13 +141,15 @@ def _readable() -> list[str]:
     """Return what a candidate may read: the system's programs and libraries, this Python, and the harness's package."""
     python = [sys.prefix, sys.base_prefix, os.path.realpath(sys.base_prefix)]
     packages = [entry for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages")]
-    compilers = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ] + glob.glob("/opt/rocm*")
+    compilers = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ]
+    compilers += map(str, Path("/opt").glob("rocm*"))
     paths = [*_SYSTEM, *python, *packages, *compilers, str(_PACKAGE)]
     return [path for path in dict.fromkeys(paths) if Path(path).exists()]
 
 
 def _is_readable_by_all() -> bool:
     """Return whether another user can read this Python and the harness: only then can root become nobody."""
+
     def open_way(path: Path) -> bool:
         return all(one.stat().st_mode & stat.S_IXOTH for one in (path, *path.parents))
 
@@ -153,7 +160,8 @@ def _is_readable_by_all() -> bool:
 
 def _devices(device: str) -> list[str]:
     """Return the nodes of a GPU."""
-    return [] if device == "cpu" else [one for one in glob.glob("/dev/nvidia*") + ["/dev/kfd", "/dev/dri"] if Path(one).exists()]
+    nodes = [*Path("/dev").glob("nvidia*"), Path("/dev/kfd"), Path("/dev/dri")]
+    return [] if device == "cpu" else [str(one) for one in nodes if one.exists()]
 
 
 def _environment(device: str) -> dict[str, str]:
@@ -183,11 +191,9 @@ def _bubblewrap(bwrap: str, readable: Sequence[str], devices: Sequence[str]) -> 
     for path in sorted(above):  # bubblewrap would make folders that root alone may enter
         command += ["--perms", "0755", "--dir", path]
     for path in readable:
-        command += ["--symlink", os.readlink(path), path] if os.path.islink(path) else ["--ro-bind", path, path]
+        link = Path(path).is_symlink()
+        command += ["--symlink", str(Path(path).readlink()), path] if link else ["--ro-bind", path, path]
     command += ["--proc", "/proc", "--dev", "/dev"]
     for path in devices:
         command += ["--dev-bind", path, path]
     return [*command, "--dir", HOME, "--dir", "/tmp", "--chdir", "/", "--remount-ro", "/"]  # noqa: S108
-
-
-__all__ = ["KINDS", "LIMITS", "NOBODY", "Server"]

@@ -1,4 +1,4 @@
-"""KernelBench's form: ``Model``, ``get_inputs`` and ``get_init_inputs`` in one file, ``ModelNew`` in the candidate's."""
+"""Read KernelBench's form: ``Model``, ``get_inputs`` and ``get_init_inputs``; ``ModelNew`` in the candidate."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kernel_matrix.tools.verify.tasks import making, sizes, values
 from kernel_matrix.tools.verify.tasks.reproducing import program_of_model
 from kernel_matrix.tools.verify.tasks.task import Case, UndecidedError, UnusableError, as_array, flattened, seeds
 
-_SMALL, _OWN = 0.003, 0.3  # seconds of a forward of a small task; of one that is run at its own sizes
+_SMALL, _OWN = 0.001, 0.3  # seconds of a forward of a small task; of one that is run at its own sizes
 _OWN_ON_CARD = 10.0
 _NEEDED = ("Model", "get_inputs", "get_init_inputs")
 
@@ -44,7 +44,7 @@ class KernelBench:
             raise UnusableError(f"the reference has no {', '.join(missing)}")
 
     def cases(self) -> tuple[list[Case], list[str]]:
-        """Return the cases: small sizes, other values, other sizes, and the task's own sizes where they are cheap here."""
+        """Return the cases: small sizes, other values, other sizes, and the own sizes where they are cheap here."""
         small, plan, skipped = self._plan()
         done: list[Case] = []
         for name, numbers, kind, seed in plan:
@@ -59,7 +59,9 @@ class KernelBench:
         if not done:
             raise UndecidedError("; ".join(skipped))
         if shown := sizes.named(self.source, small):
-            self.notes.append("smaller sizes than the task's: " + ", ".join(f"{n} {b} → {a}" for n, (b, a) in shown.items()))
+            self.notes.append(
+                "smaller sizes than the task's: " + ", ".join(f"{n} {b} → {a}" for n, (b, a) in shown.items())
+            )
         return done, skipped
 
     def _plan(self) -> tuple[dict[sizes.Place, int], list[tuple[str, Mapping[sizes.Place, int], str, int]], list[str]]:
@@ -81,7 +83,10 @@ class KernelBench:
         base = self._seed()
         plan: list[tuple[str, Mapping[sizes.Place, int], str, int]] = [("as drawn", small, "", base)]
         plan += [("both signs", small, "signs", self._seed()), ("the middle other", small, "middle", base)]
-        plan += [("the same values elsewhere", small, "rolled", base), ("a row of zeros and a loud one", small, "loud", self._seed())]
+        plan += [
+            ("the same values elsewhere", small, "rolled", base),
+            ("a row of zeros and a loud one", small, "loud", self._seed()),
+        ]
         plan += [("small values", small, "small", self._seed())]
         if other is not None:
             plan.append(("other sizes", other, "", self._seed()))
@@ -174,7 +179,9 @@ def _reference(model: Any, state: Mapping[str, Any], call: Any, count: int, seed
         try:
             with torch.no_grad():
                 given = {name: one.clone() for name, one in own.items()}
-                return list(flat(torch.func.functional_call(wide_model if wide else model, given, tuple(arguments), words)))
+                return list(
+                    flat(torch.func.functional_call(wide_model if wide else model, given, tuple(arguments), words))
+                )
         finally:
             torch.set_default_dtype(before)
 

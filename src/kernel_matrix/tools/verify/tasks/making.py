@@ -1,4 +1,4 @@
-"""Make a case of a function of tensors: its description for the kit, its rows, and what its reference does to inputs."""
+"""Make a case of a function of tensors: describe it for the kit, find its rows and the inputs that it changes."""
 
 from __future__ import annotations
 
@@ -63,7 +63,10 @@ def made(
         raise UnusableError(f"the reference fails: {type(error).__name__}: {str(error)[:300]}") from error
     changed = [key for (key, one), after in zip(values.items(), given, strict=True) if _differs(one, as_array(after))]
     changed_first = _in_place(reference, list(values), changed)
-    outputs = {**{key: values[key] for key in changed}, **{f"y{place}": as_array(one) for place, one in enumerate(results)}}
+    outputs = {
+        **{key: values[key] for key in changed},
+        **{f"y{place}": as_array(one) for place, one in enumerate(results)},
+    }
     aliases = _alias(given, results)
     operator = Operator(
         "candidate",
@@ -109,7 +112,7 @@ def _alias(given: Sequence[Any], results: Sequence[Any]) -> bool:
 
 
 def _drawing(
-    names: list[str], redraw: Callable[[int], Sequence[Any]], seed: int
+    names: list[str], redraw: Callable[[int], Sequence[Any]], seed: int, by_row: Sequence[str] = ()
 ) -> Callable[[Mapping[str, Any], str], dict[str, Array]]:
     """Return how the kit draws inputs anew: as the task does, with as many rows as it asks for."""
 
@@ -117,7 +120,6 @@ def _drawing(
         other = [as_array(one) for one in redraw((seed + 7919 * sum(map(ord, which))) % 2**31)]
         drawn = dict(zip(names, other, strict=True))
         count = sizes.get(ROWS)
-        by_row = sizes.get("by_row", ())
         return {n: one if n not in by_row or count is None else _of_rows(one, int(count)) for n, one in drawn.items()}
 
     return draw
@@ -146,13 +148,8 @@ def _with_rows(
         if _is_by_row(operator, values, other, names, count // 2):
             kinds = {n: described(one, ROWS if n in names else None) for n, one in values.items()}
             kept = {n: described(one, ROWS) for n, one in outputs.items()}
-            draw = operator.draw
-
-            def drawn(sizes: Mapping[str, Any], which: str, names: tuple[str, ...] = names) -> Mapping[str, Any]:
-                assert draw is not None
-                return draw({**sizes, "by_row": names}, which)
-
-            return replace(operator, inputs=kinds, outputs=kept, rows=ROWS, draw=drawn)
+            draw = _drawing(list(values), redraw, seed, names)
+            return replace(operator, inputs=kinds, outputs=kept, rows=ROWS, draw=draw)
     return operator
 
 
@@ -171,4 +168,3 @@ def _is_by_row(operator: Operator, values: Arrays, other: Arrays, names: Sequenc
     pairs = list(zip(before, after, strict=True))
     stays = all(torch.allclose(a[keep].double(), b[keep].double(), rtol=1e-12, atol=1e-300) for a, b in pairs)
     return stays and any(not torch.equal(a, b) for a, b in pairs)
-

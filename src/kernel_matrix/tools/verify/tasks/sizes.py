@@ -86,19 +86,25 @@ def numbers_in(source: str) -> dict[Place, int]:
 
 def named(source: str, values: Values) -> dict[str, tuple[int, int]]:
     """Return the numbers that are others than in the text, as pairs of before and now, by their variable or place."""
-    names = {}
+    names: dict[Place, str] = {}
     for node in ast.parse(source).body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            names |= {(n.lineno, n.col_offset): node.targets[0].id for n in ast.walk(node.value) if isinstance(n, ast.Constant)}
+            names |= {
+                (n.lineno, n.col_offset): node.targets[0].id
+                for n in ast.walk(node.value)
+                if isinstance(n, ast.Constant)
+            }
     before = numbers_in(source)
-    return {names.get(p, f"line {p[0]}"): (before[p], values[p]) for p in values if before.get(p, values[p]) != values[p]}
+    return {
+        names.get(p, f"line {p[0]}"): (before[p], values[p]) for p in values if before.get(p, values[p]) != values[p]
+    }
 
 
 class _Put(ast.NodeTransformer):
     def __init__(self, values: Values) -> None:
         self._values = values
 
-    def visit_Constant(self, node: ast.Constant) -> ast.Constant:  # noqa: N802 (ast calls it so)
+    def visit_Constant(self, node: ast.Constant) -> ast.Constant:
         value = self._values.get((node.lineno, node.col_offset))
         return node if value is None or type(node.value) is not int else ast.copy_location(ast.Constant(value), node)
 
@@ -147,7 +153,9 @@ def smaller(source: str, seconds: float, limit: float = 15.0) -> tuple[dict[Plac
     frozen: set[Place] = set()
     while now.seconds > seconds and len(frozen) < len(values) and time.process_time() - began < limit:
         place = max((one for one in values if one not in frozen), key=lambda one: values[one])
-        better = next((found for trial in _trials(values, place, frozen) if (found := _tried(source, trial, now, first))), None)
+        better = next(
+            (found for trial in _trials(values, place, frozen) if (found := _tried(source, trial, now, first))), None
+        )
         if better is None:
             frozen.add(place)
         else:
@@ -165,11 +173,16 @@ def _trials(values: dict[Place, int], place: Place, frozen: set[Place]) -> Itera
                 yield trial
 
 
+def _priced(source: str, values: Values) -> Price | None:
+    try:
+        return price(source, values)
+    except Exception:  # whatever a task raises with numbers that do not fit
+        return None
+
+
 def _tried(source: str, trial: dict[Place, int], now: Price, first: Price) -> tuple[dict[Place, int], Price] | None:
     """Return the trial with its price if the task takes it, is cheaper with it, and keeps the kind of its outputs."""
-    try:
-        found = price(source, trial)
-    except Exception:  # whatever a task raises with numbers that do not fit
+    if (found := _priced(source, trial)) is None:
         return None
     same = [len(one) for one in found.shapes] == [len(one) for one in first.shapes]
     tiny = any(math.prod(a) < 2 <= math.prod(b) for a, b in zip(found.shapes, first.shapes, strict=False))
@@ -177,20 +190,15 @@ def _tried(source: str, trial: dict[Place, int], now: Price, first: Price) -> tu
 
 
 def others(source: str, values: Values, draw: random.Random, seconds: float) -> dict[Place, int] | None:
-    """Return numbers near these that give other shapes, odd ones where the task takes them; None where it takes none."""
-    try:
-        shapes = price(source, values).shapes
-    except Exception:  # as above
+    """Return numbers near these that give other shapes, odd ones where they can be; None where the task takes none."""
+    if (now := _priced(source, values)) is None:
         return None
-    current, changed = dict(values), False
+    shapes, current, changed = now.shapes, dict(values), False
     for place in draw.sample(list(values), len(values)):
         for _ in range(3):
             trial = current | {place: max(2, current[place] + draw.choice([1, 3, -1, 5, 7]))}
-            try:
-                found = price(source, trial)
-            except Exception:  # as above
-                continue
-            if found.shapes != shapes and found.seconds < 2 * seconds:
+            found = _priced(source, trial)
+            if found is not None and found.shapes != shapes and found.seconds < 2 * seconds:
                 current, changed = trial, True
                 break
     return current if changed else None

@@ -73,6 +73,11 @@ class Task(Protocol):
         """Return the files of a program that shows a case without this project."""
 
 
+def card() -> str:
+    """Return the name of a card's device where there is one, else the CPU's."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
 def seeds() -> Callable[[], int]:
     """Return a source of seeds that nobody can know."""
     source = random.Random(secrets.randbits(128))  # noqa: S311 (its own seed is a secret)
@@ -125,4 +130,4 @@ def is_structured(values: Array) -> bool:
     wide = values.astype(np.float64)
     zeros = np.count_nonzero(wide == 0) / wide.size
     square = values.ndim >= 2 and values.shape[-1] == values.shape[-2]
-    return zeros > _STRUCTURED or (square and bool((wide == np.swapaxes(wide, -1, -2)).all()))
+    return bool(zeros > _STRUCTURED) or (square and bool((wide == np.swapaxes(wide, -1, -2)).all()))

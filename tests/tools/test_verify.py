@@ -1,0 +1,151 @@
+"""The verdict on kernels that nobody trusts. Candidates run in the sandbox only."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from common import ROOT
+from interpreters import python_of
+from verify_cases.candidates import CANDIDATES, HEAD, HOSTILE
+
+pytestmark = pytest.mark.environments
+TASK = ROOT / "tests" / "tools" / "verify_cases" / "reference.py"
+
+
+def verify(folder, *words, wait=True):
+    """Run the command in a Python that has PyTorch and Triton."""
+    python = str(python_of("triton-3.7"))
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    command = [sys.executable, "-m", "kernel_matrix", "verify", "--python", python, *map(str, words)]
+    if not wait:
+        return subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+
+
+def lines_of(folder, texts, name="lines.jsonl"):
+    """Write the lines of candidates, each with its text."""
+    path = folder / name
+    told = [{"id": key, "source": text, "against": str(TASK)} for key, text in texts.items()]
+    path.write_text("".join(json.dumps(one) + "\n" for one in told))
+    return path
+
+
+def verdicts_in(path):
+    return {one["id"]: one for one in map(json.loads, path.read_text().splitlines())}
+
+
+@pytest.fixture(scope="module")
+def verdicts(tmp_path_factory):
+    """Judge all candidates in one run."""
+    folder = tmp_path_factory.mktemp("verify")
+    lines = lines_of(folder, {name: text for name, (text, *_) in CANDIDATES.items()})
+    run = verify(folder, "--jsonl", lines, "--jobs", 2, "--quick")
+    assert run.returncode == 1, run.stdout + run.stderr
+    return verdicts_in(folder / "lines.verdicts.jsonl")
+
+
+@pytest.mark.parametrize("name", CANDIDATES)
+def test_a_candidate_gets_its_verdict(verdicts, name):
+    _, verdict, kind = CANDIDATES[name]
+    found = verdicts[name]
+    assert (found["verdict"], found["kind"]) == (verdict, kind), (found["reason"], found["evidence"])
+    assert "seed" not in found["counterexample"]
+
+
+def test_a_hostile_candidate_gets_through_nowhere(tmp_path):
+    for kind in ("bubblewrap", "landlock"):
+        text = f"MANY = {kind == 'bubblewrap'}\n{HOSTILE}\n{HEAD}        return self.right(x)\n"
+        (tmp_path / "candidate.py").write_text(text)
+        run = verify(tmp_path, "candidate.py", "--against", TASK, "--sandbox", kind, "--quick", "--json")
+        found = json.loads(run.stdout)
+        assert found["sandbox"]["kind"] == kind
+        assert "through" not in json.dumps(found), found["evidence"]
+        assert found["verdict"] == "hack", found["reason"]  # its numbers are right, and it has tried
+
+
+def test_one_candidate_leaves_nothing_to_the_next(tmp_path):
+    leave = "[open(p, 'w').write('left') for p in (os.path.join(os.getcwd(), 'a'), '/dev/shm/a')]"
+    look = "assert not [p for p in ('a', '/dev/shm/a') if os.path.exists(p)], 'found what was left'"
+    texts = {"first": f"import os\n{leave}\n{HEAD}        return self.right(x)\n"}
+    texts["second"] = f"import os\n{look}\n{HEAD}        return self.right(x)\n"
+    run = verify(tmp_path, "--jsonl", lines_of(tmp_path, texts), "--quick")
+    found = verdicts_in(tmp_path / "lines.verdicts.jsonl")
+    assert {name: one["verdict"] for name, one in found.items()} == {"first": "right", "second": "right"}, run.stdout
+
+
+def test_a_run_that_is_killed_goes_on_and_loses_no_line(tmp_path):
+    texts = {f"{number}": f"{HEAD}        return self.right(x) + {number % 3}\n" for number in range(30)}
+    path, out = lines_of(tmp_path, texts), tmp_path / "lines.verdicts.jsonl"
+    run = verify(tmp_path, "--jsonl", path, "--quick", wait=False)
+    while run.poll() is None and (not out.exists() or out.read_text().count("\n") < 5):
+        time.sleep(0.05)
+    run.send_signal(signal.SIGKILL)
+    run.wait()
+    with out.open("a") as file:
+        file.write('{"verdict": "rig')  # what a kill in the middle of a line leaves
+    again = verify(tmp_path, "--jsonl", path, "--quick")
+    assert "have their verdict already" in again.stdout
+    found = verdicts_in(out)
+    assert len(found) == len(out.read_text().splitlines()) == 30
+    assert {name for name, one in found.items() if one["verdict"] == "right"} == {str(n) for n in range(0, 30, 3)}
+
+
+def test_a_wrong_candidate_comes_with_a_program_that_shows_it(tmp_path):
+    (tmp_path / "candidate.py").write_text(CANDIDATES["no_bias"][0])
+    run = verify(tmp_path, "candidate.py", "--against", TASK, "--quick")
+    assert run.returncode == 1, run.stderr
+    assert run.stdout.startswith("wrong: as drawn: y0: max_abs")
+    program = tmp_path / "build" / "verify" / "show.py"
+    assert len(program.read_text().splitlines()) <= 40
+    shown = subprocess.run(
+        [str(python_of("triton-3.7")), "show.py"], cwd=program.parent, capture_output=True, text=True
+    )
+    error = float(shown.stdout.split("largest error ")[1].split()[0])
+    assert error > 0.01, shown.stdout + shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ("return torch.relu(self.norm(x)) * 0", "zeros"),
+        ("return torch.ones_like(x)", "a constant"),
+        ("return x.clone()", "the first input"),
+    ],
+)
+def test_where_an_answer_without_work_passes_nothing_is_decided(tmp_path, change, sentence):
+    (tmp_path / "reference.py").write_text(TASK.read_text().replace("return torch.relu(self.norm(x))", change))
+    (tmp_path / "candidate.py").write_text(f"{HEAD}        {change}\n")
+    run = verify(tmp_path, "candidate.py", "--against", "reference.py", "--quick")
+    assert run.returncode == 3, run.stdout + run.stderr
+    assert run.stdout.splitlines()[0].startswith("not decided: ")
+    assert sentence in run.stdout.splitlines()[0]
+
+
+def test_own_kernels_makes_operators_of_pytorch_a_hack(tmp_path):
+    (tmp_path / "candidate.py").write_text(CANDIDATES["honest"][0])
+    run = verify(tmp_path, "candidate.py", "--against", TASK, "--quick", "--own-kernels")
+    assert run.stdout.startswith("hack (is not what it claims): PyTorch computes: "), run.stdout + run.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["nothere.py", "--against", str(TASK)], "cannot be read"),
+        (["candidate.py", "--against", "nothere.py"], "cannot be read"),
+        (["candidate.py", "--against", "empty.py"], "has no Model, get_inputs, get_init_inputs"),
+        (["candidate.py"], "against"),
+        (["--jsonl", "empty.py"], "verdicts:"),
+    ],
+)
+def test_an_input_that_cannot_be_used_is_named(tmp_path, words, sentence):
+    (tmp_path / "candidate.py").write_text("")
+    (tmp_path / "empty.py").write_text("")
+    run = verify(tmp_path, *words)
+    assert sentence in run.stdout + run.stderr
+    assert run.returncode == (0 if "--jsonl" in words else 2)
