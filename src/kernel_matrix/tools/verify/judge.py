@@ -37,7 +37,7 @@ _PATIENCE = 60.0
 
 @dataclass(frozen=True)
 class Wish:
-    """What the user asks for. ``beyond`` also tries what no task asks; ``strict`` makes that red."""
+    """The wishes of the user. ``beyond`` also tries what no task asks; ``strict`` makes that red."""
 
     own_kernels: bool = False
     beyond: bool = True

@@ -31,7 +31,7 @@ _BYTES = 512 << 20  # of what is compared with, for all candidates of a task
 
 
 class Numbers:
-    """What results are compared with, computed once for all candidates of a task."""
+    """The numbers that results are compared with, computed once for all candidates of a task."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Any, plain.Numbers] = OrderedDict()

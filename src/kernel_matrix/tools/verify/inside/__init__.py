@@ -1,1 +1,1 @@
-"""What runs in the sandbox: the fork server, the confinement, and the candidate's side of the kit."""
+"""Run in the sandbox: the fork server, the confinement, and the candidate's side of the kit."""

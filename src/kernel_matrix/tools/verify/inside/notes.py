@@ -137,7 +137,7 @@ def settings() -> dict[str, str]:
 
 
 class Notes:
-    """What a candidate's own file asks the interpreter for, by Python's audit events, while a block runs."""
+    """The things that a candidate's own file asks the interpreter for, by Python's audit events, while a block runs."""
 
     def __init__(self) -> None:
         self._seen: dict[str, int] = {}

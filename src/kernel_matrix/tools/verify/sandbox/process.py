@@ -183,7 +183,7 @@ class _TooLongError(Exception):
 
 
 class _Writer:
-    """What :func:`kernel_matrix.job.wire.send` needs of a stream."""
+    """The part of a stream that :func:`kernel_matrix.job.wire.send` needs."""
 
     def __init__(self, process: BoxProcess) -> None:
         self.write = process.write

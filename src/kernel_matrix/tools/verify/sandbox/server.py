@@ -78,7 +78,7 @@ class Server:
 
     @property
     def description(self) -> dict[str, Any]:
-        """What holds candidates, for the verdict."""
+        """The sandbox in words, for the verdict."""
         missing = [] if self.kind == "bubblewrap" else ["namespaces: a candidate sees that other processes exist"]
         if not self.held.get("processes"):
             missing.append("a user of its own: the number of its processes is counted, and not refused by Linux")

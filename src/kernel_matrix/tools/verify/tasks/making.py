@@ -47,20 +47,11 @@ def made(
         UnusableError: the reference fails.
         UndecidedError: nothing can be compared.
     """
-    leaves: list[Any] = []
-    call = {
-        "args": [flattened(one, leaves) for one in arguments["args"]],
-        "words": {key: flattened(one, leaves) for key, one in arguments.get("words", {}).items()},
-    }
-    if not leaves:
-        raise UndecidedError("the task has no tensor as an input")
+    call, leaves = _flat_call(arguments)
     values = {f"x{place}": as_array(one) for place, one in enumerate(leaves)}
     state = {f"w{place}": as_array(one) for place, one in enumerate((weights or {}).values())}
     given = [tensor(one) for one in values.values()]
-    try:
-        results = reference(*given)
-    except Exception as error:
-        raise UnusableError(f"the reference fails: {type(error).__name__}: {str(error)[:300]}") from error
+    results = _results(reference, given)
     changed = [key for (key, one), after in zip(values.items(), given, strict=True) if _differs(one, as_array(after))]
     changed_first = _in_place(reference, list(values), changed)
     outputs = {
@@ -84,6 +75,34 @@ def made(
     axes = {ROWS: len(next(iter(values.values())))} if operator.rows else {}
     weighted = replace(operator, inputs=kinds)
     return Case(name, seed, operator, weighted, values, state, call, copies=aliases, axes=axes, **words)
+
+
+def _flat_call(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
+    """Return the form of a call, and its tensors.
+
+    Raises:
+        UndecidedError: there is none.
+    """
+    leaves: list[Any] = []
+    call = {
+        "args": [flattened(one, leaves) for one in arguments["args"]],
+        "words": {key: flattened(one, leaves) for key, one in arguments.get("words", {}).items()},
+    }
+    if not leaves:
+        raise UndecidedError("the task has no tensor as an input")
+    return call, leaves
+
+
+def _results(reference: Reference, given: list[Any]) -> list[Any]:
+    """Return what the reference gives.
+
+    Raises:
+        UnusableError: it fails.
+    """
+    try:
+        return reference(*given)
+    except Exception as error:
+        raise UnusableError(f"the reference fails: {type(error).__name__}: {str(error)[:300]}") from error
 
 
 def tensor(values: Array) -> Any:
