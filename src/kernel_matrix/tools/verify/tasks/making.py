@@ -41,27 +41,18 @@ def made(
     differentiable: bool = False,
     **words: Any,
 ) -> Case:
-    """Return the case of a call: ``arguments`` has ``args`` and ``words``, and ``redraw`` gives its tensors anew.
-
-    Raises:
-        UnusableError: the reference fails.
-        UndecidedError: nothing can be compared.
-    """
+    """Return the case of a call: ``arguments`` has ``args`` and ``words``, and ``redraw`` gives its tensors anew."""
     call, leaves = _flat_call(arguments)
     values = {f"x{place}": as_array(one) for place, one in enumerate(leaves)}
     state = {f"w{place}": as_array(one) for place, one in enumerate((weights or {}).values())}
     given = [tensor(one) for one in values.values()]
     results = _results(reference, given)
     changed = [key for (key, one), after in zip(values.items(), given, strict=True) if _differs(one, as_array(after))]
-    changed_first = _in_place(reference, list(values), changed)
-    outputs = {
-        **{key: values[key] for key in changed},
-        **{f"y{place}": as_array(one) for place, one in enumerate(results)},
-    }
-    aliases = _alias(given, results)
+    kept = {key: values[key] for key in changed}
+    outputs = {**kept, **{f"y{place}": as_array(one) for place, one in enumerate(results)}}
     operator = Operator(
         "candidate",
-        changed_first,
+        _in_place(reference, list(values), changed),
         {key: described(one, None) for key, one in values.items()},
         {key: described(one, None) for key, one in outputs.items()},
         framework="torch",
@@ -74,7 +65,7 @@ def made(
     kinds = {**operator.inputs, **{key: described(one, None) for key, one in state.items()}}
     axes = {ROWS: len(next(iter(values.values())))} if operator.rows else {}
     weighted = replace(operator, inputs=kinds)
-    return Case(name, seed, operator, weighted, values, state, call, copies=aliases, axes=axes, **words)
+    return Case(name, seed, operator, weighted, values, state, call, copies=_alias(given, results), axes=axes, **words)
 
 
 def _flat_call(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
