@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,11 @@ class Compiled:
     needs: tuple[tuple[str, str], ...] = ()  # a requirement, and where it stands
     name: str = ""  # of a project of CMake
     ctest: str | None = None
+
+    def inside(self, folder: str) -> Compiled:
+        """Return the same for a project that lies in a folder."""
+        commands = (f"{command.removesuffix(' .')} ./{folder}" for command in self.commands)
+        return replace(self, commands=() if self.ctest else tuple(commands), ctest=None)
 
 
 NOT_COMPILED = Compiled()

@@ -14,7 +14,7 @@ import tarfile
 import tempfile
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from packaging.metadata import RawMetadata, parse_email
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from kernel_matrix.adopt import compiled
+from kernel_matrix.adopt import compiled, setup_script
 from kernel_matrix.adopt.compiled import NOT_COMPILED, Compiled
 from kernel_matrix.adopt.workspace import at, document_of, local_to, texts
 from kernel_matrix.base.errors import UserError
@@ -58,6 +58,9 @@ def read(root: Path) -> ProjectFile:
     document = _pyproject(root)
     project = document.get("project", {})
     metadata, origin, note = _metadata(root, project)
+    if note and (script := setup_script.read(root / "setup.py")):
+        metadata, origin = script, "setup.py, which was read and not run"
+        note = f"setup.py was read, and not run: {note.rpartition(': ')[2]}"
     own, extras = by_extra(metadata)
     how = compiled.look(root, document)
     needs = [
@@ -77,6 +80,26 @@ def read(root: Path) -> ProjectFile:
         how,
         tuple(filter(None, (note, *(_said(name, folder) for name, folder in folders.items())))),
         tuple(folders),
+    )
+
+
+def below(root: Path, folder: Path) -> ProjectFile:
+    """Return the project that lies in a folder of a repository, with its folders as they are seen from the top.
+
+    Raises:
+        UserError: its pyproject.toml cannot be read.
+    """
+    project, inner = read(folder), folder.relative_to(root).as_posix()
+
+    def seen(folders: Iterable[str]) -> tuple[str, ...]:
+        return tuple(Path(inner, name).as_posix() for name in folders)
+
+    return replace(
+        project,
+        test_folders=seen(project.test_folders),
+        packages=seen(project.packages),
+        sources=(*seen(project.sources), *seen(("src", "."))),
+        compiled=project.compiled.inside(inner),
     )
 
 

@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from kernel_matrix.adopt import lock, requirements
+from kernel_matrix.adopt import lock, platforms, requirements
 from kernel_matrix.adopt.pinned.repository import Pins
 from kernel_matrix.adopt.repository import TOOLCHAINS, Repository
 from kernel_matrix.base import git, installation
@@ -22,8 +22,11 @@ from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.registry import vendor_named
 
 WORKFLOW = ".github/workflows/kernel-matrix.yml"
-_VARIABLES = {"Triton": "TRITON_INTERPRET", "Pallas": "KERNEL_MATRIX_PALLAS_INTERPRET"}
-GPUS = {"cuda": "sm_90", "rocm": "gfx942"}  # the first target of each: a guess
+_VARIABLES = {
+    "Triton": "TRITON_INTERPRET",
+    "Pallas": "KERNEL_MATRIX_PALLAS_INTERPRET",
+    "Numba": "NUMBA_ENABLE_CUDASIM",
+}
 _HOSTED = "x86-64-v3"  # what GitHub's machines have
 _ENVIRONMENT = Environment(  # noqa: S701 - these are no pages: YAML and Dockerfiles have no HTML to escape
     loader=PackageLoader("kernel_matrix.adopt"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -49,9 +52,10 @@ def propose(repository: Repository, machine: Machine, pins: Pins = lock.NO_PINS)
     lines = requirements.lines(repository)
     toolchain = _toolchain(repository, lines)
     source = "\n".join(lines) + "\n"
-    gpu = bool(repository.kernels or repository.cuda or {"triton", "tilelang"} & {*repository.toolchains})
-    kinds = [vendor_named(device).build for device in ("nvidia", "amd") if gpu]
+    gpus = platforms.of(repository)
+    kinds = [vendor_named(one.device).build for one in gpus if vendor_named(one.device).gpu]
     made = _lock(source, toolchain, [*kinds, builds.CPU], repository.python, pins)
+    own = _own_environments(lines, toolchain, gpus, repository.python, pins)
     versions = {name for text in made.texts.values() for name in pins_in(text)}
     names = {
         "repository": repository,
@@ -61,14 +65,16 @@ def propose(repository: Repository, machine: Machine, pins: Pins = lock.NO_PINS)
         "distributions": [name for name in _distributions(repository) if name in versions],
         "interpreted": _interpreted(repository),
         "environment": ", ".join(f'{name}: "{value}"' for name, value in _on_a_cpu(repository).items()),
-        "gpus": GPUS,
-        "gpu": gpu,
+        "gpus": gpus,
+        "own": {name: platforms.toolchain(toolchain, name) for name in own},
         "kinds": sorted(kind for kind in made.texts if kind),
         "containers": repository.python == lock.OLDEST_PYTHON,  # the Python of the images
         "branch": git.main_branch(repository.root),
         "requirement": installation.requirement(),
     }
     files = {f"ci/locks/{toolchain}.in": source, **made.names(f"ci/locks/{toolchain}.txt")}
+    for texts in own.values():
+        files |= texts
     if repository.suite is not None:
         files |= _beside_the_lock(names)
     return Proposal(toolchain, files, made.notes)
@@ -80,7 +86,7 @@ def _beside_the_lock(names: Mapping[str, Any]) -> dict[str, str]:
     if names["containers"]:
         files["containers/toolchains/Dockerfile"] = _text("toolchains.Dockerfile", names)
         files["containers/toolchains/make-environments"] = _text("make-environments", names)
-        for platform in ("cpu", *(GPUS if names["gpu"] else ())):
+        for platform in ("cpu", *(one.name for one in names["gpus"] if one.container)):
             values = {**names, "platform": platform}
             files[f"containers/{platform}/Dockerfile"] = _text("platform.Dockerfile", values)
     return {**files, "matrix.yaml": _text("matrix.yaml", names)}
@@ -89,7 +95,26 @@ def _beside_the_lock(names: Mapping[str, Any]) -> dict[str, str]:
 def _toolchain(repository: Repository, lines: Sequence[str]) -> str:
     """Return the name of the environment: the first toolchain that is in it, or ``python``."""
     needed = {canonicalize_name(Requirement(line).name) for line in lines if not line.startswith("#")}
-    return next((name for name in repository.toolchains if {name, f"apache-{name}"} & needed), "python")
+    return next((name for name in repository.toolchains if {*_named(name)} & needed), "python")
+
+
+def _named(module: str) -> tuple[str, ...]:
+    """Return the names of the distributions that can have the module of a toolchain."""
+    return (module, f"apache-{module}", requirements.distribution_of(module))
+
+
+def _own_environments(
+    lines: Sequence[str], toolchain: str, gpus: Sequence[platforms.Platform], python: str, pins: Pins
+) -> dict[str, dict[str, str]]:
+    """Return the files of the locks of platforms that need other builds of a distribution, by platform."""
+    found = {}
+    for one in gpus:
+        text = platforms.with_extra(lines, one.name)
+        if text is not None:
+            name = platforms.toolchain(toolchain, one.name)
+            made = _lock(text, name, [vendor_named(one.device).build or builds.CPU], python, pins)
+            found[one.name] = {f"ci/locks/{name}.in": text, **made.names(f"ci/locks/{name}.txt")}
+    return found
 
 
 def _lock(text: str, toolchain: str, kinds: Sequence[str], python: str, pins: Pins) -> lock.Locks:
@@ -103,20 +128,25 @@ def _lock(text: str, toolchain: str, kinds: Sequence[str], python: str, pins: Pi
 
 def _distributions(repository: Repository) -> list[str]:
     """Return the distributions whose versions people look for in a report of this repository."""
-    own = {canonicalize_name(name) for name in (*repository.toolchains, "numpy")}
+    own = {canonicalize_name(requirements.distribution_of(name)) for name in (*repository.toolchains, "numpy")}
     return sorted(own | {"torch" if name == "triton" else name for name in own})
 
 
 def _interpreted(repository: Repository) -> list[str]:
     """Return the toolchains whose kernels run in an interpreter on a CPU."""
-    return [*(["Triton"] if "triton" in repository.toolchains else []), *(["Pallas"] if repository.uses_pallas else [])]
+    uses = {
+        "Triton": "triton" in repository.toolchains,
+        "Pallas": repository.uses_pallas,
+        "Numba": repository.uses_numba_cuda,
+    }
+    return [name for name, is_used in uses.items() if is_used]
 
 
 def _on_a_cpu(repository: Repository) -> dict[str, str]:
     """Return the variables of the tests on a CPU: Triton's interpreter, and the targets that a build has to be told."""
     variables = {variable: "1" for name, variable in _VARIABLES.items() if name in _interpreted(repository)}
     if repository.cuda and repository.project.compiled.commands:
-        told = vendor_named("nvidia").build_variables((GPUS["cuda"],))
+        told = vendor_named("nvidia").build_variables((platforms.CUDA.target,))
         variables |= {name: told[name] for name in ("CUDAARCHS", "TORCH_CUDA_ARCH_LIST")}
     return variables
 

@@ -15,15 +15,26 @@ from pathlib import Path, PurePosixPath
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 
-from kernel_matrix.adopt import project_file, workspace
+from kernel_matrix.adopt import layout, project_file, workspace
 from kernel_matrix.adopt.project_file import ProjectFile
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.syntax import parsed
 
 PYTHONS = ("3.11", "3.12", "3.13")
 # The modules that write kernels or run them, by the name that people know; the first of them names the environment.
-TOOLCHAINS = {"triton": "Triton", "tilelang": "TileLang", "tvm": "TVM", "jax": "JAX", "torch": "PyTorch"}
-_NO_PACKAGE = {"tests", "test", "docs", "doc", "examples", "benchmarks", "benchmark", "scripts", "tools", "dev", "ci"}
+TOOLCHAINS = {
+    "triton": "Triton",
+    "tilelang": "TileLang",
+    "tvm": "TVM",
+    "warp": "Warp",
+    "taichi": "Taichi",
+    "numba": "Numba",
+    "cutlass": "CUTLASS DSL",
+    "cupy": "CuPy",
+    "jax": "JAX",
+    "torch": "PyTorch",
+}
+_NO_PACKAGE = {"tests", "test", "testing", *layout.ASIDE}
 
 
 @dataclass(frozen=True)
@@ -39,6 +50,8 @@ class Repository:
     tests: tuple[Source, ...]  # the files of the suite
     cuda: tuple[Path, ...]  # sources in CUDA C++ or HIP
     python: str  # the oldest Python that the harness and the package both work with
+    not_taken: tuple[tuple[str, int], ...] = ()  # other folders of tests, with the number of their files
+    others: tuple[str, ...] = ()  # folders of other Python projects, where several lie in the repository
 
     @property
     def toolchains(self) -> tuple[str, ...]:
@@ -54,7 +67,15 @@ class Repository:
     @property
     def uses_pallas(self) -> bool:
         """Return whether the package or its tests have kernels in Pallas, which compiles for no CPU."""
-        return any(source.uses_pallas for source in (*self.own, *self.tests))
+        return self._imports("jax.experimental.pallas")
+
+    @property
+    def uses_numba_cuda(self) -> bool:
+        """Return whether the package or its tests have kernels of Numba for NVIDIA's GPUs."""
+        return self._imports("numba.cuda")
+
+    def _imports(self, module: str) -> bool:
+        return any(f"{name}.".startswith(f"{module}.") for one in (*self.own, *self.tests) for name in one.dotted)
 
     @property
     def test_files(self) -> tuple[Path, ...]:
@@ -70,14 +91,16 @@ def look(root: Path, suite: str | None = None) -> Repository:
     """
     if not root.is_dir():
         raise UserError(f"{root}: there is no such folder. Name the repository's root: --root FOLDER.")
-    project = project_file.read(root)
     paths = list(files_of(root, (".py",)))
+    projects = layout.project_folders(root, paths)
+    project = project_file.read(root) if not projects else project_file.below(root, projects[0])
     module, source = _package(root, paths, project)
     _demand_no_member(root, module, source)
     if project.compiled.ctest or (project.compiled.commands and not module):
         module, source = project.name, "."
     named = [suite] if suite else project.test_folders
-    folder = project.compiled.ctest or _suite(root, paths, module, source, named, named=bool(suite))
+    ordered = layout.test_folders(root, filter(is_test, paths), module, source)
+    folder = project.compiled.ctest or _suite(root, paths, ordered, named, named=bool(suite))
     inside = root / source / module
     own_paths = [
         path for path in paths if module and (path.is_relative_to(inside) or path == inside.with_suffix(".py"))
@@ -88,6 +111,8 @@ def look(root: Path, suite: str | None = None) -> Repository:
         *(root, project, module, source, folder),
         *(tuple(own), tuple(read_sources(test_paths)), tuple(files_of(root, CUDA_SUFFIXES))),
         python=_python(project.python),
+        not_taken=tuple((name, count) for name, count in ordered if not _is_below(name, folder)),
+        others=tuple(path.relative_to(root).as_posix() for path in projects[1:]),
     )
     if not module:
         raise UserError(f"{root}: there is no Python package here. Name the folder of one: --root FOLDER.")
@@ -111,8 +136,15 @@ def _python(text: str) -> str:
         wanted = SpecifierSet()
     running = ".".join(map(str, sys.version_info[:3]))
     if running not in wanted:
-        raise UserError(f"the package asks for Python {text}, and this is {running}. Install the harness with another.")
+        raise UserError(f"the package asks for Python {text}, and this is {running}. {_which(wanted)}")
     return next((version for version in PYTHONS if f"{version}.99" in wanted), PYTHONS[-1])
+
+
+def _which(wanted: SpecifierSet) -> str:
+    """Say what a person can do whose Python the package does not work with."""
+    if known := [version for version in PYTHONS if f"{version}.99" in wanted or f"{version}.0" in wanted]:
+        return f"Install the harness with Python {' or '.join(known)}."
+    return f"The harness works with Python {', '.join(PYTHONS)}, so it cannot test this package: no Python is for both."
 
 
 def _package(root: Path, paths: Sequence[Path], project: ProjectFile) -> tuple[str, str]:
@@ -162,22 +194,26 @@ def _same(module: str, name: str) -> int:
 
 
 def _suite(
-    root: Path, paths: Sequence[Path], module: str, source: str, configured: Iterable[str], *, named: bool
+    root: Path, paths: Sequence[Path], ordered: Sequence[tuple[str, int]], configured: Iterable[str], *, named: bool
 ) -> str | None:
-    """Return the folder of the tests: the configured one, else the usual one that has tests, else the first with any.
+    """Return the folder of the tests: the configured one if it has any, else the first in the order.
 
     Raises:
         UserError: the folder that a person has named has no tests.
     """
     tests = [path for path in paths if is_test(path)]
-    usual = ("tests", "test", f"{source}/{module}/tests", f"{source}/{module}/test")
-    for name in (*configured, *(() if named else usual)):
+    for name in configured:
         folder = (root / name).resolve()
         if folder.is_dir() and any(path.resolve().is_relative_to(folder) for path in tests):
             return Path(name).as_posix()
         if named:
             raise UserError(f"--suite {name}: there is no file of tests (test_*.py) in this folder of {root}.")
-    return min((path.parent.relative_to(root).as_posix() for path in tests), default=None, key=len)
+    return next((name for name, _ in ordered), None)
+
+
+def _is_below(name: str, folder: str | None) -> bool:
+    """Return whether the tests of a folder are run with those of another."""
+    return folder is not None and (folder == "." or PurePosixPath(name).is_relative_to(folder))
 
 
 _SKIPPED = {"build", "dist", "node_modules", "site-packages", "__pycache__", "third_party", "venv", "env"}
@@ -194,7 +230,7 @@ class Source:
     always: frozenset[str]  # imported at the top level, so that the file does not work without it
     imports: frozenset[str]
     kernels: tuple[str, ...]
-    uses_pallas: bool
+    dotted: frozenset[str] = frozenset()  # the whole names of what it imports
 
 
 def files_of(root: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
@@ -223,7 +259,8 @@ def read_sources(paths: Iterable[Path]) -> list[Source]:
         names = frozenset(name for node in ast.walk(tree) for name in _imported(node))
         top = frozenset(name for node in tree.body for name in _imported(node))
         kernels = tuple(_kernels(tree, imported="triton" in names))
-        sources.append(Source(path, top, names, kernels, any(map(_of_pallas, ast.walk(tree)))))
+        dotted = frozenset(name for node in ast.walk(tree) for name in _dotted(node))
+        sources.append(Source(path, top, names, kernels, dotted))
     return sources
 
 
@@ -240,11 +277,14 @@ def _imported(node: ast.AST) -> Iterator[str]:
         yield node.module.partition(".")[0]
 
 
-def _of_pallas(node: ast.AST) -> bool:
-    """Return whether a statement imports Pallas."""
-    names = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
-    names += [f"{node.module}.{name}" for name in names] if isinstance(node, ast.ImportFrom) else []
-    return any(f"{name}.".startswith("jax.experimental.pallas.") for name in names)
+def _dotted(node: ast.AST) -> Iterator[str]:
+    """Yield the whole names of what a statement imports, or of a part of a module that is used."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        yield from (f"{node.module}.{alias.name}" for alias in node.names)
+    elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        yield f"{node.value.id}.{node.attr}"
 
 
 def _kernels(tree: ast.Module, *, imported: bool) -> Iterator[str]:

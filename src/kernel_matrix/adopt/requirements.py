@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from kernel_matrix.adopt.repository import Repository
+from kernel_matrix.adopt.repository import Repository, files_of
 
 # What a job needs. pytest runs the tests, by classes that release 8 has first; the other two compare numbers.
 _JOB = ("pytest>=8", "numpy", "ml_dtypes")
@@ -30,15 +30,44 @@ _KNOWN = {
         )
     },
     **{name: name for name in ("torch", "torchvision", "transformers", "triton", "tqdm", "packaging", "pandas")},
+    **{name: name for name in ("chex", "expecttest", "flax", "numba", "optax", "psutil", "setuptools", "taichi")},
     "tvm": "apache-tvm",
     "yaml": "pyyaml",
     "PIL": "pillow",
+    "warp": "warp-lang",
+    "cutlass": "nvidia-cutlass-dsl",
+    "pkg_resources": "setuptools<81",  # later ones have it no more
+    "cv2": "opencv-python-headless",
+    "sklearn": "scikit-learn",
+    "skimage": "scikit-image",
+    "attr": "attrs",
+    "dateutil": "python-dateutil",
+    "git": "gitpython",
+    "Cython": "cython",
+    "bs4": "beautifulsoup4",
+    "dotenv": "python-dotenv",
+}
+# Modules that several distributions have, or that need more than an installation: with how their names begin.
+_SEVERAL = {
+    "cupy": ("cupy",),
+    "cv2": ("opencv-",),
+    "google": ("protobuf", "googleapis-", "google-"),
+    "flash_attn": ("flash-attn",),
+    "mpl_toolkits": ("matplotlib",),
+    "pynvml": ("nvidia-ml-py", "pynvml"),
+    "cuda": ("cuda-", "numba-cuda"),
+    "tensorflow": ("tensorflow", "tf-nightly"),
 }
 # What people list next to the tests' needs, and no test needs if none imports it.
 _TOOLS = re.compile(
     r"(ruff|black|isort|flake8.*|pylint|mypy|pyright|pre-commit|prek|coverage|codespell|build|twine|bump.*|tox|nox"
     r"|mkdocs.*|sphinx.*|furo|myst.*|types-.*|jupyter.*|ipykernel|ipython|notebook|nbconvert|cibuildwheel)"
 )
+
+
+def distribution_of(module: str) -> str:
+    """Return the distribution that has a module, as far as it is known."""
+    return Requirement(_KNOWN.get(module, module)).name
 
 
 def lines(repository: Repository) -> list[str]:
@@ -69,17 +98,24 @@ def unknown_imports(repository: Repository) -> list[str]:
         *repository.project.local,
         *(canonicalize_name(Requirement(text).name) for text, _ in repository.project.needs),
     }
+    local = _local(repository)
     return [
         name
         for name in _needed_modules(repository)
-        if name not in _KNOWN and canonicalize_name(name) not in named and name not in _local(repository)
+        if name not in _KNOWN
+        and canonicalize_name(name) not in named
+        and name not in local
+        and not any(one.startswith(_SEVERAL.get(name, ("\0",))) for one in named)
     ]
 
 
 def _imported(repository: Repository) -> Iterator[tuple[str, str]]:
     """Yield the distributions that are imported at the top of a file, and Triton where there are kernels."""
+    local, declared = _local(repository), [canonicalize_name(Requirement(t).name) for t, _ in repository.project.needs]
     for name in _needed_modules(repository):
-        if name in _KNOWN:
+        if any(one.startswith(_SEVERAL.get(name, ("\0",))) for one in declared):
+            continue
+        if name in _KNOWN and name not in local:
             yield _KNOWN[name], "imported, and not declared"
     if repository.kernels:
         yield "triton", "its kernels are written in Triton, which PyTorch's build for a CPU does not bring"
@@ -92,7 +128,7 @@ def _needed_modules(repository: Repository) -> list[str]:
 
 def _local(repository: Repository) -> set[str]:
     """Return the names of modules that lie in the repository, so that they are no distribution."""
-    paths = [source.path for source in (*repository.own, *repository.tests)]
+    paths = [*files_of(repository.root, (".py", ".pyx", ".so"))]
     folders = {part for path in paths for part in path.relative_to(repository.root).parts[:-1]}
     beside = {path.name for path in repository.root.iterdir()}
     return {*folders, *beside, *(path.stem for path in paths), repository.module, "_pytest", "__main__"}

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from kernel_matrix.adopt import requirements
+from kernel_matrix.adopt import layout, requirements
 from kernel_matrix.adopt.proposal import WORKFLOW
 from kernel_matrix.adopt.repository import TOOLCHAINS, Repository
 from kernel_matrix.base import installation
@@ -38,11 +38,31 @@ def seen_lines(repository: Repository) -> Iterator[str]:
         yield "tests of CTest"
     elif repository.suite is not None:
         yield f"tests in {_folder(repository.suite)}: {len(repository.test_files)} files"
+    if repository.not_taken:
+        left = [f"{_folder(name)} ({counted(count, 'file')})" for name, count in repository.not_taken]
+        yield f"not taken: {_some(left)}"
+    if repository.others:
+        yield f"other packages: {', '.join(f'--root {name}' for name in repository.others[:_SHOWN])}"
+    yield from _systems(repository)
     yield from repository.project.notes
     if unknown := requirements.unknown_imports(repository):
         yield f"imported at the top of a file, and in no list of requirements: {', '.join(unknown)}"
     if not is_checkout(repository.root):
         yield "this is no git checkout with a commit, so results carry no commit"
+
+
+def _systems(repository: Repository) -> Iterator[str]:
+    """Yield which build systems there are, where one is not Python's; and what makes a test of CMake's a case."""
+    systems = layout.systems_of(repository.root)
+    if set(systems) <= {"Python", "make"} or repository.project.compiled.ctest:
+        return
+    how = repository.project.compiled.commands
+    yield f"build systems: {', '.join(systems)}; {f'built is what `{how[0]}` builds' if how else 'nothing is built'}"
+    if "CMake" in systems and not how:
+        yield (
+            "tests of CMake are cases where CMakeLists.txt has enable_testing() and add_test(); "
+            "`build` in matrix.yaml has the commands (docs/how-to/build.md)"
+        )
 
 
 def next_lines(

@@ -1,0 +1,163 @@
+"""Repositories as people lay them out: what ``init`` takes for the package, its tests, its needs and its platforms."""
+
+from __future__ import annotations
+
+import pytest
+
+from kernel_matrix.adopt import platforms, requirements, terminal
+from kernel_matrix.adopt.repository import look
+from kernel_matrix.base.errors import UserError
+
+BODY = "def f(x): return x\n"
+ENABLE = "cmake_minimum_required(VERSION 3.18)\nproject(it CXX)\n"
+
+
+def project(name: str, *needs: str, python: str = ">=3.9") -> str:
+    return (
+        f'[project]\nname = "{name}"\nversion = "0"\nrequires-python = "{python}"\ndependencies = {[*needs]!r}\n'
+        '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n'
+    )
+
+
+def some_tests(module: str, count: int, folder: str) -> dict[str, str]:
+    return {f"{folder}/test_{n}.py": f"import {module}\ndef test_it(): assert {module}.f(1)\n" for n in range(count)}
+
+
+def seen(root, files):
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    repository = look(root)
+    return repository, "\n".join(terminal.seen_lines(repository))
+
+
+def kernels(module: str, need: str, code: str) -> dict[str, str]:
+    return {
+        "pyproject.toml": project(module, need),
+        f"{module}/__init__.py": code + BODY,
+        **some_tests(module, 2, "tests"),
+    }
+
+
+SETUP = """
+import torch
+from torch.utils.cpp_extension import BuildExtension, CUDAExtension
+from setuptools import setup
+NEEDS = ["einops", "numpy>=1.20"]
+setup(name="fast", install_requires=NEEDS + ["tqdm"], extras_require={"test": ["scipy"]}, python_requires=">=3.9",
+      packages=["fast"], ext_modules=[CUDAExtension("fast._C", ["a.cu"])], cmdclass={"build_ext": BuildExtension})
+"""
+SUITES = {
+    "most tests elsewhere": (
+        {"pyproject.toml": project("kern"), "kern/__init__.py": BODY}
+        | some_tests("kern", 7, "examples/aws") | some_tests("kern", 6, "testing"),
+        ("kern", "testing", "not taken: examples/ (7 files)"),
+    ),
+    "a folder of tests for each kernel, and a helper with the name of one": (
+        {"pyproject.toml": project("kern"), "kern/__init__.py": BODY, "kern/utils/ab_test.py": "x = 1\n"}
+        | {name: text for n in range(6) for name, text in some_tests("kern", 2, f"kern/ops/op{n}").items()},
+        ("kern", "kern", "tests in kern/: 13 files"),
+    ),
+    "tests of something else in the usual folder": (
+        {"pyproject.toml": project("kern"), "kern/__init__.py": BODY} | some_tests("json", 9, "tests")
+        | some_tests("kern", 3, "python/tests"),
+        ("kern", "python/tests", "not taken: tests/ (9 files)"),
+    ),
+    "CMake beside two bindings": (
+        {"CMakeLists.txt": ENABLE, "one/setup.py": "from setuptools import setup\nsetup(name='bind_one')\n",
+         "one/bind_one/__init__.py": BODY, "two/setup.py": "import nothing_here\n", "two/bind_two/__init__.py": BODY}
+        | some_tests("bind_one", 2, "one/tests"),
+        ("bind_one", "one/tests", "other packages: --root two\nbuild systems: CMake"),
+    ),
+    "a package in a folder": (
+        {"CMakeLists.txt": ENABLE, "python/pyproject.toml": project("inner", "einops"),
+         "python/inner/__init__.py": BODY, "test/test_build.py": "def test_it(): pass\n"}
+        | some_tests("inner", 2, "python/tests"),
+        ("inner", "python/tests", "has enable_testing() and add_test()"),
+    ),
+    "several build systems": (
+        {"CMakeLists.txt": ENABLE, "meson.build": "", "Cargo.toml": "", "WORKSPACE": "",
+         "pyproject.toml": project("kern"),
+         "kern/__init__.py": BODY} | some_tests("kern", 1, "tests"),
+        ("kern", "tests", "build systems: Python, CMake, Meson, Cargo, Bazel"),
+    ),
+    "a setup.py that needs what is not here": (
+        {"setup.py": SETUP.replace("import torch", "import no_such_thing").replace("torch.utils", "no_such_thing"),
+         "fast/__init__.py": BODY, "a.cu": ""} | some_tests("fast", 1, "tests"),
+        ("fast", "tests", "setup.py was read, and not run: No module named 'no_such_thing'"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_a_layout_is_read_as_it_is_meant(tmp_path, name):
+    files, (module, suite, said) = SUITES[name]
+    repository, lines = seen(tmp_path, files)
+    assert (repository.module, repository.suite) == (module, suite), lines
+    assert said in lines
+
+
+def test_the_needs_of_a_package_in_a_folder_are_taken(tmp_path):
+    repository, _ = seen(tmp_path, SUITES["a package in a folder"][0])
+    assert "einops" in requirements.lines(repository)
+    assert repository.source == "python"
+
+
+def test_a_package_in_a_folder_is_built_there(tmp_path):
+    script = "from setuptools import setup, Extension\nsetup(name='ext', ext_modules=[Extension('ext.c', ['a.c'])])\n"
+    files = {"CMakeLists.txt": ENABLE, "bind/setup.py": script, "bind/ext/__init__.py": BODY}
+    repository, _ = seen(tmp_path, files | some_tests("ext", 1, "bind/tests"))
+    assert repository.project.compiled.commands == ("pip install --no-build-isolation --no-deps -e ./bind",)
+
+
+def test_what_a_setup_py_says_is_read_without_running_it(tmp_path):
+    repository, _ = seen(tmp_path, SUITES["a setup.py that needs what is not here"][0])
+    assert {"einops", "numpy>=1.20", "tqdm", "scipy"} <= {*requirements.lines(repository)}
+
+
+def test_own_files_build_tools_and_other_names_are_no_unknown_imports(tmp_path):
+    imports = (
+        "import conftest, common_bench, setuptools, pkg_resources, cv2, sklearn, attr, dateutil, git, warp, cupy\n"
+        "from helpers import util\nfrom Cython.Build import cythonize\n"
+        "import google.protobuf\nimport nobody_knows_this\n"
+    )
+    files = {
+        "pyproject.toml": project("kern", "cupy-cuda12x", "protobuf", "warp-lang"), "kern/__init__.py": BODY,
+        "tests/conftest.py": "", "tests/helpers/util.py": "", "benchmarks/common_bench.py": "",
+        "tests/test_it.py": f"import kern\n{imports}def test_it(): pass\n",
+    }  # fmt: skip
+    repository, lines = seen(tmp_path, files)
+    assert "in no list of requirements: nobody_knows_this\n" in lines
+    needed = requirements.lines(repository)
+    assert {"cupy-cuda12x", "opencv-python-headless", "setuptools<81"} <= {*needed}
+    assert needed.count("warp-lang") == 1
+
+
+@pytest.mark.parametrize(
+    ("need", "code", "names"),
+    [
+        ("numba", "from numba import cuda\n", ["cuda"]),
+        ("numba", "import numba\ndef k(): return numba.cuda.grid(1)\n", ["cuda"]),
+        ("numba", "from numba import njit\n", []),
+        ("warp-lang", "import warp as wp\n", ["cuda"]),
+        ("cupy-cuda12x", "import cupy as cp\n", ["cuda"]),
+        ("taichi", "import taichi as ti\n", ["cuda"]),
+        ("nvidia-cutlass-dsl", "import cutlass.cute as cute\n", ["cuda"]),
+        ("jax", "import jax\n", ["cuda", "tpu"]),
+        ("tilelang", "import tilelang\n", ["cuda", "rocm"]),
+        ("numpy", "import numpy\n", []),
+    ],
+)
+def test_kernels_get_the_platforms_that_they_have(tmp_path, need, code, names):
+    repository, _ = seen(tmp_path, kernels("kern", need, code))
+    assert [one.name for one in platforms.of(repository)] == names
+
+
+def test_a_platform_gets_the_builds_that_have_code_for_it():
+    assert platforms.with_extra(["# the needs", "jax>=0.5", "numpy"], "tpu") == "# the needs\njax[tpu]>=0.5\nnumpy\n"
+    assert platforms.with_extra(["torch"], "cuda") is None
+
+
+def test_a_python_that_the_harness_has_not_is_said_so(tmp_path):
+    with pytest.raises(UserError, match="no Python is for both"):
+        seen(tmp_path, {"pyproject.toml": project("kern", python=">=3.14"), "kern/__init__.py": BODY})
