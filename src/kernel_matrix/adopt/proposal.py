@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,8 +12,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from kernel_matrix.adopt import lock, platforms, requirements
+from kernel_matrix.adopt import describe, lock, platforms, requirements
 from kernel_matrix.adopt.pinned.repository import Pins
+from kernel_matrix.adopt.recognize import Recognized
 from kernel_matrix.adopt.repository import TOOLCHAINS, Repository
 from kernel_matrix.base import git, installation
 from kernel_matrix.config.locks import pins_in
@@ -41,10 +42,13 @@ class Proposal(NamedTuple):
     notes: tuple[str, ...]
 
 
-def propose(repository: Repository, machine: Machine, pins: Pins = lock.NO_PINS) -> Proposal:
+def propose(
+    repository: Repository, machine: Machine, pins: Pins = lock.NO_PINS, operators: Sequence[Recognized] = ()
+) -> Proposal:
     """Return the files that a repository needs. Only the locks need the network.
 
-    ``pins`` are what the repository pins: the locks keep each that goes with the rest.
+    ``pins`` are what the repository pins: the locks keep each that goes with the rest. Of ``operators`` descriptions
+    are proposed.
 
     Raises:
         UserError: the requirements cannot be resolved.
@@ -56,8 +60,23 @@ def propose(repository: Repository, machine: Machine, pins: Pins = lock.NO_PINS)
     kinds = [vendor_named(one.device).build for one in gpus if vendor_named(one.device).gpu]
     made = _lock(source, toolchain, [*kinds, builds.CPU], repository.python, pins)
     own = _own_environments(lines, toolchain, gpus, repository.python, pins)
+    names = _names(repository, machine, toolchain, made, gpus, own)
+    files = {f"ci/locks/{toolchain}.in": source, **made.names(f"ci/locks/{toolchain}.txt")}
+    for texts in own.values():
+        files |= texts
+    if repository.suite is not None:
+        files |= _beside_the_lock(names)
+    if operators:
+        files |= _of_operators(repository, operators, names)
+    return Proposal(toolchain, files, made.notes)
+
+
+def _names(
+    repository: Repository, machine: Machine, toolchain: str, made: lock.Locks, gpus: Sequence[Any], own: Collection[str]
+) -> dict[str, Any]:
+    """Return what the templates use."""
     versions = {name for text in made.texts.values() for name in pins_in(text)}
-    names = {
+    return {
         "repository": repository,
         "toolchain": toolchain,
         "titles": [TOOLCHAINS[name] for name in repository.toolchains],
@@ -72,12 +91,12 @@ def propose(repository: Repository, machine: Machine, pins: Pins = lock.NO_PINS)
         "branch": git.main_branch(repository.root),
         "requirement": installation.requirement(),
     }
-    files = {f"ci/locks/{toolchain}.in": source, **made.names(f"ci/locks/{toolchain}.txt")}
-    for texts in own.values():
-        files |= texts
-    if repository.suite is not None:
-        files |= _beside_the_lock(names)
-    return Proposal(toolchain, files, made.notes)
+
+
+def _of_operators(repository: Repository, operators: Sequence[Recognized], names: Mapping[str, Any]) -> dict[str, str]:
+    """Return the proposed descriptions, and the matrix of their own."""
+    matrix = _text("matrix.yaml", {**names, "described": describe.described(operators)})
+    return {**describe.files(repository, operators), describe.MATRIX: matrix}
 
 
 def _beside_the_lock(names: Mapping[str, Any]) -> dict[str, str]:
@@ -158,4 +177,4 @@ def _target(machine: Machine) -> str:
 
 
 def _text(template: str, names: Mapping[str, object]) -> str:
-    return _ENVIRONMENT.get_template(f"{template}.j2").render(names).rstrip("\n") + "\n"
+    return _ENVIRONMENT.get_template(f"{template}.j2").render({"described": [], **names}).rstrip("\n") + "\n"

@@ -124,6 +124,11 @@ class RunningCase:
         self.facts["process"] = "own"
         return results
 
+    def end_kernel_process(self) -> None:
+        """End the kernel's process: a fault may have spoilt it. The next call starts another."""
+        if self._kernel_process:
+            self._kernel_process.close()
+
     def kernel_memory(self) -> int | None:
         """Return the bytes of memory that the kernel's process holds for itself; None where that is not known."""
         return self._kernel_process.memory() if self._kernel_process else None

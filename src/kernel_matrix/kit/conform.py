@@ -13,6 +13,7 @@ from kernel_matrix.kit.checks import memory, numbers, rows, times
 from kernel_matrix.kit.checks.applying import WITHIN_EVERY_RUN, does_not_apply, why_not
 from kernel_matrix.kit.checks.names import CHECKS
 from kernel_matrix.kit.description import Operator
+from kernel_matrix.kit.misbehaviour import SPOILS_MEMORY, MisbehavedError, UnconfirmedError, WrongResultError
 from kernel_matrix.kit.running import Running
 
 MADE = "checks"  # the fact of a case: "12 of 14 checks", and the others with their reasons
@@ -50,7 +51,10 @@ def conform(case: RunningCase, op: Operator, values: draws.Arrays | None = None)
     Raises:
         AssertionError: a number is wrong.
         MisbehavedError: the kernel did something else than to compute its outputs.
+        UnconfirmedError: nobody has confirmed the description.
     """
+    if op.proposed:
+        raise UnconfirmedError(op.name, op.proposed)
     if case.action == "compile":
         if not op.ahead:
             pytest.skip("the description names no function that compiles for a target which is not here (ahead=)")
@@ -58,6 +62,17 @@ def conform(case: RunningCase, op: Operator, values: draws.Arrays | None = None)
         return
     running = Running(case, op, values)
     case.facts["inputs.sha256"] = digest(running.given.values())
+    try:
+        _record(running, _made_of(running))
+    except (MisbehavedError, WrongResultError) as error:
+        if error.code in SPOILS_MEMORY:
+            case.end_kernel_process()
+        raise
+
+
+def _made_of(running: Running) -> list[str]:
+    """Make the checks of a case in their order, and return those that were asked."""
+    case = running.case
     made: list[str] = []
     for name, check in ORDER.items():
         once = (name, case.op, case.direction, str(case.axes.get("dtype")), running.kernel(running.sizes)["function"])
@@ -73,7 +88,7 @@ def conform(case: RunningCase, op: Operator, values: draws.Arrays | None = None)
             _made.add(once)
         if name == "golden":
             running.memory_before = case.kernel_memory()
-    _record(running, made)
+    return made
 
 
 def _is_asked(name: str, check: Callable[[Running], None], running: Running) -> bool:

@@ -23,15 +23,15 @@ class array:  # noqa: N801 (it reads as a word of a description)
     what is drawn, and ``positive`` that it is never negative. ``below`` draws whole numbers from 0 to below it.
     """
 
-    axes: tuple[str | int, ...]
+    axes: tuple[Any, ...]
     dtype: str = "case"
     scale: float = 1.0
     mean: float = 0.0
     below: str | int | None = None
     positive: bool = False
 
-    def __init__(self, *axes: str | int, **words: Any) -> None:
-        """Take the axes in their order, and the words of the class's docstring.
+    def __init__(self, *axes: Any, **words: Any) -> None:
+        """Take the axes in their order, and the words of the class's docstring; ``...`` is what is still to be written.
 
         Raises:
             TypeError: there is no such word.
@@ -75,6 +75,7 @@ class Operator:
     steps: int | None = None
     ahead: str = ""
     draw: Callable[[Mapping[str, Any], str], Mapping[str, Any]] | None = None
+    proposed: str = ""
     without: Mapping[str, str] = field(default_factory=dict)
 
     def by_row(self, arrays: Mapping[str, array]) -> list[str]:
@@ -147,6 +148,7 @@ def _check(one: Operator) -> None:
         ValueError: they do not.
     """
     axes = {axis for kind in (*one.inputs.values(), *one.outputs.values()) for axis in kind.axes}
+    unknown = [name for name, kind in {**one.inputs, **one.outputs}.items() if ... in kind.axes]
     wrong = [
         (one.framework not in NAMES, f"framework is one of {', '.join(NAMES)}"),
         (not one.outputs, "an operator has outputs"),
@@ -162,6 +164,8 @@ def _check(one: Operator) -> None:
         (one.compute not in ("fp32", "case"), "compute is fp32 or case"),
         (bool(one.writes) and bool(one.differentiable), "a kernel that writes its outputs has no gradients"),
         (one.framework not in WRITABLE and bool(one.writes or one.in_place), "its arrays cannot be written"),
+        (bool(unknown) and not one.proposed, f"write the axes of {', '.join(unknown)} in place of '...'"),
+        (... in one.options.values() and not one.proposed, "write the values of options in place of '...'"),
         (not set(one.without) <= set(CHECKS), f"'without' names checks: {', '.join(CHECKS)}"),
         (any(len(str(reason).split()) < 2 for reason in one.without.values()), "'without' has a reason for each check"),
     ]
@@ -192,4 +196,5 @@ def _several(given: str | Sequence[str]) -> tuple[str, ...]:
 # ahead           the function of the suite that compiles for a target which is not here (module:function)
 # draw            a function of the sizes and of a text that names the draw: it returns the inputs as arrays, where the
 #                 words of an array do not say how it is drawn (a triangle, a table of places, rows that sum to one)
+# proposed        where a program has read the description: every case is an error until a person takes this word out
 # without         checks that are not asked, each with the reason

@@ -35,6 +35,20 @@ class WrongResultError(AssertionError):
         super().__init__(self.sentence)
 
 
+class UnconfirmedError(Exception):
+    """A description was proposed by a program, and no person has confirmed it."""
+
+    stage = "import"
+    code = "kit-proposal"
+
+    def __init__(self, name: str, source: str) -> None:
+        """Take the operator, and where the proposal comes from."""
+        super().__init__(f"nobody has confirmed the description of {name}: {source} [{self.code}]")
+
+
+# Faults after which the memory of the kernel's process may be spoilt, so that another case cannot run in it.
+SPOILS_MEMORY = ("kit-past-end", "kit-past-scratch", "kit-gaps", "kit-layout", "kit-sizes")
+
 KINDS = {
     "kit-past-end": Kind(
         "The kernel writes outside of an array that it was given: past its end or before its start.",
@@ -160,5 +174,10 @@ KINDS = {
         "The kernel takes longer by another process's clock than the race said, or does not compute when it is timed.",
         "wait for the device before the function returns, and compute in every call",
         "the kernel's process says 1e-07 s a run; the process that compares measures 0.000319 s",
+    ),
+    "kit-proposal": Kind(
+        "A program wrote the description from what it read in the sources. It may be wrong in every word.",
+        "write what is missing ('...'), compare each word with the operator, and take the line proposed= out",
+        "nobody has confirmed the description of rms_norm: read from src/norms.py:12",
     ),
 }

@@ -1,4 +1,4 @@
-"""What Python code does outside of its process: files that it writes, connections that it opens."""
+"""Notes of Python on a process: files that it writes, connections that it opens."""
 
 from __future__ import annotations
 

@@ -104,7 +104,12 @@ class Running:
         kernel = self.kernel(sizes)
         key = (how.get("layout", PACKED), how.get("mode", ""), *asked, *(one.shape for one in values.values()))
         children = case.kernel_children()
-        facts, back = case.call(f"{_SIDE}:run", values, kernel=kernel, secret=self._secret, asked=asked, **how)
+        try:
+            facts, back = case.call(f"{_SIDE}:run", values, kernel=kernel, secret=self._secret, asked=asked, **how)
+        except KernelProcessError as error:
+            if error.stage == "crash" and what:
+                raise KernelProcessError(f"{error.text}{what}", error.detail, error.stage) from None
+            raise
         known, worked = key in self._seen, case.kernel_children() != children
         self._seen.add(key)
         self.facts = facts

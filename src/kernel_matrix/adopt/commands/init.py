@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from kernel_matrix.adopt import first_cell, terminal
+from kernel_matrix.adopt import describe, first_cell, terminal
 from kernel_matrix.adopt.pinned import option
 from kernel_matrix.adopt.proposal import propose
+from kernel_matrix.adopt.recognize import recognize
 from kernel_matrix.adopt.repository import look
 from kernel_matrix.adopt.writing import refuse_where_nothing_can_be_written, write
 from kernel_matrix.base.commands import here
@@ -35,7 +36,9 @@ def main(options: argparse.Namespace) -> int:
     near = [name for name in (repository.source, repository.suite) if name]
     choice = option.chosen(options.pins, root, repository.python, near=near)
     print("\n".join([*terminal.seen_lines(repository), *choice.lines]), flush=True)
-    proposed = propose(repository, detect(), choice.pins)
+    operators = describe.chosen(recognize(repository))
+    print("\n".join(describe.lines(operators)), end="\n" if operators else "", flush=True)
+    proposed = propose(repository, detect(), choice.pins, operators)
     print("\n".join([*write(root, proposed.files), *proposed.notes]), flush=True)
     status = 0
     if repository.suite is not None and not options.no_run:
