@@ -72,7 +72,12 @@ def propose(
 
 
 def _names(
-    repository: Repository, machine: Machine, toolchain: str, made: lock.Locks, gpus: Sequence[Any], own: Collection[str]
+    repository: Repository,
+    machine: Machine,
+    toolchain: str,
+    made: lock.Locks,
+    gpus: Sequence[Any],
+    own: Collection[str],
 ) -> dict[str, Any]:
     """Return what the templates use."""
     versions = {name for text in made.texts.values() for name in pins_in(text)}
