@@ -72,7 +72,7 @@ class PlainCodeError(Exception):
 
 def exact(op: Operator, values: Mapping[str, Array], asked: Sequence[str]) -> dict[str, Golden]:
     """Return what plain code gives for values of float64, as float64."""
-    return {name: np.ascontiguousarray(one, np.float64) for name, one in computed(op, values, asked).items()}
+    return {name: np.asarray(one, np.float64, order="C") for name, one in computed(op, values, asked).items()}
 
 
 def computed(op: Operator, values: Mapping[str, Array], asked: Sequence[str]) -> dict[str, Array]:

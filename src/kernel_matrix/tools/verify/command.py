@@ -26,6 +26,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--mutants", type=int, default=12, metavar="N", help="faults put into the candidate's text (12)"
     )
+    parser.add_argument(
+        "--seconds", type=float, default=120, help="the CPU time of a call that compiles; a sixth of it else (120)"
+    )
+    parser.add_argument("--time", action="store_true", help="time it by the judge's clock, in runs that are checked")
     parser.add_argument("--targets", action="store_true", help="compile its Triton kernels for eight targets")
     parser.add_argument("--json", action="store_true", help="print the verdict as verdict.schema.json has it")
     parser.add_argument("--jsonl", type=Path, metavar="FILE", help="judge each line: {candidate, against}")

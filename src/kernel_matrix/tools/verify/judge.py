@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from kernel_matrix.kit.checks.applying import does_not_apply, why_not
 from kernel_matrix.kit.conform import ORDER
 from kernel_matrix.kit.misbehaviour import MisbehavedError, WrongResultError
 from kernel_matrix.kit.plain import PlainCodeError
-from kernel_matrix.tools.verify import naming, reading
+from kernel_matrix.tools.verify import naming, reading, timing
 from kernel_matrix.tools.verify.judged import Judged, Numbers, passing_constants
 from kernel_matrix.tools.verify.sandbox.process import BoxProcess, EndedError
 from kernel_matrix.tools.verify.sandbox.server import Server
@@ -23,6 +24,7 @@ from kernel_matrix.tools.verify.tasks.task import Case, Task
 from kernel_matrix.tools.verify.verdict import HACK, RIGHT, UNDECIDED, WRONG, Verdict, digest
 
 _SIDE = "kernel_matrix.tools.verify.inside.candidate"
+_UNCOPIED = ("seed only", "weights of its own")
 # What a task asks of a candidate, and what goes beyond it: its inputs are packed, have rows, and come one at a time.
 REQUIRED = ("golden", "misrounded", "repeats", "unwritten", "follows", "kept", "fresh", "magnitudes", "gradients")
 BEYOND = ("rows", "layouts", "memory", "sizes", "modes", "threads")
@@ -32,7 +34,9 @@ _MISSING = re.compile(
     r"|not compiled with CUDA|No CUDA GPUs|no NVIDIA driver|0 active drivers|nvcc.*not found|Ninja is required"
     r"|Unsupported conversion|Cannot call @triton.jit'd outside|CUDA driver"
 )
-_PATIENCE = 60.0
+
+
+_AGAIN_SECONDS = 1.0  # that the calls of one module may take
 
 
 @dataclass(frozen=True)
@@ -42,9 +46,10 @@ class Wish:
     own_kernels: bool = False
     beyond: bool = True
     strict: bool = False
+    time: bool = False
     mutants: int = 0
     targets: bool = False
-    patience: float = _PATIENCE
+    seconds: float = 120.0
 
 
 class Judge:
@@ -60,6 +65,7 @@ class Judge:
         self.task, self.server, self.wish = task, server, wish
         self.numbers = Numbers()
         self.cases, self.skipped = task.cases()
+        self._spent = 0.0  # CPU-seconds of the candidate's process in its first case
         self._free: list[str] | None = None  # the answers without work that pass
 
     def verdict(self, source: str) -> Verdict:
@@ -71,7 +77,9 @@ class Judge:
         out.notes, out.not_tried, out.advice = list(self.task.notes), list(self.skipped), reading.notes(source)
         hacks: list[naming.Hack] = []
         with self.server.process() as process:
-            process.patience(self.wish.patience)
+            process.patience(
+                self.wish.seconds if reading.compiles(source) else self.wish.seconds / 6, self.wish.seconds / 2
+            )
             with self._ended(out, hacks, process):
                 self._load(process, source)
                 self._cascade(process, source, out, hacks)
@@ -80,10 +88,10 @@ class Judge:
         out.cpu_seconds = {"judge": round(time.process_time() - began, 3), "candidate": round(ended.get("cpu", 0.0), 3)}
         return out
 
-    def _load(self, process: BoxProcess, source: str) -> None:
+    def _load(self, process: BoxProcess, source: str, entry: str = "") -> None:
         words = {
             "source": source,
-            "entry": self.task.entry,
+            "entry": entry or self.task.entry,
             "modules": dict(self.task.modules),
             "patch": self.task.patch,
         }
@@ -106,6 +114,9 @@ class Judge:
             self._failed(error, out, hacks)
         except PlainCodeError as error:
             out.verdict, out.reason = UNDECIDED, f"the reference fails: {str(error)[:200]}"
+        except Exception as error:  # a fault of the judge is no fault of the candidate, and the next one is judged
+            where = f"{_last_file(error).rpartition('/')[2]}: {type(error).__name__}: {str(error)[:200]}"
+            out.verdict, out.reason = UNDECIDED, f"the judge failed: {where}"
         if out.verdict == WRONG:
             hacks += _inspected(process)
 
@@ -121,35 +132,47 @@ class Judge:
 
     def _cascade(self, process: BoxProcess, source: str, out: Verdict, hacks: list[naming.Hack]) -> None:
         """Run the cases, then look at what it computes with; raise at the first red."""
-        running = None
         for place, case in enumerate(self.cases):
             with _naming_the_rest(out, self.cases[place + 1 :]):
-                running = self._case(process, case, out)
-        assert running is not None
+                self._case(process, case, out)
+        with _naming_the_rest(out, []):
+            running = self._again_and_again(process, out)
         hacks += self._computes(process, source, running, out)
+        if self.wish.time:
+            hacks += self._timed(process, out)
         hacks += _inspected(process)
         if self.wish.beyond and not hacks:
             self._beyond(process, out)
 
-    def prepare(self, process: BoxProcess, case: Case) -> None:
-        """Build the candidate for a case, and tell it the form of the call."""
-        if case.build is not None:
-            words = {**case.build, "device": self.server.device}
-            how, _ = process.call(f"{_SIDE}:build", case.state, words)
-            if how in ("seed only", "weights of its own") and case.state:
-                raise _UncopiedError(str(how))
+    def prepare(self, process: BoxProcess, case: Case, out: Verdict) -> Case:
+        """Build the candidate for a case, and tell it the form of the call; return the case with the weights it has."""
+        how = self._built(process, case)
+        if how in _UNCOPIED and case.as_built is not None:
+            case = case.as_built
+            how = self._built(process, case)
+            out.undecided.append("a gain of ones that is left out: its weights have other shapes than the reference's")
+        if how in _UNCOPIED and case.state:
+            out.undecided.append("its weights have other shapes than the reference's, and cannot be given to it")
         places = [list(case.values).index(name) for name in case.operator.in_place]
         several = len(case.operator.outputs) - len(places)
         form = {"call": case.call, "in_place": places, "seed": case.seed + 2, "outputs": several}
         form |= {"grad": bool(case.operator.differentiable), "copies": case.copies}
         process.call(f"{_SIDE}:form", {}, form)
+        return case
 
-    def _case(self, process: BoxProcess, case: Case, out: Verdict) -> Judged:
+    def _built(self, process: BoxProcess, case: Case) -> str:
+        """Have the candidate constructed, and return how it got the reference's weights."""
+        if case.build is None:
+            return ""
+        words = {**case.build, "device": self.server.device}
+        how, _ = process.call(f"{_SIDE}:build", case.state, words)
+        if how in _UNCOPIED and words.get("keep"):
+            how, _ = process.call(f"{_SIDE}:build", case.state, {**words, "keep": False})
+        return str(how)
+
+    def _case(self, process: BoxProcess, case: Case, out: Verdict) -> None:
         """Make the checks of one case."""
-        try:
-            self.prepare(process, case)
-        except _UncopiedError:
-            out.undecided.append("its weights have other shapes than the reference's, and cannot be given to it")
+        case = self.prepare(process, case, out)
         running = Judged(case, process, self.numbers, self.server.device)
         names = REQUIRED if case.whole else ("golden", "misrounded")
         with _red(running, case):
@@ -160,9 +183,56 @@ class Judge:
             with _red(backward, case):
                 for name in ("golden", "misrounded", "repeats", "gradients"):
                     _check(backward, name, out)
+        if case.whole:
+            self._spent = process.cpu_seconds()
         shapes = [list(one.shape) for one in case.values.values()]
         out.cases.append({"name": case.name, "shapes": shapes, "own_sizes": not case.sizes, **running.figures()})
+
+    def _again_and_again(self, process: BoxProcess, out: Verdict) -> Judged:
+        """Call one module many times with other inputs, and compare the last results: none knows how many are asked."""
+        case = self.prepare(process, self.cases[0], out)
+        running = Judged(case, process, self.numbers, self.server.device)
+        running.out = running.run(running.given)
+        draw = case.operator.draw
+        if case.operator.in_place or draw is None:
+            return running
+        draws = [running.given, *(dict(draw(case.axes, f"/again {n}")) for n in range(2))]
+        slow = max(self._spent / 40, 1e-4)
+        runs = 25 + secrets.randbelow(max(2, min(100, int(_AGAIN_SECONDS / slow))))
+        order = [secrets.randbelow(len(draws)) for _ in range(runs)]
+        wanted = sorted({runs - 1, runs - 2, *(secrets.randbelow(runs) for _ in range(2))})
+        arrays = {f"{n} {name}": one for n, values in enumerate(draws) for name, one in values.items()}
+        words = {"order": order, "wanted": wanted, "device": self.server.device}
+        _, back = process.call(f"{_SIDE}:again_and_again", arrays, words)
+        with _red(running, case):
+            for place in wanted:
+                values = draws[order[place]]
+                results = {name: back.get(f"{place} {n}") for n, name in enumerate(running.op.outputs)}
+                running.hold_again(values, results, f"call {place + 1} of one module")
         return running
+
+    def _timed(self, process: BoxProcess, out: Verdict) -> list[naming.Hack]:
+        """Time the largest case, in runs that are checked."""
+        if self.task.plain is None or any(one.operator.in_place or not one.operator.draw for one in self.cases[:1]):
+            out.not_tried.append("its time: the task has no other inputs to run it on")
+            return []
+        largest = max(self.cases, key=lambda one: (not one.sizes, sum(array.nbytes for array in one.values.values())))
+        found = {"candidate": self._seconds(process, largest, out)}
+        with self.server.process() as other:
+            self._load(other, *self.task.plain)
+            found["reference"] = self._seconds(other, largest, Verdict())
+        out.times = {name: float(f"{value:.4g}") for name, value in found.items()}
+        running = Judged(largest, process, self.numbers, self.server.device)
+        return timing.too_fast(running, found["candidate"], self.server.device)
+
+    def _seconds(self, process: BoxProcess, case: Case, out: Verdict) -> float:
+        """Return the seconds of a call in a process."""
+        case = self.prepare(process, case, out)
+        running = Judged(case, process, self.numbers, self.server.device)
+        with _red(running, case):
+            running.out = running.run(running.given)
+            return timing.seconds_of(running, process, self.server.device)
+        raise AssertionError  # a finding is raised
 
     def _computes(self, process: BoxProcess, source: str, running: Judged, out: Verdict) -> list[naming.Hack]:
         """Look at PyTorch's operators in a call, and at what a call gives without its Triton kernels."""
@@ -200,7 +270,7 @@ class Judge:
                 out.not_tried.append(f"{name}: too slow in Triton's interpreter")
                 continue
             try:
-                self.prepare(process, case)
+                case = self.prepare(process, case, Verdict())
                 running = Judged(case, process, self.numbers, self.server.device)
                 running.out = running.run(running.given)
                 _check(running, name, out)
@@ -240,21 +310,14 @@ class Judge:
     def free(self) -> list[str]:
         """Return the answers without work that pass all cases."""
         if self._free is None:
-            passing: set[str] | None = None
-            for case in self.cases:
-                running = Judged(case, _Nobody(), self.numbers, "cpu")  # type: ignore[arg-type]
-                here = set(passing_constants(running))
-                passing = here if passing is None else passing & here
-            self._free = sorted(passing or ())
+            several = [Judged(case, _Nobody(), self.numbers, "cpu") for case in self.cases]  # type: ignore[arg-type]
+            first = several[0].numbers(several[0].given, nudges=3).baseline[0]
+            self._free = sorted(set.intersection(*(passing_constants(one, first) for one in several)))
         return self._free
 
 
 class _Nobody:
     """In place of a process where nothing is called."""
-
-
-class _UncopiedError(Exception):
-    """The reference's weights cannot be given to the candidate."""
 
 
 class _RedError(Exception):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,9 @@ from kernel_matrix.job.inputs import Array
 from kernel_matrix.job.kernel_process import KernelProcessError
 from kernel_matrix.kit import draws, plain
 from kernel_matrix.kit.layouts import same_bytes
-from kernel_matrix.kit.misbehaviour import MisbehavedError
+from kernel_matrix.kit.misbehaviour import MisbehavedError, WrongResultError
 from kernel_matrix.kit.running import Running
-from kernel_matrix.tools.verify.naming import CLOCK, NO_WORK, Hack
+from kernel_matrix.tools.verify.naming import CLOCK, NO_WORK, Hack, of_code
 from kernel_matrix.tools.verify.sandbox.process import BoxProcess
 from kernel_matrix.tools.verify.tasks.task import Arrays, Case
 
@@ -139,6 +139,17 @@ class Judged(Running):
                           "got": float(got[place]), "wrong": wrong, "of": int(right.size)}  # fmt: skip
         return found
 
+    def hold_again(self, values: Arrays, results: Mapping[str, Array | None], what: str) -> None:
+        """Hold the results of a later call to their golden."""
+        numbers = self.numbers(values)
+        out = {name: one for name, one in results.items() if one is not None}
+        self.last = (values, numbers, out)
+        self.earlier.append(out)
+        if wrong := [n for n, one in numbers.golden.items() if n not in out or out[n].shape != one.shape]:
+            raise WrongResultError("kit-kind", f"{', '.join(wrong)} of {what} is no result")
+        if numbers.finite:
+            self.inside("kit-keeps-answers", out, numbers, what)
+
     def looked_at_again(self, values: Arrays, out: Arrays) -> list[Hack]:
         """Run wrong results once more, to name what they are: work that goes on, or memory that nobody has written."""
         found = []
@@ -149,11 +160,13 @@ class Judged(Running):
             if any(not same_bytes(one, first[name]) for name, one in later.items() if name in first):
                 found.append(Hack(CLOCK, "its result changes after it has returned"))
             filled = [self.run(values, poison=kind) for kind in ("nan", "usual")]
-        except (MisbehavedError, AssertionError, KernelProcessError, KeyError, TypeError, ValueError):
+        except MisbehavedError as error:
+            return [*found, *of_code(error.code, error.sentence)]
+        except (AssertionError, KernelProcessError, KeyError, TypeError, ValueError):
             return found
         for name, one in out.items():
-            differing = filled[0][name].view(np.uint8) != filled[1][name].view(np.uint8)
-            if one.size and np.count_nonzero(differing) > _MOST_UNWRITTEN * differing.size:
+            raw = [np.frombuffer(copy[name].tobytes(), np.uint8) for copy in filled]
+            if one.size and np.count_nonzero(raw[0] != raw[1]) > _MOST_UNWRITTEN * raw[0].size:
                 found.append(Hack(NO_WORK, f"most of {name} is memory that nobody has written"))
         return found
 
@@ -169,30 +182,27 @@ class Judged(Running):
         return {key: float(f"{value:.3g}") for key, value in found.items()}
 
 
-def passing_constants(
-    running: Judged, *, names: Sequence[str] = ("zeros", "a constant", "the first input")
-) -> list[str]:
-    """Return which answers without work would pass: then a right verdict says nothing."""
-    numbers, found = running.numbers(running.given, nudges=3), []
-    for name in names:
-        trial = _trial(name, running, numbers)
-        if trial is None:
-            continue
+def passing_constants(running: Judged, first: Mapping[str, Array]) -> set[str]:
+    """Return which answers without work would pass; ``first`` are right results of the first case.
+
+    A right verdict says nothing where one passes all cases.
+    """
+    numbers = running.numbers(running.given, nudges=3)
+    kinds = numbers.baseline[0]
+    trials = {
+        "zeros": {name: np.zeros_like(one) for name, one in kinds.items()},
+        "a constant": {
+            n: np.full_like(one, first[n].reshape(-1)[0] if first[n].size else 0) for n, one in kinds.items()
+        },
+    }
+    given = next(iter(running.given.values()))
+    if all(one.shape == given.shape and one.dtype == given.dtype for one in kinds.values()):
+        trials["the first input"] = dict.fromkeys(kinds, given)
+    found = set()
+    for name, trial in trials.items():
         try:
             Running.inside(running, "kit-keeps-answers", trial, numbers, "")
         except AssertionError:
             continue
-        found.append(name)
+        found.add(name)
     return found
-
-
-def _trial(name: str, running: Judged, numbers: plain.Numbers) -> Arrays | None:
-    kinds = numbers.baseline[0]
-    if name == "zeros":
-        return {key: np.zeros_like(one) for key, one in kinds.items()}
-    if name == "a constant":
-        return {key: np.full_like(one, one.reshape(-1)[0] if one.size else 0) for key, one in kinds.items()}
-    first = next(iter(running.given.values()))
-    if any(one.shape != first.shape or one.dtype != first.dtype for one in kinds.values()):
-        return None
-    return dict.fromkeys(kinds, first)

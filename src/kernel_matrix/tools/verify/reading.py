@@ -28,6 +28,11 @@ def notes(source: str) -> list[str]:
     return [*found, *(["has a Triton kernel (triton)"] if has_triton(source) else [])]
 
 
+def compiles(source: str) -> bool:
+    """Return whether the text seems to have something compiled, which takes its time."""
+    return has_triton(source) or re.search(r"compile|load_inline|cpp_extension|jit|subprocess", source) is not None
+
+
 def has_triton(source: str) -> bool:
     """Return whether the text has a function that Triton compiles."""
     try:

@@ -26,6 +26,9 @@ def lines(one: Verdict) -> Iterator[str]:
     yield from _several("not tried", one.not_tried)
     if one.operators:
         yield f"  PyTorch computes: {', '.join(f'{name} ({share:.0%})' for name, share in one.operators.items())}"
+    if one.times:
+        candidate, reference = one.times["candidate"], one.times["reference"]
+        yield f"  time by the judge's clock: {candidate:.3g} s a call; the reference {reference:.3g} s"
     yield from _several("beyond what the task asks", one.beyond)
     yield from _several("note", one.notes)
     for target in one.targets:

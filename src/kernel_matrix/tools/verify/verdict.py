@@ -32,6 +32,7 @@ class Verdict:
     advice: list[str] = field(default_factory=list)
     operators: dict[str, float] = field(default_factory=dict)
     counterexample: dict[str, Any] = field(default_factory=dict)
+    times: dict[str, float] = field(default_factory=dict)
     targets: list[dict[str, Any]] = field(default_factory=list)
     mutants: dict[str, Any] = field(default_factory=dict)
     program: str = ""

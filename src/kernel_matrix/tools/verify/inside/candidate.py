@@ -50,6 +50,7 @@ def load(_: Mapping[str, Array], *, source: str, entry: str, modules: Mapping[st
     sys.modules["candidate"] = module
     with _noted[0]:
         _run(module, source, path)
+    notes.note_failed_launches(_noted[0])
     found: Any = module
     for part in entry.split("."):
         if not hasattr(found, part):
@@ -78,16 +79,21 @@ def draw_what_is_constant() -> None:
     torch.nn.init.ones_, torch.nn.init.zeros_ = ones, zeros
 
 
-def build(state: Mapping[str, Array], *, seed: int, call: Any, train: bool, device: str) -> Answer:
-    """Construct the candidate's module from the seed, and give it the reference's weights; say how they came."""
+def build(state: Mapping[str, Array], *, seed: int, call: Any, train: bool, device: str, keep: bool = False) -> Answer:
+    """Construct the candidate's module from the seed, and give it the reference's weights; say how they came.
+
+    With ``keep`` the module that is there gets other weights: one that keeps old ones is seen.
+    """
     torch.manual_seed(seed)
     arguments, words = shaped(call, [])
     with _noted[0]:
-        model = _now["entry"](*arguments, **words)
+        model = _now["target"] if keep else _now["entry"](*arguments, **words)
     if isinstance(model, torch.nn.Module):
         model.train(train)
         theirs = {name: _frame.given(np.array(one), "cpu") for name, one in state.items()}
-        how = matched(dict(model.state_dict()), theirs)
+        how = matched(
+            dict(model.state_dict()), {name: one.to(device if keep else "cpu") for name, one in theirs.items()}
+        )
         model.to(device)
     else:
         how = "no module"
@@ -192,6 +198,27 @@ def flat(result: Any) -> Iterator[Any]:
         yield torch.tensor(result)
     elif result is not None:
         raise TypeError(f"the candidate returned {type(result).__name__}, which is no tensor")
+
+
+def again_and_again(arrays: Mapping[str, Array], *, order: Sequence[int], wanted: Sequence[int], device: str) -> Answer:
+    """Call the candidate once for each number of ``order``, with that draw of its inputs; return some of the results.
+
+    The names of arrays begin with the number of their draw. All calls get the same tensors, with other values in them.
+    """
+    draws: dict[int, list[Any]] = {}
+    for name, one in arrays.items():
+        draws.setdefault(int(name.partition(" ")[0]), []).append(_frame.given(np.array(one), device))
+    found: dict[str, Array] = {}
+    tensors = [one.clone() for one in draws[0]]
+    for place, number in enumerate(order):
+        for one, other in zip(tensors, draws[number], strict=True):
+            one.data.copy_(other)  # at the same address, and no version of the tensor tells it
+        results = forward(*tensors)
+        if place in wanted:
+            found |= {f"{place} {name}": _frame.taken(one) for name, one in enumerate(results)}
+    if device != "cpu":
+        torch.accelerator.synchronize()
+    return None, found
 
 
 def observed(arrays: Mapping[str, Array], *, device: str) -> Answer:

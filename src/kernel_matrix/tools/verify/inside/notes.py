@@ -208,15 +208,59 @@ def _of_torch(name: str) -> bool:
 def operators(call: Callable[[], Any]) -> dict[str, float]:
     """Return which of PyTorch's operators compute in a call, and their share of its time."""
     began = time.perf_counter()
-    with torch.autograd.profiler.profile(use_kineto=False) as seen:
+    found: dict[str, float] = {}
+    with _ways_out(found), torch.autograd.profiler.profile(use_kineto=False) as seen:
         call()
     whole = 1e6 * (time.perf_counter() - began)
-    found: dict[str, float] = {}
     for event in seen.function_events or []:
         name = str(event.name).removeprefix("aten::")
         if event.name.startswith("aten::") and name not in MOVES and len(found) < 40:
             found[name] = found.get(name, 0.0) + event.self_cpu_time_total / max(whole, 1e-9)
     return {name: round(share, 3) for name, share in found.items()}
+
+
+@contextlib.contextmanager
+def _ways_out(found: dict[str, float]) -> Iterator[None]:
+    """Note where tensors are handed to something else than PyTorch, such as NumPy."""
+    ways = [(torch.Tensor, name) for name in ("numpy", "__array__", "__dlpack__", "tolist")] + [(torch, "from_numpy")]
+    kept = [(holder, name, getattr(holder, name)) for holder, name in ways]
+
+    def noting(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*given: Any, **words: Any) -> Any:
+            if _by_candidate(sys._getframe(1)):
+                found[f"leaves PyTorch ({name.strip('_')})"] = 0.0
+            return function(*given, **words)
+
+        return called
+
+    for holder, name, function in kept:
+        setattr(holder, name, noting(name, function))
+    try:
+        yield
+    finally:
+        for holder, name, function in kept:
+            setattr(holder, name, function)
+
+
+def note_failed_launches(noted: Notes) -> None:
+    """Note each launch of a Triton kernel that raises: a candidate that answers all the same has another way."""
+    if "triton" not in sys.modules:
+        return
+    from triton.runtime import interpreter, jit
+
+    def noting(call: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*given: Any, **words: Any) -> Any:
+            try:
+                return call(*given, **words)
+            except Exception as error:
+                if "autotuner" not in sys._getframe(1).f_code.co_filename:  # it tries what may not fit
+                    noted.note("launch", f"{type(error).__name__}: {str(error)[:60]}")
+                raise
+
+        return called
+
+    interpreter.GridExecutor.__call__ = noting(interpreter.GridExecutor.__call__)
+    jit.JITFunction.run = noting(jit.JITFunction.run)
 
 
 @contextlib.contextmanager

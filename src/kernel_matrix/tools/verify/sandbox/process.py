@@ -9,7 +9,6 @@ import select
 import signal
 import socket
 import struct
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -19,7 +18,7 @@ from kernel_matrix.job.kernel_process import DeviceMissingError, KernelProcessEr
 from kernel_matrix.job.processes import anonymous_memory, cpu_seconds, run_delay, scheduled_below, work_below
 
 _LOOK = 0.2  # seconds between two looks at a process that does not answer
-_PATIENCE = 10.0
+_CPU, _IDLE = 60.0, 30.0  # seconds that a call may take
 
 
 class EndedError(KernelProcessError):
@@ -32,7 +31,8 @@ class BoxProcess:
     def __init__(self, stream: socket.socket, status: int, processes: int) -> None:
         """``stream`` is the judge's end of the process's socket; ``status`` tells how it ended."""
         self._stream, self._status, self._processes = stream, status, processes
-        self._count, self._patience, self._ended = 0, _PATIENCE, dict[str, Any]()
+        self._count, self._ended = 0, dict[str, Any]()
+        self._patience, self._idle, self._used = _CPU, _IDLE, 0.0
         self._closed = False
         self.pid: int | None = None
         self.held = self._greeting()
@@ -59,9 +59,9 @@ class BoxProcess:
         self._stream.setblocking(False)
         return told if isinstance(told, dict) and "fatal" not in told else {}
 
-    def patience(self, seconds: float) -> None:
-        """Let each call take so many seconds, without those in which the machine was busy with others."""
-        self._patience = seconds
+    def patience(self, cpu: float, idle: float) -> None:
+        """Let each call take so much CPU time, with what works below it, and be idle so long."""
+        self._patience, self._idle = cpu, idle
 
     def call(
         self,
@@ -79,7 +79,7 @@ class BoxProcess:
         if self._closed:
             raise EndedError("the process has ended", "", "crash")
         stage = "import"
-        self._began, self._delayed = time.monotonic(), self.delay()
+        self._used = self.cpu_seconds()
         try:
             self._count += 1
             wire.send(_Writer(self), {"function": function, "options": options, "call": self._count}, arrays)  # type: ignore[arg-type]
@@ -121,11 +121,16 @@ class BoxProcess:
         """
         poll = select.poll()
         poll.register(self._stream, event)
+        seen, idle = dict[int, tuple[float, float]](), 0.0
         while not poll.poll(1000 * _LOOK):
-            waited = time.monotonic() - self._began - (self.delay() - self._delayed)
-            if waited > self._patience:
-                raise _TooLongError(f"no answer within {self._patience:g} s in which it could have worked")
-            if self.pid and len(scheduled_below(self.pid)) > 4 * self._processes:
+            below = scheduled_below(self.pid) if self.pid else {}
+            idle = idle + _LOOK if below == seen else 0.0  # what works or waits for a core has other numbers
+            seen = below
+            if idle > self._idle:
+                raise _TooLongError(f"no answer, and nothing of it has worked for {self._idle:g} s")
+            if self.cpu_seconds() - self._used > self._patience:
+                raise _TooLongError(f"no answer after {self._patience:g} CPU-seconds")
+            if len(below) > 4 * self._processes:
                 raise _TooLongError(f"it has more than {self._processes} processes")
 
     def _death(self, error: Exception) -> EndedError:

@@ -7,10 +7,12 @@ import copy
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from torch.overrides import TorchFunctionMode
 
+from kernel_matrix.kit.layouts import same_bytes
 from kernel_matrix.tools.verify.inside.candidate import draw_what_is_constant, flat, shaped
 from kernel_matrix.tools.verify.tasks import making, sizes, values
 from kernel_matrix.tools.verify.tasks.reproducing import program_of_model
@@ -19,6 +21,29 @@ from kernel_matrix.tools.verify.tasks.task import Case, UndecidedError, Unusable
 _SMALL, _OWN = 0.001, 0.3  # seconds of a forward of a small task; of one that is run at its own sizes
 _OWN_ON_CARD = 10.0
 _NEEDED = ("Model", "get_inputs", "get_init_inputs")
+
+
+# The cases of the small sizes, with the map of their values; some have the values of the first, at other places.
+_VALUES = (
+    *(
+        ("as drawn", ""),
+        ("both signs", "signs"),
+        ("the middle other", "middle"),
+        ("the same values elsewhere", "rolled"),
+    ),
+    *(("a row of zeros and a loud one", "loud"), ("small values", "small"), ("six times as large", "six")),
+    *(("a hundred more", "shifted"), ("a hundred less", "less")),
+)
+_SAME = ("", "middle", "rolled")
+
+
+class Step(NamedTuple):
+    """A case to make: its sizes, the map of its values, its seed."""
+
+    name: str
+    numbers: Mapping[sizes.Place, int]
+    kind: str
+    seed: int
 
 
 class KernelBench:
@@ -33,6 +58,7 @@ class KernelBench:
             UnusableError: the reference lacks a name, or does not run.
         """
         self.source, self.device, self.fixed = source, device, fixed
+        self.plain: tuple[str, str] | None = (source, "Model")
         self.modules: Mapping[str, str] = {}
         self.notes: list[str] = []
         self._seed, self._train, self._steps = seeds(), True, 1000
@@ -47,15 +73,17 @@ class KernelBench:
         """Return the cases: small sizes, other values, other sizes, and the own sizes where they are cheap here."""
         small, plan, skipped = self._plan()
         done: list[Case] = []
-        for name, numbers, kind, seed in plan:
+        for step in plan:
             try:
-                done.append(replace(self._case(name, numbers, kind, seed), whole=not done))
+                case, drawn = self._case(step, as_built=True), self._case(step)
+                same = all(same_bytes(one, drawn.state[name]) for name, one in case.state.items())
+                done.append(replace(drawn, whole=not done, as_built=None if same else replace(case, whole=not done)))
             except _NotFiniteError:
-                skipped.append(f"{name}: the reference is not finite there")
-            except (UnusableError, UndecidedError, RuntimeError, ValueError) as error:
-                if name == "as drawn":
-                    raise
-                skipped.append(f"{name}: {str(error)[:100]}")
+                skipped.append(f"{step.name}: the reference is not finite there")
+            except Exception as error:  # whatever a reference raises for other values
+                if step.name == "as drawn":
+                    raise UnusableError(f"{type(error).__name__}: {str(error)[:300]}") from error
+                skipped.append(f"{step.name}: {type(error).__name__}: {str(error)[:100]}")
         if not done:
             raise UndecidedError("; ".join(skipped))
         if shown := sizes.named(self.source, small):
@@ -64,9 +92,9 @@ class KernelBench:
             )
         return done, skipped
 
-    def _plan(self) -> tuple[dict[sizes.Place, int], list[tuple[str, Mapping[sizes.Place, int], str, int]], list[str]]:
-        """Return the small sizes, the cases by name, sizes, kind of values and seed, and what is left out."""
-        skipped, own, small, other = [], None, dict[sizes.Place, int](), None
+    def _plan(self) -> tuple[dict[sizes.Place, int], list[Step], list[str]]:
+        """Return the small sizes, the cases to make, and what is left out."""
+        skipped, own, small, others = [], False, dict[sizes.Place, int](), dict[str, dict[sizes.Place, int]]()
         try:
             whole = sizes.price(self.source, {})
             self._steps = whole.longest
@@ -74,29 +102,23 @@ class KernelBench:
             if not self.fixed:
                 small, price = sizes.smaller(self.source, _SMALL)
                 self._steps = price.longest
-                draw = random.Random(self._seed())  # noqa: S311 (it comes from a secret)
-                other = sizes.others(self.source, small, draw, _SMALL)
+                others = sizes.others(self.source, small, random.Random(self._seed()), _SMALL)  # noqa: S311
             if not own:
                 skipped.append(f"the task's own sizes: about {whole.seconds:.2g} s a forward here")
         except Exception as error:
             skipped.append(f"smaller sizes: {type(error).__name__}: {str(error)[:80]}")
         base = self._seed()
-        plan: list[tuple[str, Mapping[sizes.Place, int], str, int]] = [("as drawn", small, "", base)]
-        plan += [("both signs", small, "signs", self._seed()), ("the middle other", small, "middle", base)]
-        plan += [
-            ("the same values elsewhere", small, "rolled", base),
-            ("a row of zeros and a loud one", small, "loud", self._seed()),
-        ]
-        plan += [("small values", small, "small", self._seed())]
-        if other is not None:
-            plan.append(("other sizes", other, "", self._seed()))
-        elif not self.fixed:
+        plan = [Step(name, small, kind, base if kind in _SAME else self._seed()) for name, kind in _VALUES]
+        plan += [Step(name, numbers, "", self._seed()) for name, numbers in others.items()]
+        if not others and not self.fixed:
             skipped.append("other sizes: the task takes none")
         if own and small and sizes.named(self.source, small):
-            plan.append(("the task's own sizes", {}, "", self._seed()))
+            plan.append(Step("the task's own sizes", {}, "", self._seed()))
         return small, plan, skipped
 
-    def _case(self, name: str, numbers: Mapping[sizes.Place, int], kind: str, seed: int) -> Case:
+    def _case(self, step: Step, *, as_built: bool = False) -> Case:
+        """Return a case; ``as_built`` leaves parameters that are constant as the constructor made them."""
+        name, numbers, kind, seed = step
         inputs, arguments, model = self._drawn(numbers, kind, seed)
         leaves: list[Any] = []
         call = {"args": [flattened(one, leaves) for one in inputs], "words": {}}
@@ -106,12 +128,14 @@ class KernelBench:
             raise UndecidedError("the constructor takes tensors, which is not supported")
         model.train(self._train)
         state = {key: one.clone() for key, one in model.state_dict().items()}
+        if not as_built:
+            _draw_constants(state, seed)
         reference = _reference(model, state, call, len(leaves), seed + 2)
         other = _reference(model, state, call, len(leaves), seed + 3)
         if self._train and _is_random((reference, other), leaves):
             self._train = False
             self.notes.append("random in training mode: compared in eval()")
-            return self._case(name, numbers, kind, seed)
+            return self._case(step, as_built=as_built)
 
         def redraw(other: int) -> list[Any]:
             again: list[Any] = []
@@ -123,7 +147,10 @@ class KernelBench:
 
         case = making.made(
             name, seed, {"args": inputs}, reference, redraw=redraw, weights=state, steps=self._steps,
-            build={"call": {"args": built, "words": {}}, "train": self._train, "seed": seed + 1},
+            build={
+                "call": {"args": built, "words": {}}, "train": self._train, "seed": seed + 1,
+                "keep": kind == "signs" and bool(state) and not _has_other_tensors(model),
+            },
             state={key: as_array(one) for key, one in state.items()},
             sizes=sizes.named(self.source, numbers),
             recipe={"numbers": dict(numbers), "kind": kind, "seed": seed, "train": self._train},
@@ -154,6 +181,34 @@ class _NotFiniteError(Exception):
     """The reference gives NaN or Inf."""
 
 
+def _draw_constants(state: Mapping[str, Any], seed: int) -> None:
+    """Draw anew each tensor of weights that has one value everywhere: a gain of ones that is left out is seen then."""
+    torch.manual_seed(seed + 5)
+    for one in state.values():
+        if one.is_floating_point() and one.numel() > 1 and bool((one == one.flatten()[0]).all()):
+            value = one.flatten()[0].clone()
+            one.copy_(torch.rand(one.shape) + 0.5 if value else torch.rand(one.shape) - 0.5)
+            one.mul_(value) if value else None
+
+
+class _Wide(TorchFunctionMode):  # type: ignore[misc]  # PyTorch has no types here
+    """Have a reference that names a narrower type compute in float64 all the same."""
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call the function, with float64 in place of other types of floats."""
+        if function in _NARROWING:
+            return args[0].double()
+        words = {name: _widest(one) for name, one in (kwargs or {}).items()}
+        return function(*map(_widest, args), **words)
+
+
+_NARROWING = (torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16)
+
+
+def _widest(value: Any) -> Any:
+    return torch.float64 if isinstance(value, torch.dtype) and value.is_floating_point else value
+
+
 @contextlib.contextmanager
 def _drawn_constants() -> Iterator[None]:
     kept = torch.nn.init.ones_, torch.nn.init.zeros_
@@ -177,7 +232,7 @@ def _reference(model: Any, state: Mapping[str, Any], call: Any, count: int, seed
         torch.manual_seed(seed)
         torch.set_default_dtype(torch.float64 if wide else torch.float32)
         try:
-            with torch.no_grad():
+            with torch.no_grad(), _Wide() if wide else contextlib.nullcontext():
                 given = {name: one.clone() for name, one in own.items()}
                 return list(
                     flat(torch.func.functional_call(wide_model if wide else model, given, tuple(arguments), words))
@@ -196,6 +251,11 @@ def _widened(model: Any) -> Any:
             if isinstance(one, torch.Tensor) and one.is_floating_point():
                 setattr(part, name, one.double())
     return wide
+
+
+def _has_other_tensors(model: Any) -> bool:
+    """Return whether it has tensors that are neither parameters nor buffers: other weights do not replace them."""
+    return any(isinstance(one, torch.Tensor) for part in model.modules() for one in vars(part).values())
 
 
 def _is_random(references: Sequence[making.Reference], leaves: list[Any]) -> bool:

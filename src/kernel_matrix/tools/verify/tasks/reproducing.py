@@ -55,7 +55,9 @@ def changing(kind: str, seed: int) -> dict[str, str]:
     import numpy as np
 
     factor = float(np.random.default_rng(seed).uniform(0.5, 2.5))
-    text = textwrap.dedent(inspect.getsource(KINDS[kind])).replace(f"def _{kind}", "def changed")
+    names = ("signs", "six") if kind == "six" else (kind,)
+    text = "".join(textwrap.dedent(inspect.getsource(KINDS[name])) for name in names)
+    text = text.replace(f"def _{kind}", "def changed")
     text = text.replace(": Any", "").replace(" -> Any", "").replace("_: float", "_").replace("factor: float", "factor")
     for name, value in (("_STEP", 4096), ("_LOUD", 100.0)):
         text = text.replace(name, str(value))

@@ -20,6 +20,8 @@ Values = Mapping[Place, int]
 _LEAST = 4  # a smaller number is a number of dimensions, a stride, a choice
 _PER_ELEMENT, _PER_OPERATION = 4e-9, 2e-10  # seconds of one core, about
 _LONGEST = 10**7
+_TRIED = 0.1  # seconds that a real forward may take while sizes are chosen
+_LARGER, _ALONE = 2.2, 3  # times the small sizes; how many numbers are made much larger, one at a time
 _GIVERS = ("get_inputs", "get_init_inputs")
 
 
@@ -30,6 +32,7 @@ class Price(NamedTuple):
     operations: int
     longest: int
     shapes: list[tuple[int, ...]]
+    given: list[tuple[int, ...]]  # the shapes of its inputs and its weights
 
     @property
     def seconds(self) -> float:
@@ -131,31 +134,40 @@ def price(source: str, values: Values) -> Price:
         made = module(source, values)
         inputs = made.get_inputs()
         model = made.Model(*made.get_init_inputs())
-        drawn = sum(one.numel() for one in (*tensors(inputs), *model.parameters()))
+        given = [tuple(one.shape) for one in (*tensors(inputs), *model.parameters())]
+        drawn = sum(map(math.prod, given))
         with Count() as count:
             result = model(*[one.to("meta") if isinstance(one, torch.Tensor) else one for one in inputs])
     shapes = [tuple(one.shape) for one in tensors(result)]
     if any(0 in shape for shape in shapes):
         raise ValueError("an output has no element")
-    return Price(count.elements + drawn, count.operations, count.longest, shapes)
+    return Price(count.elements + drawn, count.operations, count.longest, shapes, given)
 
 
 def smaller(source: str, seconds: float, limit: float = 15.0) -> tuple[dict[Place, int], Price]:
-    """Return numbers with which a forward takes less than so many seconds, and its price.
+    """Return numbers with which a forward takes less than so many seconds, and its price; the task runs with them.
 
     The limit is of CPU time: one of wall time would leave cases out on a busy machine.
 
     Raises:
-        Exception: meta tensors cannot run the task.
+        ValueError: the task takes no smaller numbers.
     """
+    for together in (False, True):
+        values, price = _shrunk(source, seconds, limit, together=together)
+        if price.seconds > _TRIED or _runs(source, values):
+            return values, price
+    raise ValueError("the task does not run with smaller numbers")
+
+
+def _shrunk(source: str, seconds: float, limit: float, *, together: bool) -> tuple[dict[Place, int], Price]:
+    """Return smaller numbers that meta tensors take; with ``together`` equal numbers stay equal."""
     values, began = numbers_in(source), time.process_time()
     first = now = price(source, values)
     frozen: set[Place] = set()
     while now.seconds > seconds and len(frozen) < len(values) and time.process_time() - began < limit:
         place = max((one for one in values if one not in frozen), key=lambda one: values[one])
-        better = next(
-            (found for trial in _trials(values, place, frozen) if (found := _tried(source, trial, now, first))), None
-        )
+        trials = _trials(values, place, frozen, together=together)
+        better = next((found for trial in trials if (found := _tried(source, trial, now, first))), None)
         if better is None:
             frozen.add(place)
         else:
@@ -163,10 +175,13 @@ def smaller(source: str, seconds: float, limit: float = 15.0) -> tuple[dict[Plac
     return values, now
 
 
-def _trials(values: dict[Place, int], place: Place, frozen: set[Place]) -> Iterator[dict[Place, int]]:
+def _trials(
+    values: dict[Place, int], place: Place, frozen: set[Place], *, together: bool
+) -> Iterator[dict[Place, int]]:
     """Yield smaller numbers: the largest alone, all of its value, all."""
     alike = [one for one in values if values[one] == values[place]]
-    for group in ([place], alike if len(alike) > 1 else [], [one for one in values if one not in frozen]):
+    alone = [] if together and len(alike) > 1 else [place]
+    for group in (alone, alike if len(alike) > 1 else [], [one for one in values if one not in frozen]):
         for divisor in (16, 8, 4, 2) if values[place] > 256 else (4, 2):
             trial = values | {one: values[one] // divisor for one in group if values[one] >= 2 * divisor}
             if trial != values:
@@ -180,6 +195,17 @@ def _priced(source: str, values: Values) -> Price | None:
         return None
 
 
+def _runs(source: str, values: Values) -> bool:
+    """Return whether a task runs on real tensors: meta tensors do not see a place beyond a table."""
+    try:
+        made = module(source, values)
+        with torch.no_grad():
+            made.Model(*made.get_init_inputs())(*made.get_inputs())
+    except Exception:  # as above
+        return False
+    return True
+
+
 def _tried(source: str, trial: dict[Place, int], now: Price, first: Price) -> tuple[dict[Place, int], Price] | None:
     """Return the trial with its price if the task takes it, is cheaper with it, and keeps the kind of its outputs."""
     if (found := _priced(source, trial)) is None:
@@ -189,16 +215,42 @@ def _tried(source: str, trial: dict[Place, int], now: Price, first: Price) -> tu
     return (trial, found) if same and not tiny and found.seconds < now.seconds * 0.97 else None
 
 
-def others(source: str, values: Values, draw: random.Random, seconds: float) -> dict[Place, int] | None:
-    """Return numbers near these that give other shapes, odd ones where they can be; None where the task takes none."""
-    if (now := _priced(source, values)) is None:
-        return None
-    shapes, current, changed = now.shapes, dict(values), False
+def others(source: str, values: Values, draw: random.Random, seconds: float) -> dict[str, dict[Place, int]]:
+    """Return other sizes by what they are: each number a little more or less, all larger, and each much larger alone.
+
+    Odd ones, where the task takes them. A number that can change changes at least once, also one that no output shows.
+    Equal numbers change alone, or else together.
+    """
+    if (first := _priced(source, values)) is None:
+        return {}
+
+    def fits(trial: Values, now: Price, most: float) -> Price | None:
+        found = _priced(source, trial)
+        other = found is not None and (found.shapes, found.given) != (now.shapes, now.given)
+        return found if other and found and found.seconds < most * seconds and _runs(source, trial) else None
+
+    found, current, now = dict[str, dict[Place, int]](), dict(values), first
     for place in draw.sample(list(values), len(values)):
-        for _ in range(3):
-            trial = current | {place: max(2, current[place] + draw.choice([1, 3, -1, 5, 7]))}
-            found = _priced(source, trial)
-            if found is not None and found.shapes != shapes and found.seconds < 2 * seconds:
-                current, changed = trial, True
+        for group in _groups(values, place):
+            change = draw.choice([1, 3, -1, 5, 7])
+            trial = current | {one: max(2, current[one] + change) for one in group}
+            if price := fits(trial, now, 4):
+                current, now = trial, price
                 break
-    return current if changed else None
+    if current != values:
+        found["other sizes"] = current
+    wider = {place: int(_LARGER * value) | 1 for place, value in current.items()}
+    if fits(wider, first, 20):
+        found["larger sizes"] = wider
+    for number, place in enumerate(sorted(values, key=lambda one: values[one])[:_ALONE]):
+        sizes = (draw.randrange(301, 600, 2), int(_LARGER * values[place]) | 1, 2 * values[place])
+        trials = (current | dict.fromkeys(group, size) for group in _groups(values, place) for size in sizes)
+        if much := next((trial for trial in trials if trial[place] > values[place] and fits(trial, first, 40)), None):
+            found[f"one size much larger ({number + 1})"] = much
+    return found
+
+
+def _groups(values: Values, place: Place) -> list[list[Place]]:
+    """Return what may change with a number: nothing, or all numbers that are equal to it."""
+    alike = [one for one in values if values[one] == values[place]]
+    return [[place], alike] if len(alike) > 1 else [[place]]

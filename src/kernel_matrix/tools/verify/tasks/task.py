@@ -50,6 +50,7 @@ class Case:
     sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     checker: Callable[[Sequence[Array]], str] | None = None
     axes: Mapping[str, Any] = field(default_factory=dict)
+    as_built: Case | None = None  # the same, with weights as the constructor makes them, where they differ
     recipe: Mapping[str, Any] = field(default_factory=dict)  # how a program makes the same inputs again
 
 
@@ -61,6 +62,7 @@ class Task(Protocol):
     modules: Mapping[str, str]  # texts that its form has beside it
     notes: list[str]
     patch: bool
+    plain: tuple[str, str] | None  # the reference's text, and its name there
 
     def cases(self) -> tuple[list[Case], list[str]]:
         """Return the cases, and what could not be tried, in words.

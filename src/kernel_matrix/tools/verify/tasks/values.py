@@ -45,12 +45,30 @@ def _small(tensor: Any, _: float) -> Any:
     return tensor * 1e-3
 
 
+def _six(tensor: Any, factor: float) -> Any:
+    """Make everything six times as large, with both signs: an approximation that ends somewhere is seen."""
+    return _signs(tensor, 6 * factor)
+
+
+def _shifted(tensor: Any, _: float) -> Any:
+    """Add a hundred: a difference of two large numbers is seen. Zeros stay."""
+    return torch.where(tensor == 0, tensor, tensor + 100)
+
+
+def _less(tensor: Any, _: float) -> Any:
+    """Take a hundred away: what begins at zero, and not at the first value, is seen."""
+    return torch.where(tensor == 0, tensor, tensor - 100)
+
+
 KINDS: Mapping[str, Callable[[Any, float], Any]] = {
     "signs": _signs,
     "middle": _middle,
     "rolled": _rolled,
     "loud": _loud,
     "small": _small,
+    "six": _six,
+    "shifted": _shifted,
+    "less": _less,
 }
 
 
