@@ -31,7 +31,7 @@ NAVIGATION: Mapping[str, tuple[str, ...]] = {
     "Reference": ("reference/*.md", "states.md", "words.md"),
     "Explanation": (
         *("explanation.md", "accuracy.md", "cheats.md", "agreement.md", "diff.md"),
-        *("fuzzing.md", "sanitizers.md", "caches.md", "wheels.md"),
+        *("fuzzing.md", "verify.md", "sanitizers.md", "caches.md", "wheels.md"),
         *("limits.md", "job.md", "stale.md", "toolchains.md", "versions.md", "mutants.md", "scale.md"),
     ),
     "The kernels": ("kernels.md", "speed.md", "weights.md", "webgpu.md", "tpu.md", "emulation.md"),

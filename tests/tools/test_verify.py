@@ -149,3 +149,10 @@ def test_an_input_that_cannot_be_used_is_named(tmp_path, words, sentence):
     run = verify(tmp_path, *words)
     assert sentence in run.stdout + run.stderr
     assert run.returncode == (0 if "--jsonl" in words else 2)
+
+
+def test_a_verdict_is_what_its_schema_says(verdicts):
+    schema = jsonschema.Draft202012Validator(json.loads((ROOT / "verdict.schema.json").read_text()))
+    assert {name: [error.message for error in schema.iter_errors(one)] for name, one in verdicts.items()} == {
+        name: [] for name in verdicts
+    }
