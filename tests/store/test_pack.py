@@ -331,3 +331,36 @@ def test_the_paths_of_a_set_are_told_from_those_of_single_runs(tmp_path):
     assert (packed.packed, packed.path("jobs")) == (True, tmp_path / "jobs.parquet")
     assert not names.is_table(tmp_path / "other.parquet")
     assert names.is_table(tmp_path / "samples.parquet")
+
+
+def test_the_runs_before_the_last_ones_are_kept_as_history_and_are_no_results(tmp_path):
+    """A set `former` lies below the set: no reader takes it for a result of today, and the report for its history."""
+    first, second, third = (
+        replace(
+            GOOD, metrics={**GOOD.metrics, "time.run": 0.1 * day}, job={**JOB, "started": f"2026-11-2{day}T10:00:00Z"}
+        )
+        for day in (1, 2, 3)
+    )
+    into = tmp_path / "set"
+    for number, record in enumerate((first, second, third)):
+        write_results(tmp_path / str(number), [record])
+        packed = pack([tmp_path / str(number)], into, former=True)
+        assert len(packed.runs) == 1
+    assert {record.job["started"] for record in content(into).values()} == {third.job["started"]}
+    assert {record.job["started"] for record in content(into / "former").values()} == {second.job["started"]}
+    assert {raw.job["started"] for raws in choose([into], []).by_case.values() for raw in raws} == {
+        third.job["started"]
+    }
+    known = history.with_former(history.History(), [tmp_path / "set"])
+    assert known.tables == (into / "former", into)
+    assert f"{known.lanes['here/any/good'].last_result:%Y-%m-%d}" == "2026-11-22"
+    assert history.with_former(history.History(), [tmp_path / "0"]) == history.History()
+    (into / "former" / "jobs.parquet").write_bytes(b"")
+    assert "No table can be used" in history.with_former(history.History(), [into]).problems[0]
+
+
+def test_without_the_option_a_former_run_is_dropped(tmp_path):
+    for number, day in enumerate((1, 2)):
+        write_results(tmp_path / str(number), [replace(GOOD, job={**JOB, "started": f"2026-11-2{day}T10:00:00Z"})])
+        pack([tmp_path / str(number)], tmp_path / "set")
+    assert not (tmp_path / "set" / "former").exists()

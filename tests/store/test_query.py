@@ -238,7 +238,7 @@ def test_a_history_of_which_no_table_can_be_used_is_a_problem_and_no_end(past):
         files.path("jobs").write_bytes(b"")
     known = history.read(past)
     assert "No table can be used" in known.problems[0]
-    assert (known.measurements, known.tables) == ({}, None)
+    assert (known.measurements, known.tables) == ({}, ())
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from serving import served
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
-VIEWS = ("grid", "accuracy", "speed", "toolchains", "checks", "history", "machines", "help")
+VIEWS = ("grid", "gaps", "accuracy", "speed", "compare", "toolchains", "checks", "history", "machines", "help")
 CPU = "cpu-llvm/x86-64-v3"
 PASSING = f"{CPU}/reference/mhc_pre.forward"
 COMPARED = json.dumps({"lines": [{
@@ -200,7 +200,7 @@ def records_of(planned, *, is_broken=True):
             return Record(case.id, "unavailable", message="no device")
         if cell.action == "compile" or cell.vendor == "nvidia":
             figures = {"artifact.bytes": 900.0, "artifact.registers": 40.0, "artifact.spill_bytes": 0.0}
-            kind = {"artifact.kind": "metal-source" if cell.vendor == "apple" else "cubin"}
+            kind = {"artifact.kind": "metal-source" if cell.vendor in ("apple", "huawei") else "cubin"}
             return Record(case.id, "pass", "compile", job=job, metrics=figures, facts=kind)
         if is_broken and cell.id == BROKEN:
             return Record(case.id, "error", "run", "compile", ERROR, f"Traceback\n{ERROR}", job=job)
@@ -301,9 +301,16 @@ def toolchains():
     change = Change(version="3.0", before="2.0", what="registers", cases={"here/case": ("96", "104")})
     sweep = SweepView(title="numpy", package="numpy", created="2026-01-01T00:00:00Z", case="", attempts=(swept, *later),
                       changes=(change,), grid=None, probes=())  # fmt: skip
+    good, bad = (SweptCase(state=state) for state in ("compiled", "error"))
+    tried = {"3.7.0": (good, good), "3.8.0": (good, good), "3.9.0": (bad, good), "3.10.0": (bad, bad)}
+    attempts = [swept.model_copy(update={"version": version, "probes": {}, "cases": {
+                "cuda/sm_90/triton-3.7/a.forward/x": on_sm_90, "rocm/gfx942/triton-3.7/a.forward/x": on_gfx942}})
+                for version, (on_sm_90, on_gfx942) in tried.items()]  # fmt: skip
+    triton = SweepView(title="triton", package="triton", created="2026-01-01T00:00:00Z", case="cuda/sm_90/triton-3.7/a",
+                       attempts=tuple(attempts), changes=(), grid=None, probes=())  # fmt: skip
     family = Family(name="family", toolchains=("triton-3.7", "tvm-0.27"), probes=(probe,))
     warning = "numpy 3.0 will break 1 of 1 cases of triton-3.7 that were tried, since 3.0"
-    return Toolchains(headline="Of 1 probes in toolchains 1 work.", families=(family,), sweeps=(sweep,),
+    return Toolchains(headline="Of 1 probes in toolchains 1 work.", families=(family,), sweeps=(sweep, triton),
                       warnings=(warning,))  # fmt: skip
 
 

@@ -62,7 +62,8 @@ def _last(folder: Path) -> dict[str, tuple[str, dict[str, float]]]:
     from pyarrow.parquet import read_table  # it takes long to import
 
     last: dict[str, tuple[str, dict[str, float]]] = {}
-    for path in (path for path in folder.rglob("*.parquet") if "jobs" in (path.parent.name, path.stem)):
+    below = (path for path in folder.rglob("*.parquet") if "former" not in path.relative_to(folder).parts)
+    for path in (path for path in below if "jobs" in (path.parent.name, path.stem)):
         started = {job["run"]: job["started"] for job in read_table(path, columns=["started", "run"]).to_pylist()}
         of_run = path.parent.parent / "cases" / path.name
         of_set = path.with_name("cases.parquet")

@@ -17,6 +17,7 @@ from kernel_matrix.audit.raw import Raw, read
 # The folders of a run's tables, or the files of the tables of many runs. The first names the run, or the set.
 _TABLES = ("jobs", "cases", "outputs", "samples")
 _JOURNALS = "journals"  # the folder of journals in place of tables
+_FORMER = "former"  # the folder of the runs before the last ones
 _Content = list[tuple[Any, ...]]
 
 
@@ -72,9 +73,13 @@ def _table_of_jobs(path: Path) -> Path | None:
 
 
 def _is_plain(path: Path, folder: Path) -> bool:
-    """Return whether a file below the folder is a plain one, and behind no symbolic link."""
+    """Return whether a file below the folder is a plain one of the last runs, and behind no symbolic link."""
     below = path.relative_to(folder).parts
-    return path.is_file() and not any(folder.joinpath(*below[: end + 1]).is_symlink() for end in range(len(below)))
+    return (
+        _FORMER not in below
+        and path.is_file()
+        and not any(folder.joinpath(*below[: end + 1]).is_symlink() for end in range(len(below)))
+    )
 
 
 def _refused(found: Iterable[Path], problems: Iterable[str]) -> set[Path]:

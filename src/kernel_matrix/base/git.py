@@ -47,6 +47,27 @@ def made(root: Path, commit: str) -> datetime | None:
     return datetime.fromtimestamp(int(text), UTC) if text.isdecimal() else None
 
 
+def between(root: Path, before: str, after: str) -> str:
+    """Return the commits after one commit up to another in words: the first of them, or how many there are.
+
+    It is empty where the checkout does not have both, or the later one does not follow from the earlier one.
+    """
+    ends = [name.partition("+")[0] for name in (before, after)]
+    if not all(made(root, name) for name in ends) or not _output(root, "merge-base", *ends).startswith(ends[0]):
+        return ""
+    lines = _output(root, "log", "--format=%h %s", f"{ends[0]}..{ends[1]}").splitlines()
+    if len(lines) < 2:
+        return lines[0] if lines else "the same commit"
+    return f"{len(lines)} commits: from {lines[-1]} to {lines[0]}"
+
+
+def web_address(root: Path) -> str:
+    """Return the address of the remote's web page, without names and secrets; empty if it has none."""
+    remote = _output(root, "remote", "get-url", "origin")
+    match = re.fullmatch(r"(?:https?://|ssh://|git@)(?:[^@/]*@)?([\w.-]+)(?::\d+)?[:/]([\w./~-]+?)(?:\.git)?/?", remote)
+    return f"https://{match[1]}/{match[2]}" if match else ""
+
+
 def blobs(root: Path, commit: str) -> dict[str, str]:
     """Return the id of the content of each file below ``root`` in a commit that the checkout has."""
     listed = _output(root, "ls-tree", "-r", "-z", commit)

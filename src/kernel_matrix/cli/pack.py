@@ -18,6 +18,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "folders", nargs="+", type=Path, metavar="FOLDER", help="folders of results, such as build/results"
     )
     parser.add_argument("--into", type=Path, metavar="DIR", required=True, help="the folder of the set: one a machine")
+    parser.add_argument("--former", action="store_true", help="keep the runs that newer ones replace, in DIR/former")
     parser.add_argument("--documents", action="store_true", help="pack JSON of checks or calibrations instead")
 
 
@@ -29,11 +30,12 @@ def main(options: argparse.Namespace) -> int:
         return 0
     from kernel_matrix.store.pack import pack  # DuckDB and pyarrow take long to import
 
-    packed = pack(options.folders, options.into)
+    packed = pack(options.folders, options.into, former=options.former)
     runs = f"{len(packed.runs):,} run{'' if len(packed.runs) == 1 else 's'}"
     print(f"{options.into}: {runs} with {packed.results:,} results, {packed.bytes:,} bytes")
     for name, run in packed.replaced.items():
-        print(f"replaced by newer runs: {run.facts.get('job', '')}-{name}, {run.started}")
+        word = "former" if options.former else "replaced by newer runs"
+        print(f"{word}: {run.facts.get('job', '')}-{name}, {run.started}")
     for folder in packed.told:
         print(f"{folder}: as it was signed")
     return 0

@@ -47,7 +47,8 @@ def main(options: argparse.Namespace) -> int:
         project = load_project(options)
         selection = selection_of(options)
         planned = pipeline.plan_of(project, options.cases) if options.cases else pipeline.plan_for(project, selection)
-        folders, earlier = options.results or [project.results], history.read(options.history)
+        folders = options.results or [project.results]
+        earlier = history.with_former(history.read(options.history), folders)
         row_plan = row_plan_file.from_json(options.plan, planned) if options.plan else None
         statuses = job_status.read(options.statuses) if row_plan and options.statuses else {}
         results = judging.judged(

@@ -207,10 +207,7 @@ class _Cells:
             diagnosis=self._diagnosed.get(cell.worst_case),
             error=worst.message if cell.state == "known" else "",
             accuracy=self._accuracy.get(number),
-            noise={
-                dtype: {output: _noise(one) for output, one in outputs.items()}
-                for dtype, outputs in self._noise.pop(number, {}).items()
-            },
+            noise=_noise_of(self._noise.pop(number, {})),
             artifact=self._artifacts.get(number),
             canaries=Canaries(injected=cell.injected, caught=cell.caught) if cell.injected else None,
             determinism=self._determinism.get(number),
@@ -317,6 +314,10 @@ def _artifact(kinds: Sequence[str], names: Sequence[str] | None, values: Sequenc
 def _times(name: str, run: float, eager: float, ratio: float, rounds: float) -> Timed:
     run, eager, ratio = (float(f"{value:.5g}") for value in (run, eager, ratio))
     return Timed(case=name.removesuffix(TIMED), run=run, baseline=eager, ratio=ratio, rounds=int(rounds))
+
+
+def _noise_of(cell: Mapping[str, Mapping[str, Pooled]]) -> dict[str, dict[str, Noise]]:
+    return {dtype: {output: _noise(one) for output, one in outputs.items()} for dtype, outputs in cell.items()}
 
 
 def _noise(pooled: Pooled) -> Noise:

@@ -149,9 +149,9 @@ def _transition(before: CellOutline | None, now: CellOutline) -> Transition:
 
 def _words(cell: CellOutline) -> str:
     untried = cell.cases.get("unavailable", 0) if cell.state != "unavailable" else 0
-    known = cell.evidence, "emulated" if cell.emulated else "", "stale" if cell.stale else ""
-    known += (f"{untried} unavailable" if untried else "",)
-    return f"{cell.state} ({', '.join(filter(None, dict.fromkeys(known)))})"
+    marks = {"emulated": cell.emulated, "stale": cell.stale, f"{untried} unavailable": untried}
+    known = [cell.evidence, *(mark for mark, holds in marks.items() if holds)]
+    return f"{cell.state} ({', '.join(dict.fromkeys(known))})"
 
 
 # Without a history, a ratio may grow by a quarter: another order of summation moves it by that much, and elements that

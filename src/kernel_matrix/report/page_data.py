@@ -119,6 +119,12 @@ class Overview(_Model):
     backends: list[str] = Field(description="The backend of each lane, in the order of ``lanes``.")
     devices: list[list[str]] = Field(description="The devices that measured cells of each lane, in their order.")
     names: dict[str, str] = Field(description="By PLATFORM/TARGET, the words that people have for its devices.")
+    repository: str = Field(
+        description="The web address of the repository, for links to its lines; empty if not known."
+    )
+    lacking: list[str] = Field(
+        description="What each lane needs to be known better than it is, in the order of ``lanes``; empty where it ran."
+    )
     ops: list[Op]
     cells: CellColumns
     texts: list[str]
@@ -171,6 +177,7 @@ class Transition(_Model):
         description="The distributions whose version changed, before and after."
     )
     reason: str
+    between: str = Field(default="", description="The commits between the two runs, where the checkout has them.")
 
 
 class Trend(_Model):
@@ -185,11 +192,22 @@ class Trend(_Model):
     seconds: dict[str, list[float | None]] = Field(description="By timed case.")
 
 
+class Coverage(_Model):
+    """The operators with results on a platform at a commit, and those of which a case passed or held."""
+
+    platform: str
+    commit: str
+    started: str
+    works: int
+    operators: int
+
+
 class HistoryData(_Model):
-    """The transitions, the newest first, and the trends."""
+    """The transitions, the newest first, the trends, and what worked on each platform, the oldest first."""
 
     transitions: list[Transition]
     trends: list[Trend]
+    coverage: list[Coverage] = Field(default_factory=list)
 
 
 class SpeedData(_Model):

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 from pydantic import BaseModel
 
+from kernel_matrix.base import git
 from kernel_matrix.report.cells import Sources
 from kernel_matrix.report.difference import Difference
 from kernel_matrix.report.document import Cell, Document
 from kernel_matrix.report.page_cases import Cases, PageCases
-from kernel_matrix.report.page_data import CellChunk, CellDetail, ChecksData, HistoryData, SpeedData, Transition, Trend
+from kernel_matrix.report.page_data import (
+    CellChunk,
+    CellDetail,
+    ChecksData,
+    Coverage,
+    HistoryData,
+    SpeedData,
+    Transition,
+    Trend,
+)
 from kernel_matrix.report.page_overview import LETTERS, Columns, overview
 from kernel_matrix.report.scripts import MOST_CHARACTERS, encoded, remove_others, shortened, write_script
 from kernel_matrix.results.history import Measurement, Measurements, lane_id
@@ -35,7 +46,7 @@ def write_data(document: Document, sources: Sources, site: Path, history: Histor
     folder = site / FOLDER
     columns, written = _write_cells(document, sources, folder)
     others = _others(document, history or HistoryData(transitions=[], trends=[]))
-    files = {**others, "overview": overview(document, columns, list(others))}
+    files = {**others, "overview": overview(document, columns, list(others), sources)}
     for name, value in files.items():
         write_script(folder / f"{name}.js", name, encoded(value.model_dump(mode="json")))
     remove_others(folder, {*written, *(folder / f"{name}.js" for name in files)})
@@ -112,29 +123,51 @@ class _File:
 
 
 def history_data(
-    document: Document, past: Measurements, difference: Difference | None, tables: Path | None = None
+    document: Document,
+    past: Measurements,
+    difference: Difference | None,
+    tables: Sequence[Path] = (),
+    root: Path | None = None,
 ) -> HistoryData:
     """Return what the page knows of earlier runs.
 
     ``past`` are the measurements of all runs with the present one. ``difference`` compares with an earlier report.
-    Where there are ``tables`` of earlier runs, their transitions come after the transitions of the difference.
+    Where there are ``tables`` of earlier runs, their transitions come after the transitions of the difference; the
+    checkout at ``root`` names the commits between two states.
     """
     return HistoryData(
-        transitions=[*_transitions(document, difference), *_of_tables(tables)],
+        transitions=[*_transitions(document, difference), *_of_tables(tables, root)],
         trends=_trends(past),
+        coverage=_coverage(tables),
     )
 
 
-def _of_tables(folder: Path | None) -> list[Transition]:
-    """Return the transitions of the runs in a folder of tables, the newest first."""
-    if folder is None:
+def _of_tables(folders: Sequence[Path], root: Path | None) -> list[Transition]:
+    """Return the transitions of the runs in folders of tables, the newest first."""
+    if not folders:
         return []
     from kernel_matrix.results.past import transitions  # DuckDB and pyarrow take long to import
 
+    between = cache(lambda before, after: git.between(root, before, after) if root else "")
     return [
-        Transition.model_validate({**transition, "reason": transition["reason"][:_MOST_OF_A_REASON]})
-        for transition in transitions(folder)
+        Transition.model_validate(
+            {
+                **one,
+                "reason": one["reason"][:_MOST_OF_A_REASON],
+                "between": between(one["commit_before"], one["commit"]),
+            }
+        )
+        for one in transitions(folders)
     ]
+
+
+def _coverage(folders: Sequence[Path]) -> list[Coverage]:
+    """Return what worked on each platform in the runs of folders of tables, the oldest first."""
+    if not folders:
+        return []
+    from kernel_matrix.results.past import coverage  # DuckDB and pyarrow take long to import
+
+    return [Coverage.model_validate(one) for one in coverage(folders)]
 
 
 def _transitions(document: Document, difference: Difference | None) -> list[Transition]:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kernel_matrix.base.evidence import EVIDENCE
-from kernel_matrix.report.document import Cell, Document, Number, UndiagnosedError
+from kernel_matrix.base import git
+from kernel_matrix.base.evidence import EVIDENCE, Evidence
+from kernel_matrix.report.cells import Sources
+from kernel_matrix.report.document import Cell, Document, Lane, Number, UndiagnosedError
+from kernel_matrix.report.lacking import lacking
 from kernel_matrix.report.page_data import NOT_PLANNED, SCHEMA_VERSION, CellColumns, Op, Overview, StateWord
 from kernel_matrix.report.scripts import shortened
 from kernel_matrix.report.sentences import MEANING, STALE, headline, least_exact
@@ -125,7 +128,7 @@ class Columns:
         )
 
 
-def overview(document: Document, columns: Columns, has: list[str]) -> Overview:
+def overview(document: Document, columns: Columns, has: list[str], sources: Sources) -> Overview:
     """Return the overview; ``has`` are the names of the other files of data, without the cells'."""
     lanes = {lane.id: lane for lane in document.lanes}
     cells = columns.cells()
@@ -148,6 +151,8 @@ def overview(document: Document, columns: Columns, has: list[str]) -> Overview:
         backends=[columns.backends[name] for name in columns.lanes],
         devices=[sorted(columns.devices[name]) for name in columns.lanes],
         names=_names(document),
+        repository=git.web_address(sources.root) if sources.root else "",
+        lacking=[lacking(sources.matrix, name, _reached(lanes[name])) for name in columns.lanes],
         ops=[
             Op(op=op, direction=direction, cases=list(columns.cases[n])) for (op, direction), n in columns.ops.items()
         ],
@@ -163,6 +168,11 @@ def overview(document: Document, columns: Columns, has: list[str]) -> Overview:
         problems=[shortened(text, _MOST_OF_A_NOTE) for text in document.problems],
         has=has,
     )
+
+
+def _reached(lane: Lane) -> Evidence:
+    """Return the most evidence of a cell of a lane."""
+    return max(lane.by_evidence, key=EVIDENCE.index, default="planned")
 
 
 def _names(document: Document) -> dict[str, str]:

@@ -46,7 +46,7 @@ def write(
     site.mkdir(parents=True, exist_ok=True)
     earlier = earlier or History()
     past = history.with_run(earlier.measurements, measurements(document))
-    write_page(document, sources, site, history_data(document, past, difference, earlier.tables))
+    write_page(document, sources, site, history_data(document, past, difference, earlier.tables, sources.root))
     _write_document(document, site / FILE)
     write_atomically(site / table.FILE, table.table(document))
     write_atomically(site / "summary.md", summary(document, difference))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -78,7 +78,7 @@ class History:
     seconds: Mapping[str, float] = field(default_factory=dict)
     measurements: Measurements = field(default_factory=dict)
     problems: tuple[str, ...] = ()
-    tables: Path | None = None  # the folder, where it has the tables of runs
+    tables: tuple[Path, ...] = ()  # the folders that have the tables of runs
 
 
 def read(folder: Path | None) -> History:
@@ -97,7 +97,7 @@ def read(folder: Path | None) -> History:
     earlier = History()
     if names.find(folder):
         try:
-            earlier = replace(of_tables(folder), tables=folder)
+            earlier = replace(of_tables([folder]), tables=(folder,))
         except UserError as error:  # not one table can be used
             problems.append(str(error))
     problems += earlier.problems
@@ -124,15 +124,31 @@ def _beside_tables(folder: Path) -> tuple[list[Record], list[str]]:
     return [*found.records], [*found.broken, *names.sentences(there.refused)]
 
 
-def of_tables(folder: Path) -> History:
+def with_former(earlier: History, folders: Sequence[Path]) -> History:
+    """Return a history with the former runs that lie below the folders of a report's results."""
+    if not (before := names.former(folders)):
+        return earlier
+    try:
+        known = of_tables(before)
+    except UserError as error:  # not one table can be used
+        return replace(earlier, problems=(*earlier.problems, str(error)))
+    return replace(
+        together(known, earlier),
+        seconds={**known.seconds, **earlier.seconds},
+        problems=(*earlier.problems, *known.problems),
+        tables=tuple(dict.fromkeys((*earlier.tables, *before, *folders))),
+    )
+
+
+def of_tables(folders: Sequence[Path]) -> History:
     """Return the history that follows from the tables of many runs: of lanes it knows the last results alone.
 
     Raises:
-        UserError: no table of the folder can be used.
+        UserError: no table of the folders can be used.
     """
     from kernel_matrix.results.past import past  # DuckDB and pyarrow take long to import
 
-    known = past(folder)
+    known = past(folders)
     lanes = {lane: LaneHistory(**starts) for lane, starts in known.lanes.items()}
     measurements: dict[str, tuple[Measurement, ...]] = {}
     for cell, figures in known.measurements:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -58,6 +59,15 @@ GROUP BY lane
 """
 
 
+_COVERAGE = """
+SELECT min(started) AS first, platform, "commit", count(*) FILTER (works), count(*) FROM (
+    SELECT min(started) AS started, platform, substr("commit", 1, 8) AS "commit", sum(passed + held) > 0 AS works
+    FROM cells WHERE cases > excluded AND started < $now
+    GROUP BY platform, substr("commit", 1, 8), op, direction
+) AS operators GROUP BY platform, "commit" ORDER BY first NULLS FIRST, platform, "commit"
+"""
+
+
 class Past(NamedTuple):
     """The past of a report: the last results of each lane, the seconds of each case, and the measurements of cells.
 
@@ -71,13 +81,13 @@ class Past(NamedTuple):
     problems: tuple[str, ...]
 
 
-def transitions(folder: Path) -> list[dict[str, Any]]:
-    """Return the transitions of the runs in a folder of tables as the page has them, the newest first.
+def transitions(folders: Sequence[Path]) -> list[dict[str, Any]]:
+    """Return the transitions of the runs in folders of tables as the page has them, the newest first.
 
     Raises:
-        UserError: the folder has no tables.
+        UserError: the folders have no tables.
     """
-    with opened([folder]) as database:
+    with opened(folders) as database:
         upgrades: dict[tuple[str, str], dict[str, tuple[str, str]]] = {}
         for run, run_before, distribution, before, after in _rows(database, _UPGRADES):
             upgrades.setdefault((run, run_before), {})[distribution] = before, after
@@ -88,15 +98,29 @@ def transitions(folder: Path) -> list[dict[str, Any]]:
         ]
 
 
-def past(folder: Path) -> Past:
-    """Return what a report takes from the runs in a folder of tables.
+def coverage(folders: Sequence[Path]) -> list[dict[str, Any]]:
+    """Return how many operators worked on each platform at each commit, the oldest first.
+
+    Raises:
+        UserError: the folders have no tables.
+    """
+    with opened(folders) as database:
+        names = ("platform", "commit", "works", "operators")
+        return [
+            {**dict(zip(names, values, strict=True)), "started": _text(started)}
+            for started, *values in _rows(database, _COVERAGE)
+        ]
+
+
+def past(folders: Sequence[Path]) -> Past:
+    """Return what a report takes from the runs in folders of tables.
 
     The seconds of a case come from its latest run.
 
     Raises:
-        UserError: the folder has no tables.
+        UserError: the folders have no tables.
     """
-    with opened([folder]) as database:
+    with opened(folders) as database:
         return Past(
             {lane: _starts(*moments) for lane, *moments in _rows(database, _LANES)},
             {case: seconds for case, seconds in _rows(database, _SECONDS) if math.isfinite(seconds)},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from kernel_matrix.store.validation import Bounds
 
 TABLES = ("jobs", "cases", "outputs", "samples")
 SUFFIX = ".parquet"
+FORMER = "former"  # a folder of it has the runs before the last ones: they are history, and no result of today
 JOURNALS, JOURNAL = "journals", ".jsonl"  # of results that were left by a machine that cannot write tables
 JOB_NAME, RUN_NAME = "[A-Za-z0-9][A-Za-z0-9._+-]{0,150}", "[0-9a-f]{16}"  # in the names of files
 _NAME = re.compile(f"({JOB_NAME})-({RUN_NAME})")
@@ -85,7 +86,7 @@ def files_of(path: Path) -> JobFiles:
 
 def find(folder: Path) -> list[JobFiles]:
     """Return the runs of all folders of tables below a folder, or in it, ordered."""
-    return sorted({files_of(path) for path in folder.rglob(f"*{SUFFIX}") if is_table(path)})
+    return sorted({files_of(path) for path in _below(folder, f"*{SUFFIX}") if is_table(path)})
 
 
 def is_journal(path: Path) -> bool:
@@ -95,7 +96,18 @@ def is_journal(path: Path) -> bool:
 
 def journals(folder: Path) -> list[Path]:
     """Return the journals that were left in place of tables below a folder, ordered."""
-    return sorted(path for path in folder.rglob(f"*{JOURNAL}") if is_journal(path))
+    return sorted(path for path in _below(folder, f"*{JOURNAL}") if is_journal(path))
+
+
+def _below(folder: Path, pattern: str) -> Iterator[Path]:
+    """Yield the files below a folder, without those of former runs."""
+    return (path for path in folder.rglob(pattern) if FORMER not in path.relative_to(folder).parts)
+
+
+def former(folders: Iterable[Path]) -> tuple[Path, ...]:
+    """Return the folders with the tables of former runs that lie below folders of results."""
+    found = (path for folder in folders if folder.is_dir() for path in folder.rglob(FORMER))
+    return tuple(sorted({path for path in found if path.is_dir() and find(path)}))
 
 
 def result_of(folder: Path, job: str) -> Path | None:
@@ -159,7 +171,7 @@ def find_results(folders: Sequence[Path], bounds: Bounds) -> ResultFiles:
         if not folder.exists():
             raise UserError(f"{folder}: there is no such results folder. Run the matrix first: `kernel-matrix matrix`")
         if folder.is_dir():
-            good, bad = validation.find(folder, [*sorted(folder.rglob("*.xml")), *journals(folder)], bounds)
+            good, bad = validation.find(folder, [*sorted(_below(folder, "*.xml")), *journals(folder)], bounds)
             refused |= dict(bad)
             junit |= dict.fromkeys(path for path in good if not is_journal(path))
             left |= dict.fromkeys(path for path in good if is_journal(path))

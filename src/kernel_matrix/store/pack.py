@@ -10,6 +10,7 @@ import filecmp
 import shutil
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -67,12 +68,13 @@ class Packed:
         return sum(path.stat().st_size for path in self.files.paths)
 
 
-def pack(folders: Sequence[Path], into: Path) -> Packed:
+def pack(folders: Sequence[Path], into: Path, *, former: bool = False) -> Packed:
     """Put the runs below some folders into one packed set.
 
     Runs that lie in the folder ``into`` go into the set. Of these, and of those below it where it is one of the
     folders, no other file is left. Of the set that is there, a run goes when the runs that come to it have all of its
-    results anew. Nothing is written if a result cannot be carried.
+    results anew; with ``former`` it goes into the set ``former`` below it, and takes the place of an earlier one there.
+    Nothing is written if a result cannot be carried.
 
     Raises:
         UserError: a folder does not exist, or something in it cannot be packed.
@@ -85,15 +87,14 @@ def pack(folders: Sequence[Path], into: Path) -> Packed:
     come = {run for path in found.paths if is_named or path not in files.paths for run in _runs_in(path)}
     runs, replaced = _newest(found.runs, come)
     new = [folder for folder in told if _is_new(folder, into)]
-    with tempfile.TemporaryDirectory(prefix="kernel-matrix-pack-") as name:
-        part = JobFiles(Path(name), "")
-        _write(part, runs)
-        _check(part, runs)
-        into.mkdir(parents=True, exist_ok=True)
+    before = _before(into / names.FORMER, replaced) if former and replaced else {}
+    with _written(runs) as part:
+        if before:
+            with _written(before) as older:
+                _move(older, JobFiles(into / names.FORMER, ""))
         for folder in new:
             shutil.copytree(folder, into / _TOLD / folder.name)
-        for table in reversed(TABLES):  # the table of jobs comes last
-            write_atomically(files.path(table), part.path(table).read_bytes())
+        _move(part, files)
     below = [path for path in found.paths if is_named and into.resolve() in path.resolve().parents]
     _remove({*own, *below}, files)
     return Packed(files, runs, replaced, tuple(into / _TOLD / folder.name for folder in told))
@@ -179,6 +180,29 @@ def _key(run: Run, record: Record | None) -> Key:
         return run.facts.get("job", ""), *place
     measured = record.outcome in _MEASURED
     return record.case, *place, *((record.action, run.facts.get("device", "")) if measured else ())
+
+
+def _before(folder: Path, replaced: Runs) -> Runs:
+    """Return the former runs of a set: those that were replaced now, and of the earlier ones those that stay."""
+    kept = _read([folder])[0].runs if names.find(folder) else {}
+    return _newest({**kept, **replaced}, [*replaced])[0]
+
+
+@contextmanager
+def _written(runs: Runs) -> Iterator[JobFiles]:
+    """Write a set of runs where it is checked before it goes to its place."""
+    with tempfile.TemporaryDirectory(prefix="kernel-matrix-pack-") as name:
+        part = JobFiles(Path(name), "")
+        _write(part, runs)
+        _check(part, runs)
+        yield part
+
+
+def _move(part: JobFiles, files: JobFiles) -> None:
+    """Put a set into its place: the table of jobs comes last."""
+    files.folder.mkdir(parents=True, exist_ok=True)
+    for table in reversed(TABLES):
+        write_atomically(files.path(table), part.path(table).read_bytes())
 
 
 def _write(files: JobFiles, runs: Runs) -> None:

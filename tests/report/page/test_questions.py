@@ -53,18 +53,22 @@ def test_what_is_red_and_what_got_worse(tab, page_site):
     assert "inductor mhc_pre.forward" in answer(page, "changed")
 
 
-def test_which_vendor_disagrees(tab, page_site):
-    """No click."""
+def test_is_it_exact_has_one_answer(tab, page_site):
+    """No click: the budget decides, at the top, in the square and in the view of the accuracy."""
     page = tab.open()
-    overview = Page(page_site).overview
-    titles = {platform["name"]: platform["title"] for platform in overview["platforms"]}
-    odd = {titles[cell.split("/")[0]] for cell, row in Page(page_site).rows.items() if row["odd"]}
-    said, _, more = page.inner_text("[data-answer=disagrees] .says-it").partition(" and ")
-    named = set(said.split(", "))
-    assert named <= odd
-    assert len(named) == min(3, len(odd))
-    assert more == (f"{len(odd) - 3} more" if len(odd) > 3 else "")
-    assert "OpenCL in software: tvm-0.27" in answer(page, "disagrees")
+    rows = Page(page_site).rows
+    measured = [row for row in rows.values() if row["share"] is not None]
+    inside = sum(float(row["share"]) <= 1 for row in measured)
+    assert inside < len(measured)
+    said = answer(page, "exact")
+    assert f"{inside} of {len(measured)}" in said
+    assert "inside the error budget" in said
+    assert "OpenCL in software: tvm-0.27" in said  # the odd one out
+    for place in ("grid?fold=none&q=toolchain:reference", "accuracy?q=toolchain:reference"):
+        page = tab.open(f"#{place}")
+        text = page.inner_text(f'[data-cell="{PASSING}"]')
+        assert "0.50 ×" in text, place
+        assert f"{rows[PASSING]['share'] * 100:.2g} %" in text, place
 
 
 def test_is_the_lane_of_a_vendor_dead(tab, page_site):
@@ -74,6 +78,7 @@ def test_is_the_lane_of_a_vendor_dead(tab, page_site):
     overview = Page(page_site).overview
     never = sum(one["last_result"] is None for one in overview["silent"])
     said = answer(page, "silent")
+    assert f"{len(overview['silent'])} of {len(overview['lanes'])} lanes" in said  # one that never ran is silent too
     assert f"{never} of {len(overview['lanes'])} lanes never had a result" in said
     assert f"{len(overview['silent']) - never} lanes, the longest for " in said  # the results of this site are old
     page.click("[data-answer=silent] a")

@@ -44,6 +44,14 @@ export interface Overview {
   names: {
     [k: string]: string;
   };
+  /**
+   * The web address of the repository, for links to its lines; empty if not known.
+   */
+  repository: string;
+  /**
+   * What each lane needs to be known better than it is, in the order of ``lanes``; empty where it ran.
+   */
+  lacking: string[];
   ops: Op[];
   cells: CellColumns;
   texts: string[];
@@ -1074,11 +1082,12 @@ export interface Finding {
   explained: string;
 }
 /**
- * The transitions, the newest first, and the trends.
+ * The transitions, the newest first, the trends, and what worked on each platform, the oldest first.
  */
 export interface HistoryData {
   transitions: Transition[];
   trends: Trend[];
+  coverage: Coverage[];
 }
 /**
  * A cell whose state changed from one run to the next, and what else had changed.
@@ -1104,6 +1113,10 @@ export interface Transition {
     [k: string]: [unknown, unknown, ...unknown[]];
   };
   reason: string;
+  /**
+   * The commits between the two runs, where the checkout has them.
+   */
+  between: string;
 }
 /**
  * The figures of a cell over the runs of one device, the oldest first.
@@ -1131,4 +1144,14 @@ export interface Trend {
   seconds: {
     [k: string]: (number | null)[];
   };
+}
+/**
+ * The operators with results on a platform at a commit, and those of which a case passed or held.
+ */
+export interface Coverage {
+  platform: string;
+  commit: string;
+  started: string;
+  works: number;
+  operators: number;
 }

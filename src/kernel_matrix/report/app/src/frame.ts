@@ -107,7 +107,8 @@ export function footer(model: Model): Child[] {
       "p",
       null,
       `${run.tier} tier, ${run.cases} cases in ${run.cells} cells`,
-      run.unplanned > 0 && `; ${run.unplanned} results belong to no planned case`,
+      run.unplanned > 0 &&
+        `; ${run.unplanned} results are of cases that the ${run.tier} tier does not plan, such as those of the full tier or of an earlier matrix: they count nowhere`,
       run.left_out > 0 && `; ${run.left_out} more were not asked for, or have not run`,
       `. Written ${moment(run.created)} UTC`,
       run.commits.length > 0 &&

@@ -2,7 +2,7 @@
 
 import { h, type Child } from "./dom";
 import type { Model } from "./model";
-import { daysSince, moment, outOf, plural } from "./numbers";
+import { daysSince, moment, outOf, percent, plural, times } from "./numbers";
 
 const MOST_DEVICES = 2;
 
@@ -72,6 +72,13 @@ function on(model: Model, cells: readonly number[]): string {
   return names.size > 0 ? ` on ${shown}${more}` : "";
 }
 
+/** Return how exact a cell is: its error over the baseline's, and its share of the budget, which alone decides. */
+export function exactness(model: Model, cell: number): string {
+  const { noise, share } = model.overview.cells;
+  const of = [times(noise[cell]), share[cell] == null ? "" : `${percent(share[cell])} budget`];
+  return of.filter((part) => part !== "").join(" · ");
+}
+
 /** Return when cells ran last; where none did, when they were compiled last, or had any result. */
 export function lastResult(model: Model, cells: readonly number[]): string {
   const lanes = new Set(cells.map((cell) => model.lane(cell)));
@@ -80,7 +87,7 @@ export function lastResult(model: Model, cells: readonly number[]): string {
   const emulated = !cells.some(ran) && cells.some((cell) => model.emulated(cell) > 0);
   for (const [key, verb] of [
     ["last_ran", emulated ? "emulated " : "ran "],
-    ["last_compiled", "compiled "],
+    ["last_compiled", cells.some((cell) => model.stateName(cell) === "compiled") ? "compiled " : "written "],
     ["last_result", ""],
   ] as const) {
     const last = histories

@@ -1,5 +1,6 @@
 /** Cells and a way to group them -> the rows and the columns of the grid. */
 
+import { goodness, summary } from "./aggregate";
 import { laneId, opId, type Model } from "./model";
 
 export type Grouping = "vendor" | "platform" | "toolchain" | "op";
@@ -128,6 +129,7 @@ function groupRows(
   columns: number,
   folded: boolean,
 ): Row[] {
+  shown = best(model, shown);
   const head: GroupRow = {
     kind: "group",
     key: group,
@@ -141,6 +143,20 @@ function groupRows(
   };
   if (folded) return [head];
   return [head, ...shown.map(([line, cells]): LineRow => lineRow(model, grouping, line, cells))];
+}
+
+/** Return the lines of a group, those first of which most is known; those of equal worth stay in their order. */
+function best(model: Model, lines: readonly [string, Int32Array][]): readonly [string, Int32Array][] {
+  const worth = (cells: Int32Array): number[] => {
+    const { best, evidence, byState } = summary(
+      model,
+      cells.filter((cell) => cell >= 0),
+    );
+    return best < 0 ? [-Infinity] : [goodness(model.stateNames[best]!), evidence, byState[best]!];
+  };
+  const ranked = lines.map((line) => ({ line, worth: worth(line[1]) }));
+  ranked.sort((a, b) => b.worth.map((one, place) => one - a.worth[place]!).find((one) => one !== 0) ?? 0);
+  return ranked.map(({ line }) => line);
 }
 
 function lineRow(model: Model, grouping: Grouping, line: string, cells: Int32Array): LineRow {

@@ -2,11 +2,14 @@
 
 import { GROUPINGS, type Grouping } from "./layout";
 
-export type ViewName = "grid" | "accuracy" | "speed" | "toolchains" | "checks" | "history" | "machines" | "help";
+export type ViewName =
+  "grid" | "gaps" | "accuracy" | "speed" | "compare" | "toolchains" | "checks" | "history" | "machines" | "help";
 export const VIEWS: readonly ViewName[] = [
   "grid",
+  "gaps",
   "accuracy",
   "speed",
+  "compare",
   "toolchains",
   "checks",
   "history",
@@ -29,12 +32,25 @@ export interface Place {
   /** The name of the open case in the cell. */
   case: string;
   dtype: string;
+  /** Of the comparison: the toolchain that is compared, and with which. */
+  mine: string;
+  rival: string;
   group: Grouping;
   /** Null: as the page thinks best for the number of cells. */
   fold: Folding | null;
 }
 
-export const START: Place = { view: "grid", q: "", cell: "", case: "", dtype: "", group: "vendor", fold: null };
+export const START: Place = {
+  view: "grid",
+  q: "",
+  cell: "",
+  case: "",
+  dtype: "",
+  mine: "",
+  rival: "",
+  group: "vendor",
+  fold: null,
+};
 
 /** Return the place that a hash names. What it does not know is left out. */
 export function fromHash(hash: string): Place {
@@ -54,6 +70,8 @@ export function fromHash(hash: string): Place {
     cell: get("cell"),
     case: get("case"),
     dtype: get("dtype"),
+    mine: get("mine"),
+    rival: get("rival"),
     group: GROUPINGS.find((name) => name === get("group")) ?? usual(values.has("fold")),
     fold: values.has("fold") ? folding(get("fold")) : null,
   };
@@ -62,7 +80,8 @@ export function fromHash(hash: string): Place {
 /** Return the hash of a place, without what is as at the start. */
 export function toHash(place: Place): string {
   const values: [string, string][] = [];
-  for (const name of ["q", "cell", "case", "dtype"] as const) if (place[name] !== "") values.push([name, place[name]]);
+  for (const name of ["q", "cell", "case", "dtype", "mine", "rival"] as const)
+    if (place[name] !== "") values.push([name, place[name]]);
   if (place.group !== usual(place.fold !== null)) values.push(["group", place.group]);
   if (place.fold) values.push(["fold", [place.fold.all ? "all" : "none", ...place.fold.except].join(",")]);
   const text = values.map(([name, value]) => `${name}=${encoded(value)}`).join("&");

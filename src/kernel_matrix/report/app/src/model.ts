@@ -25,6 +25,7 @@ export class Model {
   readonly places: Int32Array;
   readonly platformOfLane: readonly number[];
   private readonly letters = new Uint8Array(65_536).fill(NOT_PLANNED);
+  private allWords = "";
   private readonly identities = new Map<string, number>();
 
   constructor(readonly overview: Overview) {
@@ -146,6 +147,28 @@ export class Model {
   titleOfVendor(vendor: string): string {
     const platforms = this.overview.platforms.filter((one) => (one.vendor || one.name) === vendor);
     return (platforms.length === 1 ? platforms[0]!.title : platforms[0]?.vendor_title) || vendor;
+  }
+
+  /** What a lane is called: its own names, its vendor's, its devices', and what people call these. */
+  wordsOfLane(lane: number): string {
+    const { lanes, backends, devices, names } = this.overview;
+    const { platform, target } = lanes[lane]!;
+    const of = [this.titleOfLane(lane), backends[lane], ...devices[lane]!, names[`${platform}/${target}`]];
+    return [laneId(lanes[lane]!), ...of].join(" ");
+  }
+
+  /** All names of lanes, operators, states and levels of evidence, without titles, which are sentences of people. */
+  get words(): string {
+    const { lanes, backends, devices, names, ops, evidence } = this.overview;
+    const ofOps = ops.map((op) => `${op.op} ${op.direction}`);
+    const all = [lanes.map(laneId), backends, devices.flat(), Object.values(names), ofOps, this.stateNames, evidence];
+    this.allWords ||= all.flat().join(" ");
+    return this.allWords;
+  }
+
+  /** What a lane needs for more evidence; empty if it ran. */
+  lacking(lane: number): string {
+    return this.overview.lacking[lane] ?? "";
   }
 
   titleOfLane(lane: number): string {

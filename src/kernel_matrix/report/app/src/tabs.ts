@@ -5,8 +5,10 @@ import { VIEWS, type Place, type ViewName } from "./link";
 
 const TITLES: Record<ViewName, string> = {
   grid: "Grid",
+  gaps: "Gaps",
   accuracy: "Accuracy",
   speed: "Speed",
+  compare: "Compare",
   toolchains: "Toolchains",
   checks: "Checks",
   history: "History",

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { inWords, summary, totals } from "../src/aggregate";
-import { known } from "../src/known";
+import { goodness, inWords, summary, totals } from "../src/aggregate";
+import { exactness, known } from "../src/known";
 import { layout, NOT_FOUND, NOT_PLANNED } from "../src/layout";
 import { search } from "../src/search/compile";
 import { small } from "./helpers";
@@ -126,4 +126,38 @@ test("columns of another length are refused", () => {
     () => new (model.constructor as typeof import("../src/model").Model)(overview),
     /'stale' does not have 6 entries/,
   );
+});
+
+test("the rows of a group begin with those of which most is known", () => {
+  const grid = layout(model, search(model, "").mask, "vendor", () => false);
+  const rows = grid.rows.filter((row) => row.kind === "line").map((row) => row.key);
+  assert.deepEqual(rows, ["cuda/sm_90/tilelang-0.1", "rocm/gfx90a/tilelang-0.1", "rocm/gfx942/triton-3.6"]);
+  const better = small([
+    { lane: 1, op: 0, cases: "uuu", evidence: 0 },
+    { lane: 2, op: 0, cases: "ppp" },
+  ]);
+  const again = layout(better, search(better, "").mask, "vendor", () => false).rows.filter(
+    (row) => row.kind === "line",
+  );
+  assert.deepEqual(
+    again.map((row) => row.key),
+    ["rocm/gfx942/triton-3.6", "rocm/gfx90a/tilelang-0.1"],
+  );
+});
+
+test("what is red is worst, and then what says nothing", () => {
+  const order = ["fail", "unavailable", "known", "lowered", "compiled", "held", "pass (ran)"].map(goodness);
+  assert.deepEqual(
+    order,
+    [...order].sort((a, b) => a - b),
+  );
+  assert.equal(goodness("error"), goodness("missing"));
+});
+
+test("how exact a cell is has its ratio and its share of the budget", () => {
+  const of = small();
+  of.overview.cells.share[0] = 0.67;
+  assert.equal(exactness(of, 0), "1.05 × · 67 % budget");
+  assert.equal(exactness(of, 1), "2.50 ×");
+  assert.equal(exactness(of, 3), "");
 });

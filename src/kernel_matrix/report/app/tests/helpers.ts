@@ -111,6 +111,8 @@ export function small(cells: readonly SmallCell[] = CELLS): Model {
     backends: ["tilelang", "tilelang", "triton"],
     devices: [["NVIDIA H200"], [], []],
     names: { "cuda/sm_90": "H100 H200 Hopper", "rocm/gfx942": "MI300 MI300X CDNA3" },
+    repository: "",
+    lacking: ["", "", "To run it, this is needed: AMD's GPU for gfx942."],
     ops: [
       { op: "scale", direction: "forward", cases: CASES },
       { op: "scale", direction: "backward", cases: CASES },

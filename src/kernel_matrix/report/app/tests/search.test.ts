@@ -172,3 +172,37 @@ test("the nearest name is a near one", () => {
   assert.equal(distance("satte", "state"), 1);
   assert.equal(nearest("zzz", ["state"]), "");
 });
+
+test("words that name nothing ask, and the others are looked for", () => {
+  const asked = (query: string): [number[], string[]] => [ids(query), [...search(model, query).asks]];
+  assert.deepEqual(asked("which triton do I pin?"), [[4, 5], ["pin"]]);
+  assert.deepEqual(asked("triton version"), [[4, 5], ["pin"]]);
+  assert.deepEqual(asked("why not on the MI300"), [[4, 5], ["why"]]);
+  assert.deepEqual(
+    asked("what got worse since yesterday"),
+    [[], ["changed"]],
+    "a word that is no filler is looked for",
+  );
+  assert.deepEqual(asked("is the AMD lane dead"), [[2, 3, 4, 5], ["silent"]]);
+  assert.deepEqual(asked("scale"), [[0, 1, 2, 3, 4, 5], []]);
+});
+
+test("a name has precedence over a question", () => {
+  const other = small();
+  other.overview.ops[0]!.op = "version";
+  assert.deepEqual([...search(other, "version").cells], [0, 2, 4]);
+  assert.equal(search(other, "version").asks.size, 0);
+});
+
+test("the name of a vendor means the vendor, and no host with its device", () => {
+  const other = small();
+  other.overview.devices[0] = ["AMD EPYC (2 threads)"];
+  assert.deepEqual([...search(other, "AMD").cells], [2, 3, 4, 5]);
+  other.overview.platforms[0]!.title = "NVIDIA GPUs";
+  assert.deepEqual([...search(other, "amd gpus").cells], [2, 3, 4, 5]);
+  assert.deepEqual([...search(other, "-amd").cells], [0, 1]);
+  assert.deepEqual([...search(other, "EPYC").cells], [0, 1]);
+  other.overview.platforms[1]!.vendor = "moore_threads";
+  other.overview.platforms[1]!.vendor_title = "Moore Threads";
+  assert.deepEqual([...search(other, "Moore Threads").cells], [2, 3, 4, 5]);
+});

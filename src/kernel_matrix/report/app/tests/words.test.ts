@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type DataType, float64, map, tableFromArrays, tableToIPC, utf8 } from "@uwdata/flechette";
+import { lineOf } from "../src/cell/log";
 import { largest, nearestToLimit, results, seed } from "../src/cell/result";
 import type { CellChunk, CellDetail } from "../src/data";
 import { markOf } from "../src/charts";
@@ -116,4 +117,16 @@ test("a case gets its texts and figures back", () => {
 test("no two contenders of a chart have the same mark", () => {
   const marks = Array.from({ length: 64 }, (_, index) => JSON.stringify(markOf(index)));
   assert.equal(new Set(marks).size, 64);
+});
+
+test("an error speaks of a line: a compiler's first, else the innermost of one's own", () => {
+  const traced = 'File "tests/a.py", line 3, in f\n  File "/usr/lib/python3.11/site-packages/x.py", line 9, in g\n';
+  assert.deepEqual(lineOf(traced), { file: "tests/a.py", line: "3" });
+  assert.deepEqual(lineOf("tests/a.py:3: in f\nsrc/b.py:42: in g\n"), { file: "src/b.py", line: "42" });
+  assert.deepEqual(lineOf("src/k.cu(12): error: x\nsrc/k.cu(99): error: y\n" + traced), {
+    file: "src/k.cu",
+    line: "12",
+  });
+  assert.deepEqual(lineOf("./src/k.hip:7:3: fatal error: x"), { file: "./src/k.hip", line: "7" });
+  assert.equal(lineOf("it failed at 12:30"), null);
 });

@@ -1,16 +1,21 @@
 /** What the panel says of a cell, in the order of a newcomer's questions: does it work, why not, how to repeat it, how exact, how fast. */
 
 import type { Context } from "../context";
-import type { Cell, CellChunk, CellDetail, Determinism } from "../data";
+import type { Cell, CellChunk, CellDetail, Determinism, Toolchains } from "../data";
 import { facts, h, type Child } from "../dom";
+import { toHash } from "../link";
 import { daysSince, moment, outOf, plural } from "../numbers";
+import { written } from "../search/parse";
 import { meaning, pill } from "../states";
 import { beginning, block, command } from "../text";
+import { withToolchains } from "../views/asked";
+import { useFor } from "../views/pin";
 import { casesPart } from "./cases";
 import { comparedPart } from "./compared";
 import { costPart } from "./cost";
 import { diagnosed } from "./diagnosis";
 import { exactPart } from "./exact";
+import { logPart } from "./log";
 import { pastPart } from "./past";
 import { results, type Result } from "./result";
 
@@ -27,6 +32,7 @@ export function content(
     "div",
     { class: "cell", "data-open-cell": cell.id },
     answer(context, place, cell),
+    logPart(context, cell, all),
     h("h3", null, "Repeat it"),
     command(cell.repeat),
     circumstances(context, place, cell, all),
@@ -39,6 +45,7 @@ export function content(
 
 function answer(context: Context, place: number, cell: Cell): HTMLElement {
   const journal = context.model.inJournal(place);
+  const lacking = ["ran", "held"].includes(cell.evidence) ? "" : context.model.lacking(context.model.lane(place));
   return h(
     "div",
     null,
@@ -71,6 +78,8 @@ function answer(context: Context, place: number, cell: Cell): HTMLElement {
       (cell.reason.length > 300 || cell.reason.includes("\n")
         ? block(cell.reason, "reason")
         : h("p", { "data-test": "reason" }, beginning(cell.reason, 400))),
+    lacking !== "" &&
+      h("p", { class: "note", "data-test": "lacking" }, h("b", null, "Why no more is known: "), lacking),
     cell.error !== "" && [h("h3", null, "Exact error"), block(cell.error, "exact error")],
     diagnosed(cell.diagnosis),
   );
@@ -102,6 +111,7 @@ function circumstances(context: Context, place: number, cell: Cell, all: readonl
       ["image", jobs("image") || jobs("image.id") || jobs("image.digest")],
       ["versions", versions.length > 0 && versions],
       ["lock file", cell.lock],
+      ["version to pin", toPin(context, place)],
       ["code", cell.artifact ? cell.artifact.kinds.join(", ") : ""],
       [
         "canaries",
@@ -110,6 +120,22 @@ function circumstances(context: Context, place: number, cell: Cell, all: readonl
       ["determinism", repeated(cell.determinism)],
     ]),
   );
+}
+
+/** Return which version of the cell's toolchain to use on its target, and a link to all that were tried. */
+function toPin(context: Context, cell: number): Child {
+  const { model, place } = context;
+  const backend = model.overview.backends[model.lane(cell)]!;
+  const { target, toolchain } = model.laneOf(cell);
+  const q = `backend:${written(backend)}`;
+  const all = h(
+    "a",
+    { href: toHash({ ...place, view: "toolchains", q, cell: "", case: "" }) },
+    `versions of ${backend}`,
+  );
+  const show = (view: Toolchains): HTMLElement =>
+    h("span", { "data-test": "pin" }, useFor(model, view, backend, target) || `the lock of ${toolchain}`, ". ", all);
+  return withToolchains(context, show);
 }
 
 /** Return whether the kernel gave the same bits when it ran again on the same inputs; nothing where no case ran twice. */

@@ -5,6 +5,7 @@ import type { Cell, HistoryData } from "../data";
 import { h } from "../dom";
 import { later } from "../later";
 import { load } from "../load";
+import { moment } from "../numbers";
 import { transitionsTable } from "../views/history";
 import { trendCharts } from "../views/trends";
 
@@ -30,6 +31,12 @@ export function pastPart(context: Context, cell: Cell): HTMLElement {
   );
 }
 
+/** Return how many runs there are and since when, where they are known. */
+function since(trends: HistoryData["trends"]): string {
+  const started = [...new Set(trends.flatMap((trend) => trend.started))].sort();
+  return started.length > 0 ? `: ${started.length} runs since ${moment(started[0])} UTC` : "";
+}
+
 function pastOf(history: HistoryData, cell: Cell): HTMLElement {
   const transitions = history.transitions.filter((one) => one.cell === cell.id);
   const trends = history.trends.filter((one) => one.cell === cell.id);
@@ -38,7 +45,7 @@ function pastOf(history: HistoryData, cell: Cell): HTMLElement {
     null,
     transitions.length > 0
       ? transitionsTable(transitions, false)
-      : h("p", null, "Its state has not changed in the runs that the history has."),
+      : h("p", null, `Its state has not changed in the runs that the history has${since(trends)}.`),
     trends.map((trend) => trendCharts(trend)),
   );
 }

@@ -84,6 +84,7 @@ function sums(context: Context, of: Totals): Node[] {
       h("b", null, `${outOf(of.cells, model.size)} cells`),
       ", ",
       h("b", null, `${outOf(of.cases, whole)} cases`),
+      place.q === "" && ". The bar and its legend count cases.",
       place.q !== "" && [
         " in this search. ",
         h("button", { type: "button", "data-test": "clear", on: { click: () => go({ q: "" }) } }, "Clear the search"),

@@ -4,6 +4,7 @@ import type { Model } from "../model";
 import { keyNamed } from "./keys";
 import { compared, pattern, word, yes } from "./match";
 import { nearest } from "./nearest";
+import { asked, type Question } from "./questions";
 import { parse, type Term } from "./parse";
 
 export interface Found {
@@ -17,6 +18,8 @@ export interface Found {
   states: Uint8Array | null;
   /** The one dtype that the search names; empty otherwise. */
   dtype: string;
+  /** What the words ask that name nothing. */
+  asks: ReadonlySet<Question>;
   problems: readonly string[];
 }
 
@@ -32,7 +35,8 @@ function determinism(differing: number | null): number {
 /** Return what a search finds. A term that is wrong is left out and explained. */
 export function search(model: Model, query: string): Found {
   const { terms: written, problems } = parse(query);
-  const terms = written.map((term) => ofDtype(model, term));
+  const { named, asks } = asked(model, written);
+  const terms = named.map((term) => ofDtype(model, term));
   const said = [...problems];
   const places = casePlaces(model, terms, said);
   const dtype = dtypeOf(model, terms);
@@ -52,7 +56,7 @@ export function search(model: Model, query: string): Found {
     if (test) tests.push(term.negative ? (cell) => !test(cell) : test);
   }
   if (places) tests.push(hasCase(model, places, states));
-  return { ...selected(model, tests), places, states, dtype, problems: said };
+  return { ...selected(model, tests), places, states, dtype, asks, problems: said };
 }
 
 const DTYPE = /^(bf|fp|int|uint|tf)\d+\w*$|^e\dm\d\w*$/i;
@@ -238,14 +242,6 @@ function ofVendor(model: Model, term: Term, problems: string[]): Test {
   return (cell) => asked[model.platformOfLane[model.lane(cell)]!] === true;
 }
 
-/** Return what a lane is called: its own names, its vendor's, its devices', and what people call these. */
-export function wordsOfLane(model: Model, lane: number): string {
-  const { lanes, backends, devices, names } = model.overview;
-  const { platform, target, toolchain } = lanes[lane]!;
-  const of = [model.titleOfLane(lane), backends[lane], ...devices[lane]!, names[`${platform}/${target}`]];
-  return [`${platform}/${target}/${toolchain}`, ...of].join(" ");
-}
-
 /**
  * Return a test for a word in the names of a cell: of its lane, its operator, its state. Where no name has the word,
  * the reasons, stages and rules are searched.
@@ -253,7 +249,7 @@ export function wordsOfLane(model: Model, lane: number): string {
 function ofWord(model: Model, test: RegExp): Test {
   const { cells, lanes, ops, states, evidence, texts } = model.overview;
   const inLane = lanes.map((_, lane) => {
-    const words = wordsOfLane(model, lane);
+    const words = model.wordsOfLane(lane);
     return test.test(words) || test.test(words.replace(/[_-]/g, ""));
   });
   const inOp = ops.map((op) => test.test(`${op.op}.${op.direction} ${op.op} ${op.direction}`));

@@ -1,7 +1,7 @@
 /** What somebody may have meant whose search finds nothing. */
 
 import type { Model } from "../model";
-import { search, wordsOfLane } from "./compile";
+import { search } from "./compile";
 import { nearest } from "./nearest";
 import { parse, written } from "./parse";
 
@@ -18,7 +18,7 @@ export function suggestions(model: Model, query: string): Suggestion[] {
   const { lanes, ops, states } = model.overview;
   const names = new Set(
     [...lanes.keys()]
-      .flatMap((lane) => wordsOfLane(model, lane).split(/[\s/]+/))
+      .flatMap((lane) => model.wordsOfLane(lane).split(/[\s/]+/))
       .concat(
         ops.flatMap((op) => [op.op, op.direction]),
         states.map((state) => state.name),

@@ -1,4 +1,4 @@
-/** What a reader asks first: what is red, what changed, who disagrees, who is silent. */
+/** What a reader asks first: what is red, what changed, is it exact, who is silent. */
 
 import { goodness } from "../aggregate";
 import type { Context } from "../context";
@@ -7,10 +7,11 @@ import { h, replace, type Child } from "../dom";
 import { toHash, type Place } from "../link";
 import { load } from "../load";
 import { laneId, type Model } from "../model";
-import { daysSince, moment, plural } from "../numbers";
+import { daysSince, moment, outOf, plural } from "../numbers";
 
-const MOST_NAMED = 3;
+const MOST_NAMED = globalThis.innerWidth < 600 ? 1 : 3;
 const WEEK = 7; // days
+const FAR = 4; // times the error of the baseline
 
 /** Return the answers, each with a link to the details. */
 export function answers(context: Context): HTMLElement {
@@ -19,7 +20,7 @@ export function answers(context: Context): HTMLElement {
     { class: "answers", "aria-label": "at a glance", "data-test": "answers" },
     red(context),
     changed(context),
-    disagrees(context),
+    exact(context),
     silent(context),
   );
 }
@@ -106,35 +107,52 @@ function ofHistory(context: Context, history: HistoryData): HTMLElement {
   );
 }
 
-function disagrees(context: Context): HTMLElement {
+/** Return how many measured cells are inside their budgets, how far the others' errors are from the baseline's, and who is odd. */
+function exact(context: Context): HTMLElement {
   const { model } = context;
-  const asks = "Who disagrees?";
-  if (!model.overview.has.includes("agreement"))
-    return answer("disagrees", asks, "Not compared", false, "no result has samples");
-  const found = byVendor(
+  const asks = "Is it exact?";
+  const all = Array.from({ length: model.size }, (_, cell) => cell);
+  const measured = all.filter((cell) => !Number.isNaN(model.share[cell]!));
+  if (measured.length === 0) return answer("exact", asks, "Not measured", false, "no number was compared");
+  const inside = measured.filter((cell) => model.share[cell]! <= 1).length;
+  const far = measured.filter((cell) => model.noise[cell]! > FAR).length;
+  const odd = byVendor(
     model,
     (cell) => model.overview.cells.odd[cell] === true,
     (cell) => model.laneOf(cell).toolchain,
   );
-  return found.size === 0
-    ? answer("disagrees", asks, "Nobody", false, link(context, { view: "accuracy" }, "all that were compared"))
-    : answer("disagrees", asks, named([...found.keys()]), false, link(context, { q: "odd:yes" }, lines(found)));
+  return answer(
+    "exact",
+    asks,
+    `${outOf(inside, measured.length)}`,
+    inside < measured.length,
+    link(context, { view: "accuracy" }, "inside the error budget"),
+    far > 0 && [
+      "; ",
+      link(context, { q: `noise:>${FAR}` }, `${far} with over ${FAR} × the error of ${model.overview.run.baseline}`),
+    ],
+    odd.size > 0 && ["; odd one out: ", link(context, { q: "odd:yes" }, lines(odd))],
+  );
 }
 
+/** Return which lanes have no result, or only old ones: one that never had a result is silent too. */
 function silent(context: Context): HTMLElement {
   const { model } = context;
   const { silent, lanes } = model.overview;
-  const vendors = new Map(lanes.map((lane, place) => [laneId(lane), model.titleOfVendor(model.vendorOf(place))]));
   const before = silent.filter((one) => one.last_result !== null);
-  const never = silent.length - before.length;
-  const names = [...new Set(before.map((one) => vendors.get(one.lane) ?? one.lane))];
+  const never = silent.filter((one) => one.last_result === null);
+  const places = new Map(lanes.map((lane, place) => [laneId(lane), place]));
+  const vendors = (of: typeof silent): string =>
+    named([...new Set(of.map((one) => model.titleOfVendor(model.vendorOf(places.get(one.lane)!))))]);
   const days = Math.floor(Math.max(0, ...before.map((one) => one.days)));
   return answer(
     "silent",
     "Who is silent?",
-    names.length > 0 ? named(names) : "Nobody",
+    silent.length > 0 ? `${outOf(silent.length, lanes.length)} lanes` : "Nobody",
     before.some((one) => one.gone),
-    before.length > 0 && `${plural(before.length, "lane")}, the longest for ${plural(days, "day")}. `,
-    link(context, { view: "machines" }, `${never} of ${plural(lanes.length, "lane")} never had a result`),
+    before.length > 0 &&
+      `${plural(before.length, "lane")}, the longest for ${plural(days, "day")}: ${vendors(before)}. `,
+    link(context, { view: "machines" }, `${never.length} of ${plural(lanes.length, "lane")} never had a result`),
+    never.length > 0 && `: ${vendors(never)}`,
   );
 }

@@ -193,7 +193,7 @@ function columns(rivals: readonly string[]): ColumnOf<BenchResult>[] {
 function drawing(timed: readonly BenchResult[], rivals: readonly string[]): HTMLElement | null {
   const rows = [...new Set(timed.map((one) => label(one)))].slice(0, MOST_IN_CHART);
   const toolchains = [...new Set(timed.map((one) => one.toolchain))];
-  const names = [...toolchains, ...rivals.filter((rival) => timed.some((one) => one.rivals[rival]))];
+  const names = [...new Set([...toolchains, ...rivals.filter((rival) => timed.some((one) => one.rivals[rival]))])];
   const points = timed.flatMap((one) => {
     const floor = number(one.figures["floor_us"]);
     const all: [string, BenchTime][] = [[one.toolchain, one.time!], ...Object.entries(one.rivals)];

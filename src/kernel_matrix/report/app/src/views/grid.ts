@@ -3,18 +3,20 @@
 import { inWords, summary, type Summary } from "../aggregate";
 import type { Context, View } from "../context";
 import { h, type Child } from "../dom";
-import { known, lastResult } from "../known";
+import { exactness, known, lastResult } from "../known";
 import { GROUPINGS, layout, NOT_FOUND, type Column, type GroupRow, type Grouping, type LineRow } from "../layout";
 import { isFolded, turned, type Folding, type Place } from "../link";
 import type { Model } from "../model";
-import { plural, times } from "../numbers";
+import { plural } from "../numbers";
 import { written } from "../search/parse";
 import { Squares, type SquareRow } from "../squares";
 import { shape } from "../states";
 import { beginning } from "../text";
 import { answers } from "./answers";
+import { asked, reasons } from "./asked";
 
 const FOLDED_ABOVE = 4_000; // cells: a first look at more of them is the look at the groups
+const GOOD = ["pass", "held", "flaky", "told"];
 const MOST_SAID = 4; // vendors of a search that are answered in words
 const NAMES: Record<Grouping, string> = {
   vendor: "vendor",
@@ -33,11 +35,11 @@ export function gridView(context: Context): View {
   const { model, place, found } = context;
   const fold = folding(context);
   const grid = layout(model, found.mask, place.group, (group) => isFolded(fold, group));
-  if (grid.rows.length === 0) return { element: h("div", null, controls(context)) };
+  if (grid.rows.length === 0) return { element: h("div", null, asked(context), controls(context)) };
   const folded = grid.rows.every((row) => row.kind === "group");
   const narrow = innerWidth < 600;
   const headWidth = folded ? 330 : narrow ? 128 : 190;
-  const each = folded ? (Math.min(1600, innerWidth) - 50 - headWidth) / grid.columns.length : 122;
+  const each = folded ? (Math.min(1600, innerWidth) - 50 - headWidth) / grid.columns.length : 138;
   const all: Column = { key: "", title: "all", below: place.group === "op" ? "targets" : "operators" };
   const columns = folded ? grid.columns : [all, ...grid.columns];
   const squares = new Squares({
@@ -58,7 +60,9 @@ export function gridView(context: Context): View {
     element: h(
       "div",
       null,
-      first ? answers(context) : place.group === "vendor" && place.q !== "" && said(context, grid.rows),
+      first
+        ? answers(context)
+        : [asked(context), place.group === "vendor" && place.q !== "" && said(context, grid.rows)],
       controls(context),
       squares.element,
     ),
@@ -70,13 +74,18 @@ export function gridView(context: Context): View {
 }
 
 /** Return what a search finds, in a sentence for each vendor. */
-function said({ model }: Context, rows: readonly (GroupRow | LineRow)[]): Child {
+function said({ model, found: { asks } }: Context, rows: readonly (GroupRow | LineRow)[]): Child {
   const groups = rows.filter((row) => row.kind === "group");
   if (groups.length > MOST_SAID) return null;
   return h(
     "div",
     { class: "said", "data-test": "said" },
-    groups.map((row) => h("p", null, h("b", null, `${row.title}: `), known(model, row.columns.flat()))),
+    groups.map((row) => [
+      h("p", null, h("b", null, `${row.title}: `), known(model, row.columns.flat())),
+      !asks.has("why") &&
+        !row.columns.flat().some((cell) => GOOD.includes(model.stateName(cell))) &&
+        reasons(model, row.columns.flat()),
+    ]),
   );
 }
 
@@ -104,7 +113,11 @@ function controls(context: Context): HTMLElement {
     h("span", { class: "gap" }),
     button("Fold all", { "data-test": "fold-all" }, { fold: { all: true, except: [] } }),
     button("Every cell", { "data-test": "unfold-all" }, { fold: { all: false, except: [] } }),
-    h("span", { class: "dim" }, "A square has the colour of the best that is known."),
+    h(
+      "span",
+      { class: "dim" },
+      "✓ 9/47: 9 of 47 cells pass. The colour is the best that is known, the bar below it has all.",
+    ),
   );
 }
 
@@ -283,6 +296,6 @@ function square(context: Context, cell: number): HTMLElement {
       journal > 0 && ` · runs: ${journal}`,
       measured && ` · ${count}`,
     ),
-    h("small", null, measured ? `noise ${times(noise)}` : count),
+    h("small", null, measured ? exactness(model, cell) : count),
   );
 }

@@ -4,15 +4,41 @@ import type { Context } from "../context";
 import { h } from "../dom";
 import { layout, NOT_FOUND, type LineRow } from "../layout";
 import type { Model } from "../model";
-import { times } from "../numbers";
+import { badness, percent, times, type Written } from "../numbers";
 import { Squares } from "../squares";
 import { shape } from "../states";
 import { heatStep, HEAT_STEPS } from "./scales";
 
+/** The place of all dtypes: of each cell the one with the least exact output. */
+export const ALL = "*";
+
+/** What was measured of a cell in a dtype: the least exact output, its ratio, and the evidence. */
+interface Measured {
+  output: string;
+  ratio: Written;
+  evidence: number;
+}
+
+/** Return what was measured of a cell in a dtype, or in the worst of all; null where nothing was. */
+function measured(model: Model, dtype: string, cell: number): Measured | null {
+  const { noise_by_dtype, noise_output, noise_evidence } = model.overview.cells;
+  const of = (dtype === ALL ? Object.keys(noise_by_dtype) : [dtype]).map((name) => ({
+    output:
+      model.text(noise_output[name]![cell]) &&
+      (dtype === ALL && name
+        ? `${name} ${model.text(noise_output[name]![cell])}`
+        : model.text(noise_output[name]![cell])),
+    ratio: noise_by_dtype[name]![cell] ?? null,
+    evidence: noise_evidence[name]![cell]!,
+  }));
+  const known = of.filter((one) => one.output !== "");
+  const size = (one: Measured): number => (one.ratio === null ? -1 : badness(one.ratio));
+  return known.sort((a, b) => size(b) - size(a))[0] ?? null;
+}
+
 /** Return the number of found cells that have a noise ratio, or an exact baseline, in a dtype. */
 export function known(model: Model, dtype: string, mask: Uint8Array): number {
-  const outputs = model.overview.cells.noise_output[dtype]!;
-  return outputs.reduce((sum, output, cell) => sum + (mask[cell] === 1 && model.text(output) !== "" ? 1 : 0), 0);
+  return mask.reduce((sum, asked, cell) => sum + (asked === 1 && measured(model, dtype, cell) ? 1 : 0), 0);
 }
 
 /** Return what the colours stand for. */
@@ -32,18 +58,17 @@ export function scale(): HTMLElement {
 /** Return the squares of a dtype, with a row for each lane that has a ratio in it; and the lanes that have none. */
 export function heatMap(context: Context, dtype: string): { squares: Squares; without: string[] } | null {
   const { model, found } = context;
-  const outputs = model.overview.cells.noise_output[dtype]!;
   const grid = layout(model, found.mask, "platform", () => false);
   const lines = grid.rows.filter((row): row is LineRow => row.kind === "line");
-  const measured = (row: LineRow): boolean => row.cells.some((cell) => cell >= 0 && model.text(outputs[cell]) !== "");
-  const rows = lines.filter(measured);
+  const isMeasured = (row: LineRow): boolean => row.cells.some((cell) => cell >= 0 && measured(model, dtype, cell));
+  const rows = lines.filter(isMeasured);
   if (rows.length === 0) return null;
   const columns = grid.columns
     .map((column, index) => ({ column, index }))
     .filter(({ index }) => rows.some((row) => (row.cells[index] ?? -1) >= 0));
   const squares = new Squares({
-    name: `noise ratio in ${dtype}, by lane and operator`,
-    corner: dtype,
+    name: `noise ratio in ${dtype === ALL ? "all dtypes" : dtype}, by lane and operator`,
+    corner: dtype === ALL ? "all dtypes" : dtype,
     columns: columns.map(({ column }) => ({
       head: h("span", null, column.title, h("br"), h("small", null, column.below)),
       width: 112,
@@ -69,36 +94,38 @@ export function heatMap(context: Context, dtype: string): { squares: Squares; wi
         },
       };
     },
-    rowHeight: 48,
+    rowHeight: 60,
     headWidth: innerWidth < 600 ? 128 : 190,
   });
-  return { squares, without: lines.filter((row) => !measured(row)).map((row) => row.key) };
+  return { squares, without: lines.filter((row) => !isMeasured(row)).map((row) => row.key) };
 }
 
 function heatSquare(context: Context, cell: number, dtype: string): HTMLElement {
   const { model, go } = context;
   const { cells, run } = model.overview;
-  const output = model.text(cells.noise_output[dtype]![cell]);
-  const ratio = cells.noise_by_dtype[dtype]![cell] ?? null;
+  const what = dtype === ALL ? "all dtypes" : dtype;
+  const known = measured(model, dtype, cell);
   const id = model.id(cell);
   const state = model.stateName(cell);
   const open = { click: () => go({ cell: id, case: "" }) };
   const words = `State ${state}.${model.stale(cell) > 0 ? " Stale." : ""}`;
-  if (output === "") {
+  if (!known) {
     return h(
       "button",
       {
         type: "button",
         class: "heat h-none",
         "data-cell": id,
-        title: `${id}, ${dtype}: not known. ${words}`,
+        title: `${id}, ${what}: not known. ${words}`,
         on: open,
       },
       h("b", null, "?"),
       h("small", null, state),
     );
   }
-  const evidence = model.overview.evidence[cells.noise_evidence[dtype]![cell]!] ?? "";
+  const { output, ratio } = known;
+  const evidence = model.overview.evidence[known.evidence] ?? "";
+  const share = cells.share[cell] == null ? "" : `${percent(cells.share[cell])} of budget`;
   const red = model.red[model.state(cell)] ? `${shape(state)} ` : "";
   const classes = [
     "heat",
@@ -114,9 +141,10 @@ function heatSquare(context: Context, cell: number, dtype: string): HTMLElement 
       "data-cell": id,
       "data-noise": ratio ?? "exact",
       on: open,
-      title: `${id}, ${dtype}: ${output} has ${ratio === null ? `the exact result in ${run.baseline}, so there is no ratio` : `${times(ratio)} the error of ${run.baseline}`}. Evidence ${evidence}. ${words}`,
+      title: `${id}, ${what}: ${output} has ${ratio === null ? `the exact result in ${run.baseline}, so there is no ratio` : `${times(ratio)} the error of ${run.baseline}`}. Evidence ${evidence}. ${words}`,
     },
     h("b", null, red, ratio === null ? "exact" : times(ratio)),
     h("small", null, output, model.stale(cell) > 0 && " · stale"),
+    share !== "" && h("small", null, share),
   );
 }

@@ -19,7 +19,7 @@ export function helpView({ model }: Context): View {
         h(
           "li",
           null,
-          "A word is looked for in everything that a square says: the operator, the vendor, the platform, the target, the toolchain, the state; the devices that ran it and their names for people (H100, MI300, Arm); a dtype. What has no such name is looked for in the reasons.",
+          "The name of a vendor means its devices. Any other word is looked for in everything that a square says: the operator, the platform, the target, the toolchain, the state; the devices that ran it and their names for people (H100, MI300, Arm); a dtype. What has no such name is looked for in the reasons.",
         ),
         h(
           "li",
@@ -30,6 +30,19 @@ export function helpView({ model }: Context): View {
           " for one character: ",
           h("code", null, "target:gfx*"),
           ".",
+        ),
+        h(
+          "li",
+          null,
+          "Words that name nothing may ask: ",
+          h("code", null, "which triton do I pin"),
+          ", ",
+          h("code", null, "why not ascend"),
+          ", ",
+          h("code", null, "what got worse"),
+          ", ",
+          h("code", null, "is AMD silent"),
+          ". The answer stands above the rows.",
         ),
         h("li", null, "A comma means or: ", h("code", null, "state:error,fail"), "."),
         h("li", null, "A minus means not: ", h("code", null, "-backend:t*"), "."),

@@ -97,6 +97,7 @@ export function transitionsTable(
       { title: "change", cell: (one) => [pill(one.before), " → ", pill(one.after)] },
       {
         title: "at commit",
+        wide: true,
         cell: (one) => [
           h("code", null, one.commit.slice(0, 12)),
           one.commit_before !== "" &&
@@ -104,6 +105,7 @@ export function transitionsTable(
               h("br"),
               h("small", { class: "dim" }, "before: ", h("code", null, one.commit_before.slice(0, 12))),
             ],
+          one.between !== "" && [h("br"), h("small", { "data-test": "between" }, beginning(one.between, 200))],
         ],
       },
       {

@@ -56,6 +56,7 @@ function shown(context: Context, view: Toolchains): HTMLElement {
   return h(
     "div",
     { "data-test": "toolchains" },
+    pinPart(context, view),
     h("h2", null, "Probes"),
     h(
       "p",
@@ -76,7 +77,6 @@ function shown(context: Context, view: Toolchains): HTMLElement {
     ),
     sweeps.length === 0 && h("p", null, "No sweep is in this search."),
     sweeps.map(sweepPart),
-    pinPart(context, view),
   );
 }
 
