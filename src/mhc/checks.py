@@ -34,10 +34,18 @@ def streams_of(op: str, x: Array, dtypes: Sequence[Any]) -> tuple[int, int]:
     return streams, hidden
 
 
-def shapes_of_parameters(streams: int, hidden: int, *, head: bool) -> tuple[tuple[int, ...], ...]:
-    """Return the shapes of ``PARAMETERS``, for ``mhc_head`` or for ``mhc_pre``."""
-    mixes, gates = (streams, 1) if head else (streams * (streams + 2), 3)
+def shapes_of_parameters(
+    streams: int, hidden: int, *, head: bool, mixes: int | None = None
+) -> tuple[tuple[int, ...], ...]:
+    """Return the shapes of ``PARAMETERS``, for ``mhc_head`` or for ``mhc_pre``, or for so many ``mixes``."""
+    own, gates = (streams, 1) if head else (streams * (streams + 2), 3)
+    mixes = own if mixes is None else mixes
     return (mixes, streams * hidden), (gates,), (mixes,), (streams, hidden)
+
+
+def mixes_of(phi: Array | None, streams: int) -> int:
+    """Return the rows of phi for ``mhc_coefficients``: those of h_pre and h_post at least."""
+    return max(phi.shape[0] if phi is not None and len(phi.shape) else 0, 2 * streams)
 
 
 def write_fits(op: str, x: Array, y: Array, h_post: Array, h_res: Array, dtypes: Sequence[Any], fp32: Any) -> None:
@@ -47,6 +55,12 @@ def write_fits(op: str, x: Array, y: Array, h_post: Array, h_res: Array, dtypes:
     fits(op, x, "y", y, (*lead, hidden), (x.dtype,))
     fits(op, x, "h_post", h_post, (*lead, n), (fp32,))
     fits(op, x, "h_res", h_res, (*lead, n, n), (fp32,))
+
+
+def read_fits(op: str, x: Array, pre: Array, dtypes: Sequence[Any], fp32: Any) -> None:
+    """Raise if the weights ``pre`` do not fit x; ``dtypes`` are those that x may have."""
+    n, _ = streams_of(op, x, dtypes)
+    fits(op, x, "pre", pre, (*x.shape[:-2], n), (fp32,))
 
 
 def logits_fit(logits: Array, iterations: int, form: str, forms: Iterable[str], fp32: Any) -> None:

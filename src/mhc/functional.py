@@ -21,7 +21,19 @@ import torch
 
 from mhc import checks
 from mhc.backends import default_backend, load, operators_of
-from mhc.library import EXPAND, MHC_HEAD, MHC_POST, MHC_POST_PRE, MHC_PRE, SINKHORN, call, read
+from mhc.library import (
+    EXPAND,
+    MHC_COEFFICIENTS,
+    MHC_HEAD,
+    MHC_POST,
+    MHC_POST_PRE,
+    MHC_PRE,
+    MHC_READ,
+    MHC_SINGLE_PASS,
+    SINKHORN,
+    call,
+    read,
+)
 from mhc.ops.read import PRECISIONS
 from mhc.ops.sinkhorn import FORMS
 from mhc.parameters import DTYPES, wide
@@ -35,6 +47,14 @@ class MhcPre(NamedTuple):
     h_in: torch.Tensor
     h_post: torch.Tensor
     h_res: torch.Tensor
+
+
+class MhcCoefficients(NamedTuple):
+    """``h_pre`` and ``h_post`` [..., n], ``logits`` [..., c], all fp32: c is what phi has beyond 2n rows."""
+
+    h_pre: torch.Tensor
+    h_post: torch.Tensor
+    logits: torch.Tensor
 
 
 def mhc_pre(
@@ -274,6 +294,97 @@ def mhc_head(
     return call(MHC_HEAD, tensors, options, _backend(backend, x, "mhc_head"))[0]
 
 
+def mhc_read(x: torch.Tensor, pre: torch.Tensor, *, backend: str | None = None) -> torch.Tensor:
+    """Read the layer's input from the streams with weights that are given (:mod:`mhc.ops.mhc_read`).
+
+    Args:
+        x: the residual streams, ``[..., n, hidden]``, bf16, fp16 or fp32.
+        pre: the weight of each stream, ``[..., n]`` fp32; :func:`mhc_coefficients` makes such weights.
+        backend: see the module.
+
+    Returns:
+        ``[..., hidden]`` in x's dtype.
+
+    Raises:
+        TypeError, ValueError, LookupError, ImportError: as :func:`mhc_pre`.
+    """
+    checks.read_fits("mhc_read", x, pre, DTYPES, torch.float32)
+    return call(MHC_READ, (x, pre), (), _backend(backend, x, "mhc_read"))[0]
+
+
+def mhc_coefficients(
+    x: torch.Tensor,
+    phi: torch.Tensor,
+    alpha: torch.Tensor,
+    bias: torch.Tensor,
+    gamma: torch.Tensor | None = None,
+    *,
+    norm_eps: float = 1e-6,
+    pre_eps: float = 1e-6,
+    post_scale: float = 2.0,
+    precision: str = "fp32",
+    main_grad: bool = False,
+    backend: str | None = None,
+) -> MhcCoefficients:
+    """Make the coefficients of the streams as :func:`mhc_pre` does, and read nothing (:mod:`mhc.ops.mhc_coefficients`).
+
+    The arguments are as in :func:`mhc_pre`, but phi is ``[2n+c, n·hidden]`` and bias ``[2n+c]`` for any c.
+
+    Returns:
+        ``h_pre`` and ``h_post`` ``[..., n]``, and ``logits`` ``[..., c]``, which a mixer (:mod:`mhc.mixers`) makes a
+        residual matrix of. All are fp32.
+
+    Raises:
+        TypeError, ValueError, LookupError, ImportError: as :func:`mhc_pre`.
+    """
+    tensors = _read_tensors("mhc_coefficients", x, (phi, alpha, bias, gamma), precision, main_grad, any_mixes=True)
+    options = (norm_eps, pre_eps, post_scale, precision)
+    return MhcCoefficients(*call(MHC_COEFFICIENTS, tensors, options, _backend(backend, x, "mhc_coefficients")))
+
+
+def mhc_single_pass(
+    x: torch.Tensor,
+    y: torch.Tensor,
+    h_post: torch.Tensor,
+    h_res: torch.Tensor,
+    pre: torch.Tensor,
+    phi: torch.Tensor,
+    alpha: torch.Tensor,
+    bias: torch.Tensor,
+    gamma: torch.Tensor | None,
+    norm_weight: torch.Tensor,
+    *,
+    norm_eps: float = 1e-6,
+    pre_eps: float = 1e-6,
+    post_scale: float = 2.0,
+    precision: str = "fp32",
+    main_grad: bool = False,
+    backend: str | None = None,
+) -> tuple[torch.Tensor, torch.Tensor, MhcCoefficients]:
+    """Write one layer's output back, read and normalise the next one's input (:mod:`mhc.ops.mhc_single_pass`).
+
+    x, y, h_post and h_res are arguments of :func:`mhc_post`, pre of :func:`mhc_read`, and phi to gamma of
+    :func:`mhc_coefficients`. The next layer's input is read from the new streams with pre and normalised by RMSNorm
+    with ``norm_weight``, ``[hidden]``; ``norm_eps`` belongs to both norms.
+
+    Returns:
+        The new streams, ``[..., n, hidden]``, and the next layer's input, ``[..., hidden]``, both in x's dtype, and
+        what :func:`mhc_coefficients` gives for the new streams.
+
+    Raises:
+        TypeError, ValueError, LookupError, ImportError: as :func:`mhc_pre`.
+    """
+    op = "mhc_single_pass"
+    checks.write_fits(op, x, y, h_post, h_res, DTYPES, torch.float32)
+    checks.read_fits(op, x, pre, DTYPES, torch.float32)
+    _, *parameters = _read_tensors(op, x, (phi, alpha, bias, gamma), precision, main_grad, any_mixes=True)
+    weight = _parameter(op, x, "norm_weight", norm_weight, x.shape[-1:], main_grad)
+    tensors = (x, y, h_post, h_res, pre, *parameters, weight)
+    options = (norm_eps, pre_eps, post_scale, precision)
+    h_in, *coefficients, out = call(MHC_SINGLE_PASS, tensors, options, _backend(backend, x, op))
+    return out, h_in, MhcCoefficients(*coefficients)
+
+
 def expand(x: torch.Tensor, streams: int, *, backend: str | None = None) -> torch.Tensor:
     """Make ``streams`` equal streams of one (:mod:`mhc.ops.expand`).
 
@@ -308,9 +419,12 @@ def _read_tensors(
     main_grad: bool,
     *,
     head: bool = False,
+    any_mixes: bool = False,
 ) -> tuple[torch.Tensor | None, ...]:
     """Return the tensors of a read, the parameters in fp32, or raise if something does not fit x."""
-    shapes = checks.shapes_of_parameters(*checks.streams_of(op, x, DTYPES), head=head)
+    streams, hidden = checks.streams_of(op, x, DTYPES)
+    mixes = checks.mixes_of(parameters[0], streams) if any_mixes else None
+    shapes = checks.shapes_of_parameters(streams, hidden, head=head, mixes=mixes)
     checks.one_of(op, "precision", precision, PRECISIONS)
     named = zip(checks.PARAMETERS, parameters, shapes, strict=True)
     return (x, *[_parameter(op, x, name, tensor, shape, main_grad) for name, tensor, shape in named])

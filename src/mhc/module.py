@@ -9,8 +9,23 @@ from typing import Any
 import torch
 from torch import nn
 
-from mhc.functional import MhcPre, can_post_pre, mhc_head, mhc_post, mhc_post_pre, read_with_x, sinkhorn
+from mhc import mixers
+from mhc.functional import (
+    MhcCoefficients,
+    MhcPre,
+    can_post_pre,
+    mhc_coefficients,
+    mhc_head,
+    mhc_post,
+    mhc_post_pre,
+    mhc_pre,
+    mhc_read,
+    read_with_x,
+    sinkhorn,
+)
 from mhc.recompute import current
+
+_SINKHORN = {"iterations": 20, "sinkhorn_eps": None, "form": "paper"}  # the defaults of what one mixer alone has
 
 
 class _Mapping(nn.Module):
@@ -102,6 +117,8 @@ class HyperConnection(_Mapping):
         post_scale: the largest weight with which the layer's output is written.
         precision: of the products with phi, ``fp32`` or ``tf32``; the paper computes them in TF32.
         form: of Sinkhorn, ``paper``, ``deepseek`` or ``liger``.
+        mixer: what makes ``h_res``: ``sinkhorn``, ``permutations``, ``kronecker``, ``identity`` or ``given``
+            (:mod:`mhc.mixers`). With ``given`` each call takes ``h_res``, ``[..., n, n]`` fp32.
         main_grad: add the gradients of narrow parameters up in fp32 in ``main_grad`` (:mod:`mhc.parameters`).
         backend: for all operators; None chooses by the device.
         device, dtype: of the parameters. Whatever their dtype, the mapping is computed in fp32.
@@ -125,15 +142,17 @@ class HyperConnection(_Mapping):
         post_scale: float = 2.0,
         precision: str = "fp32",
         form: str = "paper",
+        mixer: str = "sinkhorn",
         main_grad: bool = False,
         backend: str | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
+        self._check_mixer(mixer, {"iterations": iterations, "sinkhorn_eps": sinkhorn_eps, "form": form})
         super().__init__(
             streams,
             hidden,
-            streams * (streams + 2),
+            2 * max(streams, 0) + mixers.logits_of(mixer, max(streams, 0)),
             3,
             gate=gate,
             gamma=gamma,
@@ -147,24 +166,38 @@ class HyperConnection(_Mapping):
         )
         self.layer = layer
         self.iterations, self.form, self.sinkhorn_eps, self.post_scale = iterations, form, sinkhorn_eps, post_scale
+        self.mixer = mixer
         self.reset_parameters()
 
     def forward(self, x: torch.Tensor, *arguments: Any, **options: Any) -> torch.Tensor:
-        """Compute ``[..., n, hidden]`` to the same shape and dtype; the other arguments are the layer's."""
+        """Compute ``[..., n, hidden]`` to the same shape and dtype; the other arguments are the layer's.
+
+        With the mixer ``given``, the keyword ``h_res`` is this module's.
+        """
+        given = (options.pop("h_res", None),) if self.mixer == "given" else ()
         if not torch.compiler.is_compiling():
             block = current()
             if block is not None and torch.is_grad_enabled():
+                if given:
+                    raise ValueError("mhc.recomputation: it cannot make again an h_res that is given (mixer='given')")
                 return block.run(self, x, arguments, options)
-        x, (h_in, h_post, h_res) = self.read_with_x(x)
+        x, (h_in, h_post, h_res) = self.read_with_x(x, *given)
         y = self.layer(h_in, *arguments, **options)
         return self.write(x, y if y.dtype == x.dtype else y.to(x.dtype), h_post, h_res)
 
-    def read(self, x: torch.Tensor) -> MhcPre:
-        """Return the layer's input, and the weights that write its output and mix the streams."""
-        return self.read_with_x(x)[1]
+    def read(self, x: torch.Tensor, h_res: torch.Tensor | None = None) -> MhcPre:
+        """Return the layer's input, and the weights that write its output and mix the streams.
 
-    def read_with_x(self, x: torch.Tensor) -> tuple[torch.Tensor, MhcPre]:
+        ``h_res`` is for the mixer ``given`` alone.
+        """
+        return self.read_with_x(x, h_res)[1]
+
+    def read_with_x(self, x: torch.Tensor, h_res: torch.Tensor | None = None) -> tuple[torch.Tensor, MhcPre]:
         """Return x to hand on to :meth:`write` (:func:`mhc.functional.read_with_x`), and what :meth:`read` gives."""
+        if (h_res is None) == (self.mixer == "given"):
+            raise ValueError(f"HyperConnection: mixer is {self.mixer!r}; h_res is for 'given', which needs one")
+        if self.mixer != "sinkhorn":
+            return x, self._read_and_mix(x, h_res)
         results: tuple[torch.Tensor, MhcPre] = self._mapped(
             read_with_x,
             x,
@@ -174,6 +207,27 @@ class HyperConnection(_Mapping):
             form=self.form,
         )
         return results
+
+    def _read_and_mix(self, x: torch.Tensor, h_res: torch.Tensor | None) -> MhcPre:
+        """Return what :meth:`read` gives where another mixer than Sinkhorn makes the matrix, or it is given.
+
+        A mixer of at most n² logits takes the kernels of ``mhc_pre``, with rows of zeros in phi for those that it has
+        not. They read the streams once.
+        """
+        count = self.phi.shape[0] - 2 * self.streams
+        lacking = self.streams * self.streams - count
+        if lacking >= 0:
+
+            def padded(x: torch.Tensor, phi: Any, alpha: Any, bias: Any, *others: Any, **options: Any) -> MhcPre:
+                phi, bias = (torch.cat([each, each.new_zeros(lacking, *each.shape[1:])]) for each in (phi, bias))
+                return mhc_pre(x, phi, alpha, bias, *others, **options)
+
+            h_in, h_post, square = self._mapped(padded, x, post_scale=self.post_scale)
+            logits = square.flatten(-2)[..., :count]
+        else:
+            made: MhcCoefficients = self._mapped(mhc_coefficients, x, post_scale=self.post_scale)
+            h_in, h_post, logits = mhc_read(x, made.h_pre, backend=self.backend), made.h_post, made.logits
+        return MhcPre(h_in, h_post, mixers.matrix_of(self.mixer, logits, self.streams) if h_res is None else h_res)
 
     def write(self, x: torch.Tensor, y: torch.Tensor, h_post: torch.Tensor, h_res: torch.Tensor) -> torch.Tensor:
         """Return the new streams of the layer's output and what :meth:`read` gave."""
@@ -186,7 +240,7 @@ class HyperConnection(_Mapping):
 
         It is :func:`mhc.mhc_post_pre` where the backend has it; elsewhere, :func:`mhc.mhc_post` and then the read.
         """
-        if not can_post_pre(self.backend, x.device):
+        if self.mixer != "sinkhorn" or not can_post_pre(self.backend, x.device):
             return self.read_with_x(mhc_post(x, y, h_post, h_res, backend=self.backend))
 
         def both(x: torch.Tensor, *parameters: Any, **options: Any) -> tuple[torch.Tensor, MhcPre]:
@@ -197,14 +251,20 @@ class HyperConnection(_Mapping):
         return out, MhcPre(h_in, next_h_post, sinkhorn(logits, **options, backend=self.backend))
 
     def _initial_bias(self) -> torch.Tensor:
-        n = self.streams
-        kept_apart = 8.0 * torch.eye(n) - 4.0
-        return torch.cat([super()._initial_bias(), torch.zeros(n), kept_apart.flatten()])
+        kept_apart = mixers.initial_logits(self.mixer, self.streams)
+        return torch.cat([super()._initial_bias(), torch.zeros(self.streams), kept_apart])
+
+    @staticmethod
+    def _check_mixer(mixer: str, options: dict[str, Any]) -> None:
+        """Raise if an option of Sinkhorn is given to another mixer."""
+        if mixer != "sinkhorn" and options != _SINKHORN:
+            named = ", ".join(f"{name}={value!r}" for name, value in options.items() if value != _SINKHORN[name])
+            raise ValueError(f"HyperConnection: mixer {mixer!r} has no iterations of Sinkhorn, and there is {named}")
 
     def extra_repr(self) -> str:
         """Return what ``print`` shows after the layer's name."""
-        defaults = {"iterations": 20, "post_scale": 2.0, "form": "paper", "precision": "fp32", "main_grad": False}
-        return _text(self, **defaults, backend=None)
+        defaults = {"iterations": 20, "post_scale": 2.0, "form": "paper", "mixer": "sinkhorn", "precision": "fp32"}
+        return _text(self, **defaults, main_grad=False, backend=None)
 
 
 class HyperHead(_Mapping):

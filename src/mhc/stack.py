@@ -20,8 +20,8 @@ class HyperStack(nn.ModuleList):
     It computes what ``nn.Sequential`` of them computes. Where the backend has :func:`mhc.mhc_post_pre`, the write of
     one layer and the read of the next are that operator: the stack then calls the parts of its layers, and not the
     layers. Where a call of any layer would do more than its parts, every layer is called: if one has hooks (as FSDP2's
-    ``fully_shard`` sets them), is compiled, or is of another class. The same holds in a graph of ``torch.compile`` and
-    under :func:`mhc.recomputation`.
+    ``fully_shard`` sets them), is compiled, is of another class, or is given its ``h_res``. The same holds in a graph
+    of ``torch.compile`` and under :func:`mhc.recomputation`.
     """
 
     def forward(self, x: torch.Tensor, *arguments: Any, **options: Any) -> torch.Tensor:
@@ -51,5 +51,7 @@ def _have_only_parts(layers: nn.ModuleList) -> bool:
 def _has_only_parts(layer: nn.Module) -> bool:
     own = vars(layer)
     if type(layer) is not HyperConnection or "forward" in own or own.get("_compiled_call_impl") is not None:
+        return False
+    if layer.mixer == "given":
         return False
     return not any(own[name] for name in _HOOKS)

@@ -15,6 +15,9 @@ TENSORS = {
     "sinkhorn": 1,
     "mhc_post": 4,
     "mhc_post_pre": 8,
+    "mhc_read": 2,
+    "mhc_coefficients": 5,
+    "mhc_single_pass": 10,
     "expand": 1,
 }  # the first arguments
 
@@ -75,8 +78,16 @@ def arguments(op, dtype=torch.float32, lead=(TOKENS,), n=N, hidden=HIDDEN):
         return [tensor(*lead, n, n, dtype=dtype), 3, 1e-6, "paper"]
     if op == "mhc_post_pre":
         return [*arguments("mhc_post", dtype, lead, n, hidden), *arguments("mhc_pre", dtype, lead, n, hidden)[1:]]
-    if op == "mhc_post":
+    if op == "mhc_coefficients":
+        return [x, *mapping(2 * n + 3, 3, dtype, n, hidden), 1e-3, 1e-2, 1.5, "fp32"]
+    if op == "mhc_single_pass":
+        written, read = arguments("mhc_post", dtype, lead, n, hidden), arguments("mhc_read", dtype, lead, n, hidden)[1:]
+        _, phi, alpha, bias, gamma, *options = arguments("mhc_coefficients", dtype, lead, n, hidden)
+        return [*written, *read, phi, alpha, bias, gamma, tensor(hidden, dtype=dtype), *options]
+    if op in ("mhc_post", "mhc_read"):
         wide = torch.promote_types(dtype, torch.float32)
+        if op == "mhc_read":
+            return [x, tensor(*lead, n, dtype=wide)]
         return [x, tensor(*lead, hidden, dtype=dtype), tensor(*lead, n, dtype=wide), tensor(*lead, n, n, dtype=wide)]
     return [tensor(*lead, hidden, dtype=dtype), n]
 
@@ -92,10 +103,15 @@ def call(op, *values, backend="reference"):
         "sinkhorn": ("iterations", "eps", "form"),
         "mhc_post": (),
         "mhc_post_pre": ("norm_eps", "pre_eps", "post_scale", "precision"),
+        "mhc_read": (),
+        "mhc_coefficients": ("norm_eps", "pre_eps", "post_scale", "precision"),
+        "mhc_single_pass": ("norm_eps", "pre_eps", "post_scale", "precision"),
         "expand": ("streams",),
     }[op]
     options = dict(zip(names, values[count:], strict=True))
     results = getattr(mhc, op)(*values[:count], **options, backend=backend)
     if op == "mhc_post_pre":  # the streams come first, and last in the order of the outputs
         return *results[1], results[0]
+    if op == "mhc_single_pass":
+        return results[1], *results[2], results[0]
     return results if isinstance(results, tuple) else (results,)

@@ -18,7 +18,7 @@ CPU = torch.device("cpu")
 def results(op, backend="reference", dtype=torch.float32):
     """Return the outputs and all gradients of one call."""
     values = arguments(op)
-    for place in range(2 if op in ("mhc_post", "mhc_post_pre") else 1):
+    for place in range(2 if op in ("mhc_post", "mhc_post_pre", "mhc_single_pass") else 1):
         if op != "sinkhorn":
             values[place] = values[place].detach().to(dtype).requires_grad_()
     outputs = call(op, *values, backend=backend)

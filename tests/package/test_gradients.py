@@ -9,7 +9,17 @@ import torch
 from torch import nn
 
 import mhc
-from mhc.backends.reference import expand, mhc_head, mhc_post, mhc_post_pre, mhc_pre, sinkhorn
+from mhc.backends.reference import (
+    expand,
+    mhc_coefficients,
+    mhc_head,
+    mhc_post,
+    mhc_post_pre,
+    mhc_pre,
+    mhc_read,
+    mhc_single_pass,
+    sinkhorn,
+)
 from mhc.library import eager, execution
 from spy import HIDDEN, TENSORS, TOKENS, N, Spy, arguments, call, mapping, tensor
 
@@ -19,6 +29,9 @@ EQUATIONS = {
     "mhc_post": mhc_post.forward,
     "mhc_post_pre": mhc_post_pre.forward,
     "mhc_head": mhc_head.forward,
+    "mhc_read": mhc_read.forward,
+    "mhc_coefficients": mhc_coefficients.forward,
+    "mhc_single_pass": mhc_single_pass.forward,
     "expand": expand.forward,
 }
 GRADIENTS = {
@@ -27,6 +40,9 @@ GRADIENTS = {
     "sinkhorn": 1,
     "mhc_post": 1,
     "mhc_post_pre": 4,
+    "mhc_read": 1,
+    "mhc_coefficients": 3,
+    "mhc_single_pass": 5,
     "expand": 1,
 }  # outputs that have one
 OPS = list(EQUATIONS)
@@ -48,7 +64,7 @@ def way(request, monkeypatch):
     return request.param
 
 
-@pytest.mark.parametrize("op", ["mhc_pre", "mhc_head", "mhc_post"])
+@pytest.mark.parametrize("op", ["mhc_pre", "mhc_head", "mhc_post", "mhc_read", "mhc_coefficients"])
 def test_only_the_gradients_that_are_asked_for_are_computed(op, spy, way):
     count = TENSORS[op]
     for asked in itertools.product([False, True], repeat=count):

@@ -18,7 +18,13 @@ import mhc
 from spy import HIDDEN, TENSORS, N, arguments, call, tensor
 
 PROCESSES = 2
-PARAMETERS = {"mhc_pre": range(1, 5), "mhc_post_pre": range(4, 8), "mhc_head": range(1, 5)}
+PARAMETERS = {
+    "mhc_pre": range(1, 5),
+    "mhc_post_pre": range(4, 8),
+    "mhc_head": range(1, 5),
+    "mhc_coefficients": range(1, 5),
+    "mhc_single_pass": range(5, 10),
+}
 CHECKS = {}
 
 

@@ -9,7 +9,17 @@ import torch
 from torch import nn
 
 import mhc
-from mhc.backends.reference import expand, mhc_head, mhc_post, mhc_post_pre, mhc_pre, sinkhorn
+from mhc.backends.reference import (
+    expand,
+    mhc_coefficients,
+    mhc_head,
+    mhc_post,
+    mhc_post_pre,
+    mhc_pre,
+    mhc_read,
+    mhc_single_pass,
+    sinkhorn,
+)
 from spy import COMPILED, HIDDEN, N, arguments, mapping, tensor
 
 EQUATIONS = {
@@ -18,6 +28,9 @@ EQUATIONS = {
     "mhc_post": mhc_post.forward,
     "mhc_post_pre": mhc_post_pre.forward,
     "mhc_head": mhc_head.forward,
+    "mhc_read": mhc_read.forward,
+    "mhc_coefficients": mhc_coefficients.forward,
+    "mhc_single_pass": mhc_single_pass.forward,
     "expand": expand.forward,
 }
 OPS = list(EQUATIONS)

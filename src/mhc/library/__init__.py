@@ -23,7 +23,19 @@
 """
 
 from mhc.library.call import call, read
-from mhc.library.operators import EXPAND, MHC_HEAD, MHC_POST, MHC_POST_PRE, MHC_PRE, OPERATORS, SINKHORN, Operator
+from mhc.library.operators import (
+    EXPAND,
+    MHC_COEFFICIENTS,
+    MHC_HEAD,
+    MHC_POST,
+    MHC_POST_PRE,
+    MHC_PRE,
+    MHC_READ,
+    MHC_SINGLE_PASS,
+    OPERATORS,
+    SINKHORN,
+    Operator,
+)
 from mhc.library.registration import register
 
 for _operator in OPERATORS:
@@ -31,10 +43,13 @@ for _operator in OPERATORS:
 
 __all__ = [
     "EXPAND",
+    "MHC_COEFFICIENTS",
     "MHC_HEAD",
     "MHC_POST",
     "MHC_POST_PRE",
     "MHC_PRE",
+    "MHC_READ",
+    "MHC_SINGLE_PASS",
     "OPERATORS",
     "SINKHORN",
     "Operator",

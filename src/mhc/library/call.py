@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from mhc.library import eager, sharding, transforms
-from mhc.library.operators import Operator
+from mhc.library.operators import Operator, flat
 
 Tensors = tuple[torch.Tensor | None, ...]
 
@@ -45,14 +45,14 @@ def _dispatched(
     assert first is not None
     assert dims is not None
     lead = first.shape[: first.dim() - dims]
-    flat = [
-        tensor if tensor is None or dims is None else tensor.reshape(-1, *tensor.shape[tensor.dim() - dims :])
+    packed = [
+        tensor if tensor is None or dims is None else flat(tensor, dims)
         for tensor, dims in zip(tensors, operator.token_dims, strict=True)
     ]
     if not torch.compiler.is_compiling() and transforms.active():
-        results = transforms.forward(operator, *flat, *options, backend)
+        results = transforms.forward(operator, *packed, *options, backend)
     else:
-        results = getattr(torch.ops.mhc, operator.name)(*flat, *options, backend)
+        results = getattr(torch.ops.mhc, operator.name)(*packed, *options, backend)
         results = results if isinstance(results, tuple) else (results,)
     return tuple(result.reshape(*lead, *result.shape[1:]) for result in results[: len(operator.grads)])
 

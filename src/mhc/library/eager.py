@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from mhc.library import ahead, execution
-from mhc.library.operators import MHC_PRE, SINKHORN, Operator
+from mhc.library.operators import MHC_PRE, SINKHORN, Operator, flat
 
 Tensors = tuple[torch.Tensor | None, ...]
 Options = tuple[Any, ...]
@@ -254,7 +254,7 @@ def _flat(tensors: Sequence[torch.Tensor | None], dims: Sequence[int | None]) ->
     """Return the tensors with one dimension of tokens before the ``dims`` of a token; a parameter has no tokens."""
     return tuple(
         [
-            tensor if tensor is None or own is None else tensor.reshape(-1, *tensor.shape[tensor.dim() - own :])
+            tensor if tensor is None or own is None else flat(tensor, own)
             for tensor, own in zip(tensors, dims, strict=False)
         ]
     )

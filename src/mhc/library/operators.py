@@ -10,7 +10,17 @@ from typing import Any
 
 import torch
 
-from mhc.ops import expand, mhc_head, mhc_post, mhc_post_pre, mhc_pre, sinkhorn
+from mhc.ops import (
+    expand,
+    mhc_coefficients,
+    mhc_head,
+    mhc_post,
+    mhc_post_pre,
+    mhc_pre,
+    mhc_read,
+    mhc_single_pass,
+    sinkhorn,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +86,12 @@ class Operator:
     def parameters(self) -> tuple[bool, ...]:
         """Return for each of ``tensors`` whether it is a parameter."""
         return tuple(dims is None for dims in self.token_dims)
+
+
+def flat(tensor: torch.Tensor, dims: int) -> torch.Tensor:
+    """Return the tensor with one dimension of tokens before the ``dims`` dimensions of a token, of any size."""
+    lead = tensor.dim() - dims
+    return tensor.unsqueeze(0) if lead == 0 else tensor.flatten(0, lead - 1)
 
 
 _MAPPING = ("Tensor x", "Tensor phi", "Tensor alpha", "Tensor bias", "Tensor? gamma")
@@ -147,6 +163,50 @@ MHC_HEAD = Operator(
     empty_outputs=mhc_head.empty_outputs,
     empty_grads=mhc_head.empty_grads,
 )
+MHC_READ = Operator(
+    name="mhc_read",
+    tensors=("Tensor x", "Tensor pre"),
+    token_dims=(2, 1),
+    options=(),
+    result_dims=(1,),
+    grads=("Tensor grad_h_in",),
+    inputs=mhc_read.MhcReadInputs,
+    backward_inputs=mhc_read.MhcReadBackwardInputs,
+    empty_outputs=mhc_read.empty_outputs,
+    empty_grads=mhc_read.empty_grads,
+)
+MHC_COEFFICIENTS = Operator(
+    name="mhc_coefficients",
+    tensors=_MAPPING,
+    token_dims=_MAPPING_DIMS,
+    options=MHC_PRE.options,
+    result_dims=(1, 1, 1, 1, 0),
+    saved=_SAVED,
+    grads=("Tensor grad_h_pre", "Tensor grad_h_post", "Tensor grad_logits"),
+    inputs=mhc_coefficients.MhcCoefficientsInputs,
+    backward_inputs=mhc_coefficients.MhcCoefficientsBackwardInputs,
+    empty_outputs=mhc_coefficients.empty_outputs,
+    empty_grads=mhc_coefficients.empty_grads,
+)
+MHC_SINGLE_PASS = Operator(
+    name="mhc_single_pass",
+    tensors=(*MHC_POST.tensors, "Tensor pre", *_MAPPING[1:], "Tensor norm_weight"),
+    token_dims=(*MHC_POST.token_dims, 1, *_MAPPING_DIMS[1:], None),
+    options=MHC_PRE.options,
+    result_dims=(1, 1, 1, 1, 2, 1, 0, 1, 0),
+    saved=("Tensor out", "Tensor read", "Tensor s", *_SAVED),
+    grads=(
+        "Tensor grad_h_in",
+        "Tensor grad_next_h_pre",
+        "Tensor grad_next_h_post",
+        "Tensor grad_next_logits",
+        "Tensor grad_out",
+    ),
+    inputs=mhc_single_pass.MhcSinglePassInputs,
+    backward_inputs=mhc_single_pass.MhcSinglePassBackwardInputs,
+    empty_outputs=mhc_single_pass.empty_outputs,
+    empty_grads=mhc_single_pass.empty_grads,
+)
 EXPAND = Operator(
     name="expand",
     tensors=("Tensor x",),
@@ -161,4 +221,14 @@ EXPAND = Operator(
     needs=False,
     keeps_inputs=False,
 )
-OPERATORS = (MHC_PRE, SINKHORN, MHC_POST, MHC_POST_PRE, MHC_HEAD, EXPAND)
+OPERATORS = (
+    MHC_PRE,
+    SINKHORN,
+    MHC_POST,
+    MHC_POST_PRE,
+    MHC_HEAD,
+    MHC_READ,
+    MHC_COEFFICIENTS,
+    MHC_SINGLE_PASS,
+    EXPAND,
+)

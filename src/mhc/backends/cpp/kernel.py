@@ -20,15 +20,21 @@ from mhc.backends.cpp.source import Source
 class Kernel(KeptCode):
     """One operator in one direction.
 
-    ``launches`` returns the launches of a call, in their order, and ``kernels`` names all that there may be. Every
+    ``launches`` returns the launches of a call, in their order, and ``kernels`` names all that there may be.
+    ``constants`` returns further constants of the source for a specialisation. Every
     product is in fp32: the specialisation's ``precision`` permits less, and changes nothing.
     """
 
     any_leading_dims = True  # only the number of tokens counts
 
     def __init__(
-        self, operator: str, kernels: tuple[str, ...], launches: Callable[[Any, Any], Sequence[Launch]]
+        self,
+        operator: str,
+        kernels: tuple[str, ...],
+        launches: Callable[[Any, Any], Sequence[Launch]],
+        constants: Callable[[Any], tuple[tuple[str, int], ...]] = lambda _: (),
     ) -> None:
+        self._constants = constants
         self._operator = operator
         self._kernels = kernels
         self._launches = launches
@@ -61,7 +67,8 @@ class Kernel(KeptCode):
 
     def _made_source(self, spec: Any, target: str | None) -> Source:
         refuse(self.supports(spec, target))
-        return Source(self._operator, spec.streams, getattr(spec, "dtype", torch.float32))
+        dtype = getattr(spec, "dtype", torch.float32)
+        return Source(self._operator, spec.streams, dtype, constants=self._constants(spec))
 
 
 class ForHopper(KeptCode):

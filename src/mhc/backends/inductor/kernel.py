@@ -12,7 +12,13 @@ from mhc.backends.reference.kernel import Equations, full_precision, write
 # Dynamo keeps one list of specialisations per function and by default refuses the ninth. Here every combination of
 # streams, hidden, dtype and gamma is one, on purpose.
 _SPECIALISATIONS = 1024
-_OF_ALL_TOKENS = {"phi", "alpha", "bias", "gamma"}  # every other tensor has the tokens as its first dimension
+_OF_ALL_TOKENS = {
+    "phi",
+    "alpha",
+    "bias",
+    "gamma",
+    "norm_weight",
+}  # every other tensor has the tokens as its first dimension
 
 
 class Kernel:

@@ -6,13 +6,25 @@ from pathlib import Path
 
 from triton import knobs
 
-from mhc.backends.triton import expand, interpreter, mhc_post, mhc_post_pre, mhc_pre, sinkhorn
+from mhc.backends.triton import (
+    expand,
+    interpreter,
+    mhc_coefficients,
+    mhc_post,
+    mhc_post_pre,
+    mhc_pre,
+    mhc_read,
+    mhc_single_pass,
+    sinkhorn,
+)
 from mhc.backends.triton.kernel import device_target
 from mhc.backends.variants import with_variants
+from mhc.ops.mhc_coefficients import MhcCoefficientsSpec
 from mhc.ops.mhc_head import MhcHeadSpec
 from mhc.ops.mhc_post import MhcPostSpec
 from mhc.ops.mhc_post_pre import MhcPostPreSpec
 from mhc.ops.mhc_pre import MhcPreSpec
+from mhc.ops.mhc_single_pass import MhcSinglePassSpec
 
 if knobs.runtime.interpret:
     interpreter.prepare_language_once()
@@ -29,10 +41,23 @@ KERNELS = with_variants(
         ("mhc_post_pre", "backward"): mhc_post_pre.BACKWARD,
         ("mhc_head", "forward"): mhc_pre.FORWARD,
         ("mhc_head", "backward"): mhc_pre.BACKWARD,
+        ("mhc_read", "forward"): mhc_read.FORWARD,
+        ("mhc_read", "backward"): mhc_read.BACKWARD,
+        ("mhc_coefficients", "forward"): mhc_coefficients.FORWARD,
+        ("mhc_coefficients", "backward"): mhc_coefficients.BACKWARD,
+        ("mhc_single_pass", "forward"): mhc_single_pass.FORWARD,
+        ("mhc_single_pass", "backward"): mhc_single_pass.BACKWARD,
         ("expand", "forward"): expand.FORWARD,
         ("expand", "backward"): expand.BACKWARD,
     },
-    {"mhc_pre": MhcPreSpec, "mhc_head": MhcHeadSpec, "mhc_post": MhcPostSpec, "mhc_post_pre": MhcPostPreSpec},
+    {
+        "mhc_pre": MhcPreSpec,
+        "mhc_head": MhcHeadSpec,
+        "mhc_post": MhcPostSpec,
+        "mhc_post_pre": MhcPostPreSpec,
+        "mhc_coefficients": MhcCoefficientsSpec,
+        "mhc_single_pass": MhcSinglePassSpec,
+    },
     Path(__file__).parent,
     device_target,
 )

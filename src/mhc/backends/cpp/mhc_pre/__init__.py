@@ -1,4 +1,4 @@
-"""``mhc_pre`` and its gradients; ``mhc_head`` has the same kernels.
+"""``mhc_pre`` and its gradients; ``mhc_head`` and ``mhc_coefficients`` have the same kernels.
 
 Each direction has two variants, and ``variants.toml`` chooses one of them; ``mhc_head`` has the plain backward:
 
@@ -16,6 +16,7 @@ from mhc.backends.cpp.kernel import Kernel
 from mhc.backends.cpp.mhc_pre.launches import backward, forward
 from mhc.backends.cpp.mhc_pre.one_read import OneRead
 from mhc.backends.cpp.mhc_pre.resident import Resident
+from mhc.backends.cpp.mhc_pre.tensors import constants
 
 GRADIENTS = (
     "mhc_pre_factors",
@@ -24,7 +25,7 @@ GRADIENTS = (
     "mhc_pre_grad_phi_gamma",
     "mhc_pre_grad_alpha_bias",
 )
-_PLAIN = Kernel("mhc_pre", ("mhc_pre_forward",), forward)
+_PLAIN = Kernel("mhc_pre", ("mhc_pre_forward",), forward, constants)
 FORWARD = {"plain": _PLAIN, "resident": Resident(_PLAIN)}
-_PLAIN_BACKWARD = Kernel("mhc_pre", GRADIENTS, backward)
+_PLAIN_BACKWARD = Kernel("mhc_pre", GRADIENTS, backward, constants)
 BACKWARD = {"plain": _PLAIN_BACKWARD, "one_read": OneRead(_PLAIN_BACKWARD)}

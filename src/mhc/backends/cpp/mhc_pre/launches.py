@@ -9,17 +9,14 @@ import torch
 from mhc.backends.cpp.compilers import THREADS
 from mhc.backends.cpp.devices import F32, I32, I64, Launch
 from mhc.backends.cpp.kernel import cdiv, whole
-from mhc.ops.mhc_head import MhcHeadBackwardInputs, MhcHeadGrads, MhcHeadInputs, MhcHeadOutputs, MhcHeadSpec
-from mhc.ops.mhc_pre import MhcPreBackwardInputs, MhcPreGrads, MhcPreInputs, MhcPreOutputs, MhcPreSpec
+from mhc.backends.cpp.mhc_pre.tensors import BackwardInputs, Grads, Inputs, Outputs, Spec, incoming, results
+from mhc.ops.mhc_head import MhcHeadSpec
 
 # As in mhc_pre.cu: the tokens of a block, the rows of phi at a time, the tokens of a stage, the columns of a thread.
 TOKENS, ROWS, STAGE, COLUMNS = 4, 8, 16, 4
 
 # The chunks of tokens that are summed apart, at most: their sums take up to this many bytes, but there are a few.
 _MOST_CHUNKS, _FEW_CHUNKS, _CHUNK_BYTES = 32, 4, 256 << 20
-
-_BackwardInputs = MhcPreBackwardInputs | MhcHeadBackwardInputs
-_Grads = MhcPreGrads | MhcHeadGrads
 
 
 class _Factors(NamedTuple):
@@ -31,28 +28,29 @@ class _Factors(NamedTuple):
     slope: torch.Tensor
 
 
-def forward(inputs: MhcPreInputs | MhcHeadInputs, out: MhcPreOutputs | MhcHeadOutputs) -> list[Launch]:
+def forward(inputs: Inputs, out: Outputs) -> list[Launch]:
     """Return the launch: a block has ``TOKENS`` tokens."""
     x, phi, alpha, bias, gamma = inputs[:5]
     spec, tokens = inputs.spec, x.shape[:-2].numel()
-    outputs = out if isinstance(out, MhcPreOutputs) else (out.out, None, None, out.m, out.r)
+    outputs = results(inputs, out)
     options = (I64(tokens), I32(spec.hidden), I32(spec.mixes), F32(spec.norm_eps), *_constants(spec))
-    arguments = (x, phi, alpha, bias, gamma, *outputs, *options, whole(spec.hidden, x, phi, gamma, outputs[0]))
+    arguments = (x, phi, alpha, bias, gamma, *outputs, *options, whole(spec.hidden, x, phi, gamma, outputs[1]))
     return [Launch("mhc_pre_forward", (cdiv(tokens, TOKENS), 1, 1), arguments)]
 
 
-def backward(inputs: _BackwardInputs, out: _Grads) -> list[Launch]:
+def backward(inputs: BackwardInputs, out: Grads) -> list[Launch]:
     """Return the launches for the gradients that are asked for; each has the same bits whatever else is asked for."""
     x, phi, alpha, bias, gamma, m, r = inputs[:7]
     spec, tokens = inputs.spec, x.shape[:-2].numel()
-    grads = inputs[7:10] if isinstance(inputs, MhcPreBackwardInputs) else (inputs.grad_out, None, None)
+    grads = incoming(inputs)
     sizes = (tokens * spec.mixes, tokens * spec.mixes, tokens * spec.streams, tokens)
     factors = _Factors(*(torch.empty(size, dtype=torch.float32, device=x.device) for size in sizes))
-    last = (I32(spec.hidden), I32(spec.mixes), *_constants(spec), whole(spec.hidden, x, grads[0]))
+    last = (I32(spec.hidden), I32(spec.mixes), *_constants(spec), whole(spec.hidden, x, grads.grad_h_in))
     launches = [Launch("mhc_pre_factors", (tokens, 1, 1), (x, alpha, bias, m, r, *grads, *factors, *last))]
     if out.x is not None:
         sizes = (I64(tokens), I32(spec.hidden), I32(spec.mixes), whole(spec.hidden, x, phi, gamma, out.x))
-        arguments = (x, phi, gamma, grads[0], *factors[1:], out.x, *sizes)
+        added = getattr(inputs, "added", None)
+        arguments = (x, phi, gamma, grads.grad_h_in, added, *factors[1:], out.x, *sizes)
         grid = (cdiv(tokens, TOKENS), cdiv(spec.width, COLUMNS * THREADS), 1)
         launches.append(Launch("mhc_pre_grad_x", grid, arguments))
     if out.phi is not None or out.gamma is not None:
@@ -63,14 +61,14 @@ def backward(inputs: _BackwardInputs, out: _Grads) -> list[Launch]:
     return launches
 
 
-def chunks_of(tokens: int, spec: MhcPreSpec | MhcHeadSpec) -> tuple[int, int]:
+def chunks_of(tokens: int, spec: Spec) -> tuple[int, int]:
     """Return the tokens of a chunk, a multiple of ``STAGE``, and the number of chunks."""
     most = max(_FEW_CHUNKS, min(_MOST_CHUNKS, _CHUNK_BYTES // (4 * spec.mixes * spec.width)))
     chunk = cdiv(cdiv(tokens, min(most, cdiv(tokens, STAGE))), STAGE) * STAGE
     return chunk, cdiv(tokens, chunk)
 
 
-def _products(inputs: _BackwardInputs, out: _Grads, f: torch.Tensor) -> list[Launch]:
+def _products(inputs: BackwardInputs, out: Grads, f: torch.Tensor) -> list[Launch]:
     """Return the launches for the gradients of phi and gamma: sums over the tokens of a chunk, then over the chunks."""
     x, phi, gamma, spec = inputs.x, inputs.phi, inputs.gamma, inputs.spec
     tokens = x.shape[:-2].numel()
@@ -86,6 +84,6 @@ def _products(inputs: _BackwardInputs, out: _Grads, f: torch.Tensor) -> list[Lau
     ]
 
 
-def _constants(spec: MhcPreSpec | MhcHeadSpec) -> tuple[F32, F32]:
+def _constants(spec: Spec) -> tuple[F32, F32]:
     """Return the eps of h_pre, and the constant of h_post, which ``mhc_head`` does not use."""
-    return F32(spec.pre_eps), F32(spec.post_scale if isinstance(spec, MhcPreSpec) else 0.0)
+    return F32(spec.pre_eps), F32(0.0 if isinstance(spec, MhcHeadSpec) else spec.post_scale)

@@ -1,11 +1,19 @@
-// mhc_pre, mhc_head and their gradients; mhc_head has the first STREAMS mixes alone, and no h_post and h_res.
+// mhc_pre, mhc_head, mhc_coefficients and their gradients; mhc_head has the first STREAMS mixes alone, and no h_post and
+// h_res.
 //
 // The compiler is given STREAMS and ELEMENT (float, bf16, fp16). v is a token's streams as one row of `width` columns.
+// With GIVES, h_pre is an output. Then nothing is read, or it is read with the weights `pre` that are given; and there are
+// LOGITS mixes behind those of h_pre and h_post.
 #include "sums.h"
+
+#ifndef GIVES
+#define GIVES 0
+#define LOGITS (STREAMS * STREAMS)
+#endif
 
 constexpr int TOKENS = 4;  // of a block: what is loaded of phi is used for each of them
 constexpr int ROWS = 8;    // of phi, whose sums a thread has in registers at a time
-constexpr int MOST_MIXES = STREAMS * (STREAMS + 2);
+constexpr int MOST_MIXES = 2 * STREAMS + LOGITS;
 
 // The element of alpha that scales a mix.
 __device__ __forceinline__ int gate_of(int mix) { return mix < STREAMS ? 0 : mix < 2 * STREAMS ? 1 : 2; }
@@ -45,8 +53,9 @@ __device__ __forceinline__ void project(const ELEMENT* x, const float* phi, cons
 
 extern "C" __global__ void MHC_BOUNDS
     mhc_pre_forward(const ELEMENT* x, const float* phi, const float* alpha, const float* bias, const float* gamma,
-                    ELEMENT* h_in, float* h_post, float* h_res, float* m, float* r, long long tokens, int hidden,
-                    int mixes, float norm_eps, float pre_eps, float post_scale, int whole) {
+                    const float* pre, ELEMENT* h_in, float* own_pre, float* h_post, float* h_res, float* m, float* r,
+                    long long tokens, int hidden, int mixes, float norm_eps, float pre_eps, float post_scale,
+                    int whole) {
   __shared__ float partial[TOKENS * (ROWS + 1)][THREADS], sums[TOKENS * (ROWS + 1)];
   __shared__ float projected[TOKENS][MOST_MIXES], h_pre[TOKENS][STREAMS];
   const int thread = thread_index(), width = STREAMS * hidden;
@@ -68,11 +77,16 @@ extern "C" __global__ void MHC_BOUNDS
       const float z = alpha[gate_of(o)] * mix + bias[o];
       if (o < STREAMS) h_pre[t][o] = sigmoid(z) + pre_eps;
       if (!block.is_stored(t)) continue;
+      if (GIVES && o < STREAMS) {
+        own_pre[token * STREAMS + o] = h_pre[t][o];
+        if (pre) h_pre[t][o] = pre[token * STREAMS + o];
+      }
       m[token * mixes + o] = mix;
-      if (o >= 2 * STREAMS) h_res[token * STREAMS * STREAMS + o - 2 * STREAMS] = z;
+      if (o >= 2 * STREAMS) h_res[token * LOGITS + o - 2 * STREAMS] = z;
       else if (o >= STREAMS) h_post[token * STREAMS + o - STREAMS] = post_scale * sigmoid(z);
     }
   }
+  if (GIVES && !pre) return;
   __syncthreads();
   for (int t = 0; t < TOKENS && block.is_stored(t); ++t) {
     for (int at = 4 * thread; at < hidden; at += 4 * THREADS) {
@@ -90,36 +104,42 @@ extern "C" __global__ void MHC_BOUNDS
 //
 //   dz     the gradient of alpha m + bias, of each mix
 //   f      the gradient of the projection m / r, which is alpha dz r
-//   h_pre  as in the forward
+//   h_pre  as in the forward: what was read with
 //   slope  what the root mean square adds to the gradient of v, as a factor of v: r^2 / width times sum of alpha dz m
 extern "C" __global__ void MHC_BOUNDS
     mhc_pre_factors(const ELEMENT* x, const float* alpha, const float* bias, const float* m, const float* r,
-                    const ELEMENT* grad_h_in, const float* grad_h_post, const float* grad_h_res, float* dz, float* f,
-                    float* h_pre, float* slope, int hidden, int mixes, float pre_eps, float post_scale, int whole) {
-  __shared__ float partial[STREAMS][THREADS], grad_h_pre[STREAMS];
+                    const float* pre, const ELEMENT* grad_h_in, const float* grad_h_pre, const float* grad_h_post,
+                    const float* grad_h_res, float* grad_pre, float* dz, float* f, float* h_pre, float* slope,
+                    int hidden, int mixes, float pre_eps, float post_scale, int whole) {
+  __shared__ float partial[STREAMS][THREADS], to_weights[STREAMS];
   __shared__ float products[1][THREADS], product[1];
   const int thread = thread_index(), width = STREAMS * hidden;
   const long long token = block_index();
-  float sum[STREAMS] = {};
-  for (int at = 4 * thread; at < hidden; at += 4 * THREADS) {
-    const Four grad = load(grad_h_in + token * hidden, at, hidden, whole);
-    for (int i = 0; i < STREAMS; ++i) {
-      const Four v = load(x + (token * STREAMS + i) * hidden, at, hidden, whole);
-      for (int k = 0; k < 4; ++k) sum[i] += grad.of[k] * v.of[k];
+  if (!GIVES || pre) {
+    float sum[STREAMS] = {};
+    for (int at = 4 * thread; at < hidden; at += 4 * THREADS) {
+      const Four grad = load(grad_h_in + token * hidden, at, hidden, whole);
+      for (int i = 0; i < STREAMS; ++i) {
+        const Four v = load(x + (token * STREAMS + i) * hidden, at, hidden, whole);
+        for (int k = 0; k < 4; ++k) sum[i] += grad.of[k] * v.of[k];
+      }
     }
+    add_up(sum, partial, to_weights);
+    if (GIVES && grad_pre && thread < STREAMS) grad_pre[token * STREAMS + thread] = to_weights[thread];
   }
-  add_up(sum, partial, grad_h_pre);
   float own[1] = {};
   for (int o = thread; o < mixes; o += THREADS) {
     const float gate = alpha[gate_of(o)], mix = m[token * mixes + o];
     float grad;
     if (o < 2 * STREAMS) {
       const float s = sigmoid(gate * mix + bias[o]);
-      if (o < STREAMS) h_pre[token * STREAMS + o] = s + pre_eps;
-      const float above = o < STREAMS ? grad_h_pre[o] : post_scale * grad_h_post[token * STREAMS + o - STREAMS];
+      if (o < STREAMS) h_pre[token * STREAMS + o] = GIVES && pre ? pre[token * STREAMS + o] : s + pre_eps;
+      const float above = o >= STREAMS ? post_scale * grad_h_post[token * STREAMS + o - STREAMS]
+                          : GIVES      ? grad_h_pre[token * STREAMS + o]
+                                       : to_weights[o];
       grad = above * s * (1.0f - s);
     } else {
-      grad = grad_h_res[token * STREAMS * STREAMS + o - 2 * STREAMS];
+      grad = grad_h_res[token * LOGITS + o - 2 * STREAMS];
     }
     dz[token * mixes + o] = grad;
     f[token * mixes + o] = gate * grad * r[token];
@@ -130,11 +150,11 @@ extern "C" __global__ void MHC_BOUNDS
 }
 
 // grad_x = gamma times (sum over o of f_o phi_o) - slope v + h_pre grad_h_in; a block has TOKENS tokens and 4 * THREADS
-// columns.
+// columns. With GIVES, grad_h_in is null where nothing was read, and `added` is null or a gradient to add.
 extern "C" __global__ void MHC_BOUNDS
-    mhc_pre_grad_x(const ELEMENT* x, const float* phi, const float* gamma, const ELEMENT* grad_h_in, const float* f,
-                   const float* h_pre, const float* slope, ELEMENT* grad_x, long long tokens, int hidden, int mixes,
-                   int whole) {
+    mhc_pre_grad_x(const ELEMENT* x, const float* phi, const float* gamma, const ELEMENT* grad_h_in,
+                   const ELEMENT* added, const float* f, const float* h_pre, const float* slope, ELEMENT* grad_x,
+                   long long tokens, int hidden, int mixes, int whole) {
   __shared__ float factors[TOKENS][MOST_MIXES];
   const int thread = thread_index(), width = STREAMS * hidden;
   const int at = 4 * (block_row() * THREADS + thread);
@@ -158,7 +178,9 @@ extern "C" __global__ void MHC_BOUNDS
     const Four v = load(x + token * width, at, width, whole);
     for (int k = 0; k < 4 && at + k < width; ++k) {
       const int stream = (at + k) / hidden, column = (at + k) % hidden;
-      const float read = h_pre[token * STREAMS + stream] * widen(grad_h_in[token * hidden + column]);
+      float read = 0.0f;
+      if (!GIVES || grad_h_in) read = h_pre[token * STREAMS + stream] * widen(grad_h_in[token * hidden + column]);
+      if (GIVES && added) read += widen(added[token * width + at + k]);
       sums[t].of[k] = weight.of[k] * sums[t].of[k] - slope[token] * v.of[k] + read;
     }
     store(grad_x + token * width, at, width, whole, sums[t]);

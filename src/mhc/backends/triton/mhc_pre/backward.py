@@ -98,9 +98,12 @@ def coefficients_kernel(
     bias,
     m,
     r,
+    pre,
     grad_h_in,
+    grad_h_pre,
     grad_h_post,
     grad_h_res,
+    grad_pre,
     coefficients,
     scales,
     partial,
@@ -125,9 +128,13 @@ def coefficients_kernel(
 ):
     """One program computes ``BLOCK_TOKENS`` tokens; after those, each makes one tile of the weights, unless None.
 
+    Where h_pre is an output, ``grad_h_pre`` is its gradient; else it follows from ``grad_h_in``. Where the weights
+    ``pre`` of the read are given, theirs follows from it.
+
     ``coefficients`` is [tokens, PADDED] for c, zero in the padding, and rounded as the products with it need it; in the
     form ``bf16x3`` it is [3, tokens, PADDED], the three bf16 numbers whose sum is c.
-    ``scales`` is [n + 1, tokens] for h_pre and slope; ``partial`` is [2 · MIXES, programs of tokens] for dz and dz · m.
+    ``scales`` is [n + 1, tokens] for h_pre, or ``pre`` where it is given, and slope; ``partial`` is [2 · MIXES,
+    programs of tokens] for dz and dz · m.
     """
     WIDTH: tl.constexpr = STREAMS * HIDDEN
 
@@ -139,32 +146,37 @@ def coefficients_kernel(
         mixes = tl.arange(0, BLOCK_MIXES)
         mix = mixes[None, :]
         mask = real[:, None] & (mix < MIXES)
-        pre = real[:, None] & (mix < STREAMS)
-        grad_h_pre = dot_with_streams(
-            x + row * WIDTH,
-            grad_h_in + row * HIDDEN,
-            real,
-            mixes,
-            STREAMS,
-            HIDDEN,
-            BLOCK_TOKENS,
-            BLOCK_MIXES,
-            BLOCK_HIDDEN,
-            STAGES,
-        )
+        of_pre = real[:, None] & (mix < STREAMS)
+        if grad_h_in is not None:
+            to_weights = dot_with_streams(
+                x + row * WIDTH,
+                grad_h_in + row * HIDDEN,
+                real,
+                mixes,
+                STREAMS,
+                HIDDEN,
+                BLOCK_TOKENS,
+                BLOCK_MIXES,
+                BLOCK_HIDDEN,
+                STAGES,
+            )
+        if grad_pre is not None:
+            tl.store(grad_pre + row * STREAMS + mix, to_weights, mask=of_pre)
+        if grad_h_pre is not None:
+            to_weights = tl.load(grad_h_pre + row * STREAMS + mix, mask=of_pre, other=0.0)
 
         projection = tl.load(m + row * MIXES + mix, mask=mask, other=0.0)
         reciprocal = tl.load(r + rows, mask=real, other=0.0)
         gate = gates(alpha, mixes, STREAMS, MIXES)[None, :]
         weight = sigmoid(gate * projection + tl.load(bias + mixes, mask=mixes < MIXES, other=0.0)[None, :])
         # Rows past the last token get no gradient here, and so add nothing to the sums over tokens.
-        grad_logit = grad_h_pre * weight * (1.0 - weight)
+        grad_logit = to_weights * weight * (1.0 - weight)
         if MIXES > STREAMS:
             post = real[:, None] & (mix >= STREAMS) & (mix < 2 * STREAMS)
             grad = tl.load(grad_h_post + row * STREAMS + (mix - STREAMS), mask=post, other=0.0)
             grad_logit = tl.where(mix < STREAMS, grad_logit, POST_SCALE * grad * weight * (1.0 - weight))
             res = mask & (mix >= 2 * STREAMS)
-            grad = tl.load(grad_h_res + row * (STREAMS * STREAMS) + (mix - 2 * STREAMS), mask=res, other=0.0)
+            grad = tl.load(grad_h_res + row * (MIXES - 2 * STREAMS) + (mix - 2 * STREAMS), mask=res, other=0.0)
             grad_logit = tl.where(mix < 2 * STREAMS, grad_logit, grad)
         grad_m = gate * grad_logit
         c = grad_m * reciprocal[:, None]
@@ -182,7 +194,10 @@ def coefficients_kernel(
                 c = to_tf32(c)
             tl.store(place, c, mask=stored)
 
-        tl.store(scales + mix * long + row, weight + PRE_EPS, mask=pre)
+        if pre is not None:
+            tl.store(scales + mix * long + row, tl.load(pre + row * STREAMS + mix, mask=of_pre, other=0.0), mask=of_pre)
+        else:
+            tl.store(scales + mix * long + row, weight + PRE_EPS, mask=of_pre)
         slope = -tl.sum(grad_m * projection, axis=1) * (reciprocal * reciprocal) / WIDTH
         tl.store(scales + STREAMS * long + rows, slope, mask=real)
         programs = tl.cdiv(long, BLOCK_TOKENS)
@@ -241,9 +256,9 @@ def stream_kernel(
     """One program takes ``chunk`` tokens through ``BLOCK_HIDDEN`` columns of one stream.
 
     ``chunks`` is [chunks, MIXES, width], or None where neither phi's nor gamma's gradient is asked for; grad_x is None
-    where it is not, and ``added`` is None or a gradient to add to it. A thread owns ``VECTOR`` columns of every row: it
-    keeps phi and the sums over tokens of its columns in registers, and loads ``ROWS`` tiles at once, not to wait for
-    each.
+    where it is not, ``added`` is None or a gradient to add to it, and grad_h_in is None where nothing was read. A
+    thread owns ``VECTOR`` columns of every row: it keeps phi and the sums over tokens of its columns in registers, and
+    loads ``ROWS`` tiles at once, not to wait for each.
     """
     WIDTH: tl.constexpr = STREAMS * HIDDEN
     BLOCKS: tl.constexpr = (HIDDEN + BLOCK_HIDDEN - 1) // BLOCK_HIDDEN
@@ -277,8 +292,9 @@ def stream_kernel(
             value = tl.load(x + rows[:, None] * WIDTH + k[None, :], mask=mask, other=0.0)
             values = values + (value.to(tl.float32),)
             if grad_x is not None:
-                grad = tl.load(grad_h_in + rows[:, None] * HIDDEN + d[None, :], mask=mask, other=0.0)
-                grads = grads + (grad.to(tl.float32),)
+                if grad_h_in is not None:
+                    grad = tl.load(grad_h_in + rows[:, None] * HIDDEN + d[None, :], mask=mask, other=0.0)
+                    grads = grads + (grad.to(tl.float32),)
                 totals = totals + (tl.zeros([BLOCK_TOKENS, BLOCK_HIDDEN], dtype=tl.float32),)
         later = ()
         for mix in tl.static_range(MIXES):
@@ -303,9 +319,11 @@ def stream_kernel(
             for row in tl.static_range(ROWS):
                 rows = start + row * BLOCK_TOKENS + tl.arange(0, BLOCK_TOKENS)
                 real = rows < last
-                h_pre = tl.load(scales + stream * long + rows, mask=real, other=0.0)[:, None]
                 slope = tl.load(scales + STREAMS * long + rows, mask=real, other=0.0)[:, None]
-                total = tl.fma(h_pre, grads[row], tl.fma(slope, values[row], totals[row] * scale[None, :]))
+                total = tl.fma(slope, values[row], totals[row] * scale[None, :])
+                if grad_h_in is not None:
+                    h_pre = tl.load(scales + stream * long + rows, mask=real, other=0.0)[:, None]
+                    total = tl.fma(h_pre, grads[row], total)
                 place = rows[:, None] * WIDTH + k[None, :]
                 mask = real[:, None] & inside[None, :]
                 if added is not None:

@@ -37,8 +37,8 @@ def grad_x_kernel(
 ):
     """One program computes a tile of tokens by columns of one stream.
 
-    The streams of the same columns are neighbours in the grid, so that grad_h_in comes from the cache. ``added`` is
-    None or a gradient to add.
+    The streams of the same columns are neighbours in the grid, so that grad_h_in comes from the cache; it is None where
+    nothing was read. ``added`` is None or a gradient to add.
     """
     WIDTH: tl.constexpr = STREAMS * HIDDEN
     TILES: tl.constexpr = STREAMS * ((HIDDEN + BLOCK_HIDDEN - 1) // BLOCK_HIDDEN)
@@ -65,12 +65,13 @@ def grad_x_kernel(
         else:
             product = tl.dot(c, high, input_precision=FORM)
         total = plus(total, product)
-    h_pre = tl.load(scales + stream * long + rows, mask=real, other=0.0)[:, None]
     slope = tl.load(scales + STREAMS * long + rows, mask=real, other=0.0)[:, None]
     place = rows[:, None] * WIDTH + k[None, :]
     total += slope * tl.load(x + place, mask=mask, other=0.0).to(tl.float32)
-    grad = tl.load(grad_h_in + rows[:, None] * HIDDEN + d[None, :], mask=mask, other=0.0)
-    total += h_pre * grad.to(tl.float32)
+    if grad_h_in is not None:
+        h_pre = tl.load(scales + stream * long + rows, mask=real, other=0.0)[:, None]
+        grad = tl.load(grad_h_in + rows[:, None] * HIDDEN + d[None, :], mask=mask, other=0.0)
+        total += h_pre * grad.to(tl.float32)
     if added is not None:
         total += tl.load(added + place, mask=mask, other=0.0).to(tl.float32)
     # The cast rounds to nearest even.
@@ -195,7 +196,8 @@ def grad_x_phi_kernel(
                 c_low = tl.load(c_place + 2 * long * PADDED, mask=real[:, None], other=0.0)
         if grad_x is not None:
             slope = tl.load(scales + STREAMS * long + rows, mask=real, other=0.0)[:, None]
-            grad = tl.load(grad_h_in + rows[:, None] * HIDDEN + d[None, :], mask=mask, other=0.0).to(tl.float32)
+            if grad_h_in is not None:
+                grad = tl.load(grad_h_in + rows[:, None] * HIDDEN + d[None, :], mask=mask, other=0.0).to(tl.float32)
         more = ()
         for s in tl.static_range(TOGETHER):
             place = rows[:, None] * WIDTH + ((stream + s) * HIDDEN + d)[None, :]
@@ -208,8 +210,10 @@ def grad_x_phi_kernel(
                 else:
                     total = tl.dot(c, high[s], input_precision=FORM)
                 # What is fused is written out, so that the rest of the program has no part in it.
-                h_pre = tl.load(scales + (stream + s) * long + rows, mask=real, other=0.0)[:, None]
-                total = tl.fma(h_pre, grad, tl.fma(slope, value.to(tl.float32), total))
+                total = tl.fma(slope, value.to(tl.float32), total)
+                if grad_h_in is not None:
+                    h_pre = tl.load(scales + (stream + s) * long + rows, mask=real, other=0.0)[:, None]
+                    total = tl.fma(h_pre, grad, total)
                 if added is not None:
                     total += tl.load(added + place, mask=mask, other=0.0).to(tl.float32)
                 # The cast rounds to nearest even.

@@ -18,7 +18,7 @@ def add_alpha_bias(
     """Add up one bias, and after those one alpha: its rows of ``partial`` lie one after the other."""
     result = result.to(tl.int64)
     gate = result - MIXES
-    rows = tl.where(gate == 2, STREAMS * STREAMS, STREAMS)
+    rows = tl.where(gate == 2, MIXES - 2 * STREAMS, STREAMS)
     first = tl.where(gate < 0, result, MIXES + gate * STREAMS) * programs
     length = tl.where(gate < 0, 1, rows) * programs
     sums = tl.zeros([BLOCK], dtype=tl.float32)

@@ -59,7 +59,9 @@ def mhc_pre_kernel(
     alpha,
     bias,
     gamma,
+    pre,
     h_in,
+    h_pre,
     h_post,
     h_res,
     m,
@@ -78,7 +80,8 @@ def mhc_pre_kernel(
 ):
     """One program computes ``BLOCK_TOKENS`` tokens; nothing in it crosses from one row of its tiles to another.
 
-    With as many ``MIXES`` as streams it is ``mhc_head``, and h_post and h_res are None.
+    With as many ``MIXES`` as streams it is ``mhc_head``, and h_post and h_res are None. Where ``pre`` is given, h_in is
+    read with it. h_in and h_pre are None where they are not asked for.
     """
     WIDTH: tl.constexpr = STREAMS * HIDDEN
 
@@ -90,25 +93,31 @@ def mhc_pre_kernel(
     reciprocal = reciprocal_rms(squares, WIDTH, NORM_EPS)
     tl.store(r + rows, reciprocal, mask=real)
 
-    h_pre = ()
+    weights = ()
     for mix in tl.static_range(MIXES):
         gate = tl.load(alpha + (0 if mix < STREAMS else 1 if mix < 2 * STREAMS else 2))
         projection = tl.sum(sums[mix], axis=1) * reciprocal
         tl.store(m + rows * MIXES + mix, projection, mask=real)
         logit = gate * projection + tl.load(bias + mix)
         if mix < STREAMS:
-            h_pre = h_pre + (sigmoid(logit) + PRE_EPS,)
+            weight = sigmoid(logit) + PRE_EPS
+            if h_pre is not None:
+                tl.store(h_pre + rows * STREAMS + mix, weight, mask=real)
+            if pre is not None:
+                weight = tl.load(pre + rows * STREAMS + mix, mask=real, other=0.0)
+            weights = weights + (weight,)
         elif mix < 2 * STREAMS:
             tl.store(h_post + rows * STREAMS + (mix - STREAMS), POST_SCALE * sigmoid(logit), mask=real)
         else:
-            tl.store(h_res + rows * (STREAMS * STREAMS) + (mix - 2 * STREAMS), logit, mask=real)
+            tl.store(h_res + rows * (MIXES - 2 * STREAMS) + (mix - 2 * STREAMS), logit, mask=real)
 
-    for start in range(0, HIDDEN, BLOCK_HIDDEN):
-        d = span(start, BLOCK_HIDDEN, VECTOR)
-        mask = real[:, None] & (d < HIDDEN)[None, :]
-        layer_input = tl.zeros([BLOCK_TOKENS, BLOCK_HIDDEN], dtype=tl.float32)
-        for stream in tl.static_range(STREAMS):
-            value = tl.load(x_rows + (stream * HIDDEN + d)[None, :], mask=mask, other=0.0)
-            layer_input += h_pre[stream][:, None] * value.to(tl.float32)
-        # The cast rounds to nearest even.
-        tl.store(h_in + rows[:, None] * HIDDEN + d[None, :], layer_input.to(h_in.dtype.element_ty), mask=mask)
+    if h_in is not None:
+        for start in range(0, HIDDEN, BLOCK_HIDDEN):
+            d = span(start, BLOCK_HIDDEN, VECTOR)
+            mask = real[:, None] & (d < HIDDEN)[None, :]
+            layer_input = tl.zeros([BLOCK_TOKENS, BLOCK_HIDDEN], dtype=tl.float32)
+            for stream in tl.static_range(STREAMS):
+                value = tl.load(x_rows + (stream * HIDDEN + d)[None, :], mask=mask, other=0.0)
+                layer_input += weights[stream][:, None] * value.to(tl.float32)
+            # The cast rounds to nearest even.
+            tl.store(h_in + rows[:, None] * HIDDEN + d[None, :], layer_input.to(h_in.dtype.element_ty), mask=mask)

@@ -148,6 +148,7 @@ def finish_kernel(
     squares,
     alpha,
     bias,
+    h_pre,
     h_post,
     h_res,
     m,
@@ -158,12 +159,13 @@ def finish_kernel(
     MIXES: tl.constexpr,
     PADDED: tl.constexpr,
     NORM_EPS: tl.constexpr,
+    PRE_EPS: tl.constexpr,
     POST_SCALE: tl.constexpr,
     PARTS: tl.constexpr,
     BLOCK_TOKENS: tl.constexpr,
     BLOCK_MIXES: tl.constexpr,
 ):
-    """One program computes a tile of tokens by mixes; h_post and h_res are None for ``mhc_head``."""
+    """One program computes a tile of tokens by mixes; h_pre, h_post and h_res are None where the operator has none."""
     rows = tl.program_id(0).to(tl.int64) * BLOCK_TOKENS + tl.arange(0, BLOCK_TOKENS)
     real = rows < tokens
     mixes = tl.program_id(1) * BLOCK_MIXES + tl.arange(0, BLOCK_MIXES)
@@ -183,9 +185,13 @@ def finish_kernel(
     if MIXES > STREAMS:
         gate = gates(alpha, mixes, STREAMS, MIXES)
         logit = gate[None, :] * projection + tl.load(bias + mixes, mask=mixes < MIXES, other=0.0)[None, :]
+        weight = sigmoid(logit)
+        if h_pre is not None:
+            tl.store(h_pre + row * STREAMS + mix, weight + PRE_EPS, mask=mask & (mix < STREAMS))
         post = mask & (mix >= STREAMS) & (mix < 2 * STREAMS)
-        tl.store(h_post + row * STREAMS + (mix - STREAMS), POST_SCALE * sigmoid(logit), mask=post)
-        tl.store(h_res + row * (STREAMS * STREAMS) + (mix - 2 * STREAMS), logit, mask=mask & (mix >= 2 * STREAMS))
+        tl.store(h_post + row * STREAMS + (mix - STREAMS), POST_SCALE * weight, mask=post)
+        place = h_res + row * (MIXES - 2 * STREAMS) + (mix - 2 * STREAMS)
+        tl.store(place, logit, mask=mask & (mix >= 2 * STREAMS))
 
 
 @triton.jit(do_not_specialize=["tokens"])
@@ -194,6 +200,7 @@ def layer_input_kernel(
     m,
     alpha,
     bias,
+    pre,
     h_in,
     tokens,
     STREAMS: tl.constexpr,
@@ -203,7 +210,7 @@ def layer_input_kernel(
     BLOCK_TOKENS: tl.constexpr,
     BLOCK_HIDDEN: tl.constexpr,
 ):
-    """One program computes a tile of tokens by hidden.
+    """One program computes a tile of tokens by hidden, with the weights ``pre`` where they are given.
 
     The last tokens come first: those are in the cache when the pass before this one ends.
     """
@@ -214,9 +221,13 @@ def layer_input_kernel(
     gate = tl.load(alpha)
     total = tl.zeros([BLOCK_TOKENS, BLOCK_HIDDEN], dtype=tl.float32)
     for stream in range(STREAMS):
-        logit = gate * tl.load(m + rows * MIXES + stream, mask=real, other=0.0) + tl.load(bias + stream)
+        if pre is not None:
+            weight = tl.load(pre + rows * STREAMS + stream, mask=real, other=0.0)
+        else:
+            logit = gate * tl.load(m + rows * MIXES + stream, mask=real, other=0.0) + tl.load(bias + stream)
+            weight = sigmoid(logit) + PRE_EPS
         place = x + rows[:, None] * (STREAMS * HIDDEN) + (stream * HIDDEN + d)[None, :]
         value = tl.load(place, mask=mask, other=0.0).to(tl.float32)
-        total += (sigmoid(logit) + PRE_EPS)[:, None] * value
+        total += weight[:, None] * value
     # The cast rounds to nearest even.
     tl.store(h_in + rows[:, None] * HIDDEN + d[None, :], total.to(h_in.dtype.element_ty), mask=mask)

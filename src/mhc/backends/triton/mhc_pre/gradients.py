@@ -16,8 +16,8 @@ from triton.backends.compiler import GPUTarget
 from mhc.backends.triton.launch import POINTERS, Config, Launch, Source, cdiv, options, scratch
 from mhc.backends.triton.mhc_pre.backward import coefficients_kernel
 from mhc.backends.triton.mhc_pre.backward_sums import sums_kernel
-from mhc.ops.mhc_head import MhcHeadBackwardInputs, MhcHeadGrads, MhcHeadSpec
-from mhc.ops.mhc_pre import MhcPreAddingInputs, MhcPreBackwardInputs, MhcPreGrads, MhcPreSpec
+from mhc.backends.triton.mhc_pre.tensors import BackwardInputs, Grads, Spec, incoming, incoming_types
+from mhc.ops.mhc_head import MhcHeadSpec
 
 # Programs to aim at: some for each of the multiprocessors of a large GPU. It bounds the chunks, and with them the
 # memory for their sums.
@@ -28,10 +28,6 @@ _WIDE = 2048  # columns of x from which on the coefficients are computed without
 _STEPS_TO_BEGIN = 2  # a program begins and ends in about the time of so many steps
 
 GROUP = 32  # the mixes of c are padded to a multiple of as many: tiles of ``tl.dot``
-
-Spec = MhcPreSpec | MhcHeadSpec
-BackwardInputs = MhcPreBackwardInputs | MhcHeadBackwardInputs
-Grads = MhcPreGrads | MhcHeadGrads
 
 
 class Configs(NamedTuple):
@@ -58,7 +54,7 @@ def padded(mixes: int) -> int:
 
 def post_scale(spec: Spec) -> float:
     """Return the constant of h_post, which ``mhc_head`` has not."""
-    return spec.post_scale if isinstance(spec, MhcPreSpec) else 1.0
+    return 1.0 if isinstance(spec, MhcHeadSpec) else spec.post_scale
 
 
 def configure(spec: Spec, target: GPUTarget | None, form: str, weights: Config | None = None) -> Configs:
@@ -126,7 +122,7 @@ def even_chunks_of(tokens: int, programs: int, rows: int, places: int) -> tuple[
 
 def added(inputs: BackwardInputs, out: Grads) -> torch.Tensor | None:
     """Return the gradient to add to the gradient of x, or None where there is none."""
-    return inputs.added if isinstance(inputs, MhcPreAddingInputs) and out.x is not None else None
+    return getattr(inputs, "added", None) if out.x is not None else None
 
 
 def scratch_of(inputs: BackwardInputs, out: Grads, tiles: Configs, chunks: int, weights: int = 0) -> Scratch:
@@ -154,8 +150,7 @@ def first_launch(
 ) -> Launch:
     """Return the launch for the coefficients, and for the weights where there is room for them."""
     tokens, constants = inputs.x.shape[:-2].numel(), tiles.coefficients.constants
-    grads = inputs[7:10] if isinstance(inputs, MhcPreBackwardInputs) else (inputs.grad_out, None, None)
-    given = (inputs.x, inputs.alpha, inputs.bias, inputs.m, inputs.r, *grads)
+    given = (inputs.x, inputs.alpha, inputs.bias, inputs.m, inputs.r, *incoming(inputs))
     arguments = (*given, *between[:3], inputs.phi, inputs.gamma, weights, tokens)
     programs = cdiv(tokens, constants["BLOCK_TOKENS"])
     if weights is not None:
@@ -184,9 +179,8 @@ def sources(spec: Spec, tiles: Configs, weights: str | None = None) -> tuple[Sou
     """
     x, wide = POINTERS[spec.dtype], "*fp32"
     gamma = wide if spec.gamma else None
-    grads = (x, wide, wide) if isinstance(spec, MhcPreSpec) else (x, None, None)
     coefficients = "*bf16" if tiles.coefficients.constants["FORM"] == "bf16x3" else wide
     scratch = (coefficients, wide, wide)
-    first = (x, *(wide,) * 4, *grads, *scratch, wide, gamma, weights, "i32")
+    first = (x, *(wide,) * 4, *incoming_types(spec), *scratch, wide, gamma, weights, "i32")
     last = (wide, gamma, wide, wide, wide, gamma, wide, wide, "i32", "i32", "i32")
     return Source(coefficients_kernel, tiles.coefficients, first), Source(sums_kernel, tiles.sums, last)

@@ -24,9 +24,19 @@ from mhc.backends.triton.mhc_pre.forward_products import (
     project_kernel,
     weights_kernel,
 )
-from mhc.backends.triton.mhc_pre.gradients import GROUP, BackwardInputs, Grads, Spec, padded, post_scale
-from mhc.ops.mhc_head import MhcHeadInputs, MhcHeadOutputs
-from mhc.ops.mhc_pre import MhcPreInputs, MhcPreOutputs, MhcPreSpec
+from mhc.backends.triton.mhc_pre.gradients import GROUP, padded, post_scale
+from mhc.backends.triton.mhc_pre.tensors import (
+    BackwardInputs,
+    Grads,
+    Inputs,
+    Outputs,
+    Spec,
+    incoming,
+    incoming_types,
+    result_types,
+    results,
+)
+from mhc.ops.mhc_head import MhcHeadSpec
 
 _MOST_PARTS = 8  # of the width: few tokens fill the GPU too
 _WEIGHTS = {"ieee": "*fp32", "tf32": "*fp32", "bf16x3": "*bf16"}
@@ -135,6 +145,7 @@ def _config(form: str, spec: Spec, target: GPUTarget | None) -> _Tiles:
         "MIXES": spec.mixes,
         "PADDED": padded(spec.mixes),
         "NORM_EPS": spec.norm_eps,
+        "PRE_EPS": spec.pre_eps,
         "POST_SCALE": post_scale(spec),
         "PARTS": parts,
         "BLOCK_TOKENS": rows,
@@ -160,10 +171,10 @@ def _config(form: str, spec: Spec, target: GPUTarget | None) -> _Tiles:
     )
 
 
-def _launches(inputs: MhcPreInputs | MhcHeadInputs, out: MhcPreOutputs | MhcHeadOutputs, tiles: _Tiles) -> list[Launch]:
+def _launches(inputs: Inputs, out: Outputs, tiles: _Tiles) -> list[Launch]:
     tokens = inputs.x.shape[:-2].numel()
     parts, columns = tiles.project.constants["PARTS"], tiles.project.constants["PADDED"]
-    h_in, *mixed = out if isinstance(out, MhcPreOutputs) else (out.out, None, None, out.m, out.r)
+    pre, h_in, *mixed = results(inputs, out)
     room, sums, squares = scratch(inputs.x, weights_elements(tiles.weights), parts * tokens * columns, parts * tokens)
     weights, first = weights_launch(inputs, tiles.weights, room)
     groups = columns // GROUP
@@ -174,25 +185,27 @@ def _launches(inputs: MhcPreInputs | MhcHeadInputs, out: MhcPreOutputs | MhcHead
         cdiv(tokens, constants["BLOCK_TOKENS"]),
         cdiv(constants["HIDDEN"], constants["BLOCK_HIDDEN"]),
     )
-    layer_input = (inputs.x, out.m, inputs.alpha, inputs.bias, h_in, tokens)
-    return [
+    layer_input = (inputs.x, out.m, inputs.alpha, inputs.bias, pre, h_in, tokens)
+    launches = [
         first,
         Launch(project_kernel, tiles.project, (blocks * parts, groups), (inputs.x, weights, sums, squares, tokens)),
         Launch(finish_kernel, tiles.finish, (cdiv(tokens, tiles.finish.constants["BLOCK_TOKENS"]), groups), finish),
         Launch(layer_input_kernel, tiles.layer_input, grid, layer_input),
     ]
+    return launches if h_in is not None else launches[:-1]
 
 
 def _sources(spec: Spec, tiles: _Tiles) -> list[Source]:
     x, wide = POINTERS[spec.dtype], "*fp32"
     weights = _WEIGHTS[tiles.project.constants["FORM"]]
-    coefficients = (wide, wide) if isinstance(spec, MhcPreSpec) else (None, None)
-    return [
+    pre, h_in, *mixed = result_types(spec)
+    sources = [
         weights_source(spec, tiles.weights),
         Source(project_kernel, tiles.project, (x, weights, wide, wide, "i32")),
-        Source(finish_kernel, tiles.finish, (wide, wide, wide, wide, *coefficients, wide, wide, "i32")),
-        Source(layer_input_kernel, tiles.layer_input, (x, wide, wide, wide, x, "i32")),
+        Source(finish_kernel, tiles.finish, (wide, wide, wide, wide, *mixed, "i32")),
+        Source(layer_input_kernel, tiles.layer_input, (x, wide, wide, wide, pre, h_in, "i32")),
     ]
+    return sources if h_in is not None else sources[:-1]
 
 
 class _BackwardTiles(NamedTuple):
@@ -282,7 +295,7 @@ def _backward_launches(inputs: BackwardInputs, out: Grads, tiles: _BackwardTiles
     # dx alone needs them. Without them the first launch is another program, whose sums have other bits at some widths.
     weights = weights_in(between.weights, tiles.weights)
     launches = [gradients.first_launch(inputs, tiles.shared, between, weights)]
-    read = (inputs.x, weights, inputs[7], between.coefficients, between.scales, added)
+    read = (inputs.x, weights, incoming(inputs).grad_h_in, between.coefficients, between.scales, added)
     if both is not None and (out.x is not None or between.chunks is not None):
         launches.append(Launch(grad_x_phi_kernel, both, (blocks, count), (*read, out.x, between.chunks, tokens, chunk)))
     if tiles.grad_x is not None and out.x is not None:
@@ -298,7 +311,9 @@ def _backward_launches(inputs: BackwardInputs, out: Grads, tiles: _BackwardTiles
 def _backward_sources(spec: Spec, tiles: _BackwardTiles) -> list[Source]:
     x, wide = POINTERS[spec.dtype], "*fp32"
     weights = _WEIGHTS[tiles.weights.constants["FORM"]]
-    read, added = (x, weights, x, weights, wide), x if isinstance(spec, MhcPreSpec) else None
+    grad_h_in = incoming_types(spec).grad_h_in
+    read = (x, weights, grad_h_in, weights, wide)
+    added = None if isinstance(spec, MhcHeadSpec) or grad_h_in is None else x
     first, last = gradients.sources(spec, tiles.shared, weights)
     middle = []
     if tiles.both is not None:

@@ -14,9 +14,19 @@ from mhc.backends.triton.launch import POINTERS, Config, Launch, Source, cdiv, o
 from mhc.backends.triton.mhc_pre import gradients
 from mhc.backends.triton.mhc_pre.backward import stream_kernel
 from mhc.backends.triton.mhc_pre.forward import mhc_pre_kernel
-from mhc.backends.triton.mhc_pre.gradients import BackwardInputs, Grads, Spec, padded, post_scale
-from mhc.ops.mhc_head import MhcHeadInputs, MhcHeadOutputs
-from mhc.ops.mhc_pre import MhcPreInputs, MhcPreOutputs, MhcPreSpec
+from mhc.backends.triton.mhc_pre.gradients import padded, post_scale
+from mhc.backends.triton.mhc_pre.tensors import (
+    BackwardInputs,
+    Grads,
+    Inputs,
+    Outputs,
+    Spec,
+    incoming,
+    incoming_types,
+    result_types,
+    results,
+)
+from mhc.ops.mhc_head import MhcHeadSpec
 
 MOST_MIXES = 24  # of 4 streams; more spill, and the time to compile grows faster than their number
 
@@ -65,16 +75,14 @@ def _config(spec: Spec, target: GPUTarget | None) -> Config:
     return Config(constants, compiler)
 
 
-def _launches(inputs: MhcPreInputs | MhcHeadInputs, out: MhcPreOutputs | MhcHeadOutputs, tiles: Config) -> list[Launch]:
+def _launches(inputs: Inputs, out: Outputs, tiles: Config) -> list[Launch]:
     tokens = inputs.x.shape[:-2].numel()
-    outputs = out if isinstance(out, MhcPreOutputs) else (out.out, None, None, out.m, out.r)
-    return [Launch(mhc_pre_kernel, tiles, token_grid(tokens, tiles), (*inputs[:5], *outputs, tokens))]
+    return [Launch(mhc_pre_kernel, tiles, token_grid(tokens, tiles), (*inputs[:5], *results(inputs, out), tokens))]
 
 
 def _sources(spec: Spec, tiles: Config) -> list[Source]:
     x, wide = POINTERS[spec.dtype], "*fp32"
-    coefficients = (wide, wide) if isinstance(spec, MhcPreSpec) else (None, None)
-    types = (x, wide, wide, wide, wide if spec.gamma else None, x, *coefficients, wide, wide, "i32")
+    types = (x, wide, wide, wide, wide if spec.gamma else None, *result_types(spec), "i32")
     return [Source(mhc_pre_kernel, tiles, types)]
 
 
@@ -117,8 +125,7 @@ def _backward_launches(inputs: BackwardInputs, out: Grads, tiles: _Tiles) -> lis
     between = gradients.scratch_of(inputs, out, tiles.shared, count)
     launches = [gradients.first_launch(inputs, tiles.shared, between)]
     if out.x is not None or between.chunks is not None:
-        grad = inputs[7]
-        middle = (inputs.x, inputs.phi, inputs.gamma, grad, between.coefficients, between.scales)
+        middle = (inputs.x, inputs.phi, inputs.gamma, incoming(inputs).grad_h_in, between.coefficients, between.scales)
         arguments = (*middle, gradients.added(inputs, out), out.x, between.chunks, tokens, chunk)
         launches.append(Launch(stream_kernel, tiles.stream, (blocks, count), arguments))
     return launches + gradients.last_launches(inputs, out, tiles.shared, between, count)
@@ -127,8 +134,9 @@ def _backward_launches(inputs: BackwardInputs, out: Grads, tiles: _Tiles) -> lis
 def _backward_sources(spec: Spec, tiles: _Tiles) -> list[Source]:
     x, wide = POINTERS[spec.dtype], "*fp32"
     first, last = gradients.sources(spec, tiles.shared)
-    added = x if isinstance(spec, MhcPreSpec) else None
-    types = (x, wide, wide if spec.gamma else None, x, wide, wide, added, x, wide, "i32", "i32")
+    read = incoming_types(spec).grad_h_in
+    added = None if isinstance(spec, MhcHeadSpec) or read is None else x
+    types = (x, wide, wide if spec.gamma else None, read, wide, wide, added, x, wide, "i32", "i32")
     return [first, Source(stream_kernel, tiles.stream, types), last]
 
 
