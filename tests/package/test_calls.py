@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 import pytest
 import torch
 
 from mhc.library import calls, execution
-from mhc.library.operators import MHC_PRE
+from mhc.library.operators import MHC_COEFFICIENTS, MHC_PRE
 
 N, HIDDEN, MIXES = 4, 8, 24
 OPTIONS = (1e-6, 1e-6, 2.0, "fp32")
@@ -43,7 +45,7 @@ class Recording:
 def kernel(monkeypatch):
     made = Recording()
     monkeypatch.setattr(execution, "load", lambda backend, op, direction="forward": made)
-    monkeypatch.setattr(calls, "_kept", {})
+    monkeypatch.setattr(calls, "_kept", OrderedDict())
     monkeypatch.setattr(torch.Tensor, "is_cuda", True, raising=False)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: torch.device("cpu").index)
     return made
@@ -92,6 +94,25 @@ def test_the_second_call_only_tells_the_launches_addresses(kernel):
 def test_a_call_of_another_kind_is_not_the_same(kernel, other):
     forward(tensors())
     forward(*other)
+    assert len(kernel.ran) == 2
+
+
+def test_where_there_are_too_many_kinds_the_oldest_alone_is_forgotten(kernel, monkeypatch):
+    monkeypatch.setattr(calls, "_MOST", 3)
+    for tokens in (1, 2, 3, 4, 4, 3, 2):
+        forward(tensors(tokens))
+    assert [inputs[0].shape[0] for inputs, _ in kernel.ran] == [1, 2, 3, 4]
+    forward(tensors(1))
+    assert [inputs[0].shape[0] for inputs, _ in kernel.ran] == [1, 2, 3, 4, 1]
+    assert len(calls._kept) == 3
+
+
+def test_another_number_of_logits_is_another_kind(kernel):
+    """x has the same shape, and so have most of the others."""
+    for rows in (8, 12, 8):
+        parameters = torch.zeros(rows, N * HIDDEN), torch.zeros(3), torch.zeros(rows), None
+        [*_, logits, m, r] = execution.forward(MHC_COEFFICIENTS, (tensors()[0], *parameters, *OPTIONS), "triton")
+        assert logits.shape == (3, rows - 8)
     assert len(kernel.ran) == 2
 
 

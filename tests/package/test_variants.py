@@ -14,9 +14,11 @@ import torch
 from mhc import backends
 from mhc.backends.rules import rules_of
 from mhc.backends.variants import Variants, with_variants
+from mhc.ops.mhc_coefficients import MhcCoefficientsSpec
 from mhc.ops.mhc_head import MhcHeadSpec
 from mhc.ops.mhc_post import MhcPostSpec
 from mhc.ops.mhc_post_pre import MhcPostPreSpec
+from mhc.ops.mhc_single_pass import MhcSinglePassSpec
 from mhc.ops.mhc_pre import MhcPreInputs, MhcPreSpec, empty_outputs
 
 
@@ -252,7 +254,14 @@ def test_a_rule_for_an_operator_without_variants_is_refused(tmp_path, kernels):
 
 def test_triton_s_table_is_one():
     folder = Path(backends.__file__).parent / "triton"
-    specs = {"mhc_pre": MhcPreSpec, "mhc_head": MhcHeadSpec, "mhc_post": MhcPostSpec, "mhc_post_pre": MhcPostPreSpec}
+    specs = {
+        "mhc_pre": MhcPreSpec,
+        "mhc_head": MhcHeadSpec,
+        "mhc_post": MhcPostSpec,
+        "mhc_post_pre": MhcPostPreSpec,
+        "mhc_coefficients": MhcCoefficientsSpec,
+        "mhc_single_pass": MhcSinglePassSpec,
+    }
     assert rules_of(folder / "variants.toml", specs)
 
 

@@ -6,13 +6,14 @@ such a call is known too: the kernel, and what is to be allocated.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any, NamedTuple
 
 import torch
 
 from mhc.backends import Kernel
 
-_MOST = 1024  # calls that are kept
+_MOST = 1024  # calls that are kept; for one more the oldest goes
 
 
 class _Kept(NamedTuple):
@@ -22,7 +23,7 @@ class _Kept(NamedTuple):
     results: tuple[tuple[Any, ...] | None, ...]
 
 
-_kept: dict[Any, _Kept] = {}
+_kept: OrderedDict[Any, _Kept] = OrderedDict()
 
 
 class Call(NamedTuple):
@@ -48,19 +49,20 @@ class Call(NamedTuple):
         first = values[0]
         if not first.is_cuda:
             return None
-        addresses = []
+        addresses, sizes = [], []
         for tensor in values[:count]:
             if tensor is not None:
                 if not tensor.is_contiguous():
                     return None
                 addresses.append(tensor.data_ptr())
+                sizes.append(tensor.numel())  # the logits of mhc_coefficients do not follow from x
         if added is not None and not added.is_contiguous():
             return None
         # PyTorch's dispatcher hands a list over.
         options = tuple([tuple(value) if type(value) is list else value for value in values[count:]])
         device = first.device
         adding = None if added is None else overwritten
-        key = (kernel, first.shape, first.dtype, device, len(addresses), options, adding)
+        key = (kernel, first.shape, first.dtype, device, tuple(sizes), options, adding)
         return cls(kernel, key, device, addresses, added, overwritten)
 
     def again(self) -> tuple[torch.Tensor | None, ...] | None:
@@ -83,8 +85,8 @@ class Call(NamedTuple):
         """Keep the launches of the call that was made, if any, for the next one of its kind."""
         if launches is None or (self.added is not None and inputs.overwritten != self.overwritten):  # or: a copy
             return
-        if len(_kept) >= _MOST:
-            _kept.clear()
+        while len(_kept) >= _MOST:
+            _kept.popitem(last=False)
         results = [None if each is None else (tuple(each.shape), each.stride(), each.dtype) for each in out]
         if self.overwritten:
             results[0] = None

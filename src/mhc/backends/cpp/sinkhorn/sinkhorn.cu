@@ -162,13 +162,15 @@ __device__ __forceinline__ void iterate(Matrix& matrix, const Place& place, int 
   }
 }
 
-// Go back over one division: `along` is of the lines that were divided, and `across` of the others. Each of the first
-// has lost the sum of gradient times entry, in proportion to the scales.
-__device__ __forceinline__ void undo(Line& along, Line& across, const Line& entries, const Line& divided, const Line& others) {
-  const Line lost = gather(sum_of_products(along, entries) * divided.of[0]);
+// Go back over one division: `along` is of the lines that were divided, and `across` of the others, both gradient times
+// entry. Each of the first has lost its sum, in proportion to the entries. A gradient alone would grow without bound where
+// an entry is next to nothing.
+__device__ __forceinline__ void undo(Line& along, Line& across, const Line& entries, const Line& entries_across,
+                                     const Line& divided, const Line& others) {
+  const Line lost = gather(sum_of(along) * divided.of[0]);
   for (int j = 0; j < LANES; ++j) {
-    along.of[j] = MHC_FMA(-lost.of[0], others.of[j], along.of[j]);
-    across.of[j] = MHC_FMA(-lost.of[j], others.of[0], across.of[j]);
+    along.of[j] = MHC_FMA(-lost.of[0] * entries.of[j], others.of[j], along.of[j]);
+    across.of[j] = MHC_FMA(-lost.of[j] * entries_across.of[j], others.of[0], across.of[j]);
   }
 }
 
@@ -189,8 +191,8 @@ extern "C" __global__ void MHC_BOUNDS
                       int iterations, float eps, int deepseek) {
   const Place place(tokens);
   const First first = first_iteration(logits, place, eps, deepseek);
-  Matrix grad{load_row(grad_matrix, place), {}};
-  grad.column = transposed(grad.row);
+  Matrix products{load_row(grad_matrix, place), {}};  // the gradient, and from the last matrix on times its entries
+  products.column = transposed(products.row);
   struct {
     float row, column;
   } steps[KEPT];  // a lane's own scales
@@ -204,22 +206,32 @@ extern "C" __global__ void MHC_BOUNDS
       scales.iterate(matrix, place, eps);
       steps[k] = {scales.rows.of[0], scales.columns.of[0]};
     }
-    scales.apply(grad);
+    if (left == iterations - 1) {
+      for (int j = 0; j < LANES; ++j) {
+        products.row.of[j] *= matrix.row.of[j] * scales.rows.of[0] * scales.columns.of[j];
+        products.column.of[j] *= matrix.column.of[j] * scales.columns.of[0] * scales.rows.of[j];
+      }
+    }
     Line rows = scales.rows;
 #pragma unroll 1
     for (int k = count - 1; k >= 0; --k) {
       const Line columns = gather(steps[k].column), before = k > 0 ? gather(steps[k - 1].row) : ones;
-      undo(grad.row, grad.column, matrix.row, rows, columns);
-      undo(grad.column, grad.row, matrix.column, columns, before);
+      undo(products.row, products.column, matrix.row, matrix.column, rows, columns);
+      undo(products.column, products.row, matrix.column, matrix.row, columns, before);
       rows = before;
     }
     left -= count;
   }
-  Line row = grad.row;
-  const float along = sum_of_products(row, first.row);
+  Line row = products.row;
+  for (int j = 0; j < LANES; ++j) row.of[j] *= iterations == 1 ? first.row.of[j] : 1.0f;
+  const float along = sum_of(row);
   for (int j = 0; j < LANES; ++j) {
-    row.of[j] -= along;
-    row.of[j] = deepseek ? Divisor(place.is_real(0) ? first.divisor : 1.0f).divide(row.of[j]) : row.of[j] * first.row.of[j];
+    if (deepseek) {  // eps makes every entry of the first matrix large enough to divide by
+      row.of[j] = Divisor(place.is_real(j) ? first.row.of[j] : 1.0f).divide(row.of[j]) - along;
+      row.of[j] = Divisor(place.is_real(0) ? first.divisor : 1.0f).divide(row.of[j]);
+    } else {
+      row.of[j] = MHC_FMA(-along, first.row.of[j], row.of[j]);
+    }
   }
   Line weighted = row;
   for (int j = 0; j < LANES; ++j) weighted.of[j] *= deepseek ? first.columns.of[j] : 1.0f;

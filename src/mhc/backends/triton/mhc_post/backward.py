@@ -98,7 +98,9 @@ def mhc_post_backward_kernel(
         grads = ()
         cut_grads = ()
         for i in tl.static_range(ROWS):
-            there = mask & (first + i < STREAMS)
+            there = mask
+            if ROWS != STREAMS:
+                there = mask & (first + i < STREAMS)
             value = tl.load(grad_out + wide + ((first + i) * HIDDEN + d)[None, :], mask=there, other=0.0)
             grads = grads + (value.to(tl.float32),)
             cut_grads = cut_grads + (columns(value.to(tl.float32), VECTOR),)
@@ -139,7 +141,9 @@ def mhc_post_backward_kernel(
             write_back(to_y, grads, grad_y + narrow + d[None, :], mask, STREAMS)
 
     for i in tl.static_range(ROWS):
-        there = real & (first + i < STREAMS)
+        there = real
+        if ROWS != STREAMS:
+            there = real & (first + i < STREAMS)
         if grad_h_res is not None:
             for j in tl.static_range(STREAMS):
                 total = tl.sum(to_res[i * STREAMS + j], axis=1)

@@ -18,11 +18,24 @@ from mhc.backends.triton.sinkhorn.forward import (
 
 
 @triton.jit
-def back_over(first, grad, before, COUNT: tl.constexpr, STREAMS: tl.constexpr, PADDED: tl.constexpr, EPS: tl.constexpr):
-    """Return the gradient before ``COUNT`` iterations, which follow ``before`` others after the first matrix.
+def back_over(
+    first,
+    products,
+    before,
+    is_last,
+    COUNT: tl.constexpr,
+    STREAMS: tl.constexpr,
+    PADDED: tl.constexpr,
+    EPS: tl.constexpr,
+):
+    """Return gradient times entry before ``COUNT`` iterations, which follow ``before`` others after the first matrix.
 
-    The iterations scale rows and columns of a matrix. Of its gradient, each division by sums takes away the sum of
-    gradient times entry, in proportion to the scales: no step divides. The scales of all steps are kept, in registers.
+    ``products`` are gradient times entry behind the iterations, or the gradient alone where they are the last ones. A
+    gradient alone grows without bound where an entry is next to nothing, and times its entry it does not.
+
+    The iterations scale rows and columns of a matrix. Each division by sums takes away the sum of the products, in
+    proportion to the entries: no step divides. The scales of all steps are kept, in registers. A line's loss comes
+    before the scales in these products, as the compiler would keep what it has computed on the way there.
     """
     matrix = after(first, before, STREAMS, PADDED, EPS)
     scales_of_rows, scales_of_columns = unscaled(matrix)
@@ -35,13 +48,13 @@ def back_over(first, grad, before, COUNT: tl.constexpr, STREAMS: tl.constexpr, P
         )
         rows = rows + (scales_of_rows,)
         columns = columns + (scales_of_columns,)
-    grad = grad * rows[COUNT] * columns[COUNT]
+    products = tl.where(is_last, products * (matrix * rows[COUNT] * columns[COUNT]), products)
     for back in tl.static_range(COUNT):
-        lost = tl.sum(grad * matrix, axis=2, keep_dims=True) * rows[COUNT - back]
-        grad = grad - lost * columns[COUNT - back]
-        lost = tl.sum(grad * matrix, axis=1, keep_dims=True) * columns[COUNT - back]
-        grad = grad - lost * rows[COUNT - back - 1]
-    return grad
+        lost = tl.sum(products, axis=2, keep_dims=True) * rows[COUNT - back]
+        products = products - lost * matrix * columns[COUNT - back]
+        lost = tl.sum(products, axis=1, keep_dims=True) * columns[COUNT - back]
+        products = products - lost * matrix * rows[COUNT - back - 1]
+    return products
 
 
 @triton.jit(do_not_specialize=["tokens"])
@@ -70,15 +83,17 @@ def sinkhorn_backward_kernel(
     columns, column_divisors = column_softmax(below, inside, STREAMS, PADDED)
     first, divisors = first_matrix(below, columns, column_divisors, inside, STREAMS, PADDED, FORM, EPS)
     grad = tl.where(inside, tl.load(grad_matrix + places, mask=real, other=0.0), 0.0)
+    products = grad * first if LATER == 0 else grad
     for done in range(KEPT, LATER + 1, KEPT):
-        grad = back_over(first, grad, LATER - done, KEPT, STREAMS, PADDED, EPS)
+        products = back_over(first, products, LATER - done, done == KEPT, KEPT, STREAMS, PADDED, EPS)
     if REST > 0:
-        grad = back_over(first, grad, 0, REST, STREAMS, PADDED, EPS)
-    grad = grad - tl.sum(grad * first, axis=2, keep_dims=True)
-    if FORM == "deepseek":
+        products = back_over(first, products, 0, LATER < KEPT, REST, STREAMS, PADDED, EPS)
+    lost = tl.sum(products, axis=2, keep_dims=True)
+    if FORM == "deepseek":  # eps makes every entry of the first matrix large enough to divide by
+        grad = quotients(products, tl.where(inside, first, 1.0)) - lost
         grad = quotients(grad, divisors)
         result = columns * (grad - tl.sum(grad * columns, axis=1, keep_dims=True))
     else:
-        grad = first * grad
-        result = grad - columns * tl.sum(grad, axis=1, keep_dims=True)
+        products = products - lost * first
+        result = products - columns * tl.sum(products, axis=1, keep_dims=True)
     tl.store(grad_logits + places, result, mask=real & inside)
