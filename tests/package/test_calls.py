@@ -111,7 +111,7 @@ def test_another_number_of_logits_is_another_kind(kernel):
     """x has the same shape, and so have most of the others."""
     for rows in (8, 12, 8):
         parameters = torch.zeros(rows, N * HIDDEN), torch.zeros(3), torch.zeros(rows), None
-        [*_, logits, m, r] = execution.forward(MHC_COEFFICIENTS, (tensors()[0], *parameters, *OPTIONS), "triton")
+        [*_, logits, _, _] = execution.forward(MHC_COEFFICIENTS, (tensors()[0], *parameters, *OPTIONS), "triton")
         assert logits.shape == (3, rows - 8)
     assert len(kernel.ran) == 2
 

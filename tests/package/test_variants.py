@@ -18,8 +18,8 @@ from mhc.ops.mhc_coefficients import MhcCoefficientsSpec
 from mhc.ops.mhc_head import MhcHeadSpec
 from mhc.ops.mhc_post import MhcPostSpec
 from mhc.ops.mhc_post_pre import MhcPostPreSpec
-from mhc.ops.mhc_single_pass import MhcSinglePassSpec
 from mhc.ops.mhc_pre import MhcPreInputs, MhcPreSpec, empty_outputs
+from mhc.ops.mhc_single_pass import MhcSinglePassSpec
 
 
 @dataclass(frozen=True)

@@ -225,13 +225,14 @@ extern "C" __global__ void MHC_BOUNDS
   Line row = products.row;
   for (int j = 0; j < LANES; ++j) row.of[j] *= iterations == 1 ? first.row.of[j] : 1.0f;
   const float along = sum_of(row);
-  for (int j = 0; j < LANES; ++j) {
-    if (deepseek) {  // eps makes every entry of the first matrix large enough to divide by
-      row.of[j] = Divisor(place.is_real(j) ? first.row.of[j] : 1.0f).divide(row.of[j]) - along;
-      row.of[j] = Divisor(place.is_real(0) ? first.divisor : 1.0f).divide(row.of[j]);
-    } else {
-      row.of[j] = MHC_FMA(-along, first.row.of[j], row.of[j]);
+  if (deepseek) {  // eps makes every entry large enough to divide by
+    const float lost = Divisor(place.is_real(0) ? first.divisor : 1.0f).divide(along);
+    for (int j = 0; j < LANES; ++j) {
+      const float entry = first.columns.of[j] + eps;
+      row.of[j] = Divisor(entry > 0.0f ? entry : 1.0f).divide(row.of[j]) - lost;
     }
+  } else {
+    for (int j = 0; j < LANES; ++j) row.of[j] = MHC_FMA(-along, first.row.of[j], row.of[j]);
   }
   Line weighted = row;
   for (int j = 0; j < LANES; ++j) weighted.of[j] *= deepseek ? first.columns.of[j] : 1.0f;

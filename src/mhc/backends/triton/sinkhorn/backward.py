@@ -90,7 +90,7 @@ def sinkhorn_backward_kernel(
         products = back_over(first, products, 0, LATER < KEPT, REST, STREAMS, PADDED, EPS)
     lost = tl.sum(products, axis=2, keep_dims=True)
     if FORM == "deepseek":  # eps makes every entry of the first matrix large enough to divide by
-        grad = quotients(products, tl.where(inside, first, 1.0)) - lost
+        grad = quotients(products, tl.where(first > 0.0, first, 1.0)) - lost
         grad = quotients(grad, divisors)
         result = columns * (grad - tl.sum(grad * columns, axis=1, keep_dims=True))
     else:
