@@ -14,7 +14,7 @@ from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.cli.options import print_dashboard
 from kernel_matrix.results.states import Verdict
-from kernel_matrix.tools.launches import shapes, simulators, versions
+from kernel_matrix.tools.launches import card, shapes, simulators, versions
 from kernel_matrix.tools.launches.invocation import invocation
 from kernel_matrix.tools.launches.recording import Options
 from kernel_matrix.tools.launches.study import Study, study
@@ -62,6 +62,13 @@ def _of_running(parser: argparse.ArgumentParser) -> None:
         help="run the kernels on an emulator of these GPUs (gfx942,gfx1100,sm_90), and compare the numbers",
     )
     parser.add_argument(
+        "--on",
+        default="",
+        metavar="DEVICE",
+        help="run the kernels on this GPU too (cuda:0), several times, and compare",
+    )
+    parser.add_argument("--order", action="store_true", help="on the GPU also with their blocks in other orders")
+    parser.add_argument(
         "--with",
         dest="simulator",
         default="",
@@ -81,7 +88,9 @@ def main(options: argparse.Namespace) -> int:
     if options.sanitize is not None:
         return sanitized(options.words, options.sanitize, (options.build / "launches").resolve(), print)
     emulate = _emulated(options.emulate, options.simulator)
-    targets = targets_named([*options.targets, *emulate])
+    gpu = _gpu(options)
+    here = [gpu.target] if gpu else []
+    targets = targets_named([*options.targets, *here, *emulate])
     files = (options.build / "simulator").resolve()
     chosen = Options(
         interpret=options.interpret,
@@ -94,8 +103,9 @@ def main(options: argparse.Namespace) -> int:
         commands=_files(options.compile_commands),
         emulate=emulate,
         simulator=simulators.found(options.simulator, emulate, files) if options.simulator else None,
+        card=gpu,
     )
-    told, folder = [*reversed(emulate), *options.told], (options.build / "launches").resolve()
+    told, folder = [*reversed(emulate), *here, *options.told], (options.build / "launches").resolve()
     if options.versions:
         return _in_versions(options, targets, told, chosen, folder)
     done = study(options.words, targets, told, chosen, folder, options.package, print)
@@ -137,6 +147,19 @@ def _print_end(done: Study) -> None:
     print_dashboard(done.dashboard)
     if done.not_compared:
         print(f"not compared: {done.not_compared} launches that ran on emulated targets; so this is no success")
+
+
+def _gpu(options: argparse.Namespace) -> card.Card | None:
+    """Return the GPU on which the kernels run too, if one is named.
+
+    Raises:
+        UserError: it is not there, or its target is not known; or blocks are to run in other orders on no GPU.
+    """
+    if options.on:
+        return card.card_named(options.on, invocation(options.words).python, order=options.order)
+    if options.order:
+        raise UserError("--order: name the GPU on which the blocks run in other orders: --on cuda:0.")
+    return None
 
 
 def _emulated(text: str, simulator: str) -> tuple[str, ...]:

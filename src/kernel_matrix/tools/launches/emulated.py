@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from kernel_matrix.base import installation
@@ -19,18 +18,15 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.job import defaults
 from kernel_matrix.job.case import BlindComparisonError, OutOfBudgetError
 from kernel_matrix.job.suite_compare import Comparer
+from kernel_matrix.tools.launches.beside import FLOATS, Beside, ulps
+from kernel_matrix.tools.launches.changes import Change, Changes, at, changes_in
+from kernel_matrix.tools.launches.configurations import odd
 from kernel_matrix.tools.launches.invocation import Invocation
 from kernel_matrix.tools.launches.recording import Compiled, Numbers, Recording
 from kernel_matrix.tools.launches.simulators import Found
 
 _EMULATORS = "gpu_emulators"
 _DECODER = "tinygrad==0.14.0"
-_FLOATS: Mapping[str, Any] = {
-    "float64": np.float64,
-    "float32": np.float32,
-    "float16": np.float16,
-    "bfloat16": ml_dtypes.bfloat16,
-}
 
 
 def emulator_for(call: Invocation, targets: Sequence[str], simulator: Found | None = None) -> Path:
@@ -43,8 +39,8 @@ def emulator_for(call: Invocation, targets: Sequence[str], simulator: Found | No
     """
     found = find_spec(_EMULATORS)
     if found is None or found.origin is None:
-        raise UserError(f"--emulate: the emulators are not installed: {installation.installing('emulate')}")
-    if simulator is None and shutil.which("g++") is None:
+        raise UserError(f"--emulate, --on: the emulators are not installed: {installation.installing('emulate')}")
+    if targets and simulator is None and shutil.which("g++") is None:
         raise UserError("--emulate: no C++ compiler is on PATH to build the emulator with: sudo apt-get install g++")
     if simulator is None and any(target.startswith("gfx") for target in targets):
         _refuse_without_decoder(call)
@@ -62,18 +58,70 @@ def _refuse_without_decoder(call: Invocation) -> None:
 
 
 def compared(recording: Recording, folder: Path) -> Recording:
-    """Return the recording with the numbers of what ran on the emulator; ``folder`` holds its files."""
-    return replace(recording, compiled=tuple(_compared(one, folder / "emulated") for one in recording.compiled))
+    """Return the recording with the numbers of what ran; ``folder`` holds its files.
+
+    Where an emulator ran for the target of the GPU that is here, its numbers are set beside those of the GPU.
+    """
+    folder = folder / "emulated"
+    on_card = {(one.identity, one.target) for one in recording.compiled if one.card is not None}
+    emulated = {
+        (one.identity, one.target): one
+        for one in recording.compiled
+        if one.card is None and (one.identity, one.target) in on_card
+    }
+    wrong = odd(recording, folder)
+    done = replace(
+        recording,
+        compiled=tuple(
+            _beside(_compared(one, folder), emulated.get((one.identity, one.target)), folder)
+            for one in recording.compiled
+            if one.card is not None or (one.identity, one.target) not in emulated
+        ),
+    )
+    return replace(done, compiled=tuple(_with(one, wrong.get(one.identity, "")) for one in done.compiled))
+
+
+def _with(compiled: Compiled, fault: str) -> Compiled:
+    """Return what ran with one more finding, if there is one."""
+    ran = fault and not compiled.stage and compiled.without is not None
+    return replace(compiled, findings=(*compiled.findings, fault)) if ran else compiled
+
+
+def _beside(compiled: Compiled, emulated: Compiled | None, folder: Path) -> Compiled:
+    """Return what ran on the GPU, with the numbers of an emulator beside it."""
+    if emulated is None or compiled.stage:
+        return compiled
+    files = [folder / compiled.identity / f"{name}.npz" for name in (_file(compiled), _file(emulated))]
+    instructions = tuple((compiled.card or {}).get("instructions", ()))
+    if emulated.stage or not all(file.exists() for file in files):
+        reason = f"not emulated: {emulated.message}"
+        return replace(compiled, beside=Beside(instructions=instructions, reason=reason))
+    one, other = map(changes_in, files)
+    elements = different = 0
+    most = 0.0
+    for name, change in one.items():
+        where = np.union1d(change.where, other[name].where)
+        pair = (change, other[name])
+        bits = [at(where, mine, pair) for mine in pair]
+        if where.size and bits[0].dtype.kind == "u":
+            found = ulps(name.rsplit(" ", 1)[1], *bits)
+            elements, different = elements + where.size, different + int(np.count_nonzero(found))
+            most = max(most, float(found.max()))
+    return replace(compiled, beside=Beside(elements, different, most, instructions))
+
+
+def _file(compiled: Compiled) -> str:
+    return compiled.target if compiled.card is None else "card"
 
 
 def _compared(compiled: Compiled, folder: Path) -> Compiled:
-    files = [folder / compiled.identity / f"{name}.npz" for name in (compiled.target, "eager", "golden", "nudged")]
+    files = [folder / compiled.identity / f"{name}.npz" for name in (_file(compiled), "eager", "golden", "nudged")]
     if compiled.stage or compiled.without is None or not files[0].exists():
         return compiled
     if absent := [path.stem for path in files if not path.exists()]:
         return replace(compiled, without=compiled.without or f"there is no {absent[0]}")
     try:
-        numbers = _numbers(f"{compiled.identity}/{compiled.target}", *map(_read, files))
+        numbers = _numbers(f"{compiled.identity}/{compiled.target}", *map(changes_in, files))
     except _NothingToCompareError as error:
         return replace(compiled, without=str(error))
     return replace(compiled, numbers=numbers)
@@ -83,25 +131,7 @@ class _NothingToCompareError(Exception):
     """No output can be compared. The text says why."""
 
 
-@dataclass(frozen=True)
-class _Change:
-    """The elements of a tensor that were changed: their places, what was there, and what is there now."""
-
-    where: Any
-    before: Any
-    after: Any
-
-
-_Changes = Mapping[str, _Change]
-
-
-def _read(path: Path) -> _Changes:
-    with np.load(path) as arrays:
-        names = dict.fromkeys(key.rpartition(" ")[0] for key in arrays)
-        return {name: _Change(*(arrays[f"{name} {part}"] for part in ("where", "before", "after"))) for name in names}
-
-
-def _numbers(key: str, actual: _Changes, eager: _Changes, golden: _Changes, nudged: _Changes) -> Numbers:
+def _numbers(key: str, actual: Changes, eager: Changes, golden: Changes, nudged: Changes) -> Numbers:
     """Compare each tensor that a launch changed, on the elements that the machine code or the reference has changed.
 
     Raises:
@@ -114,8 +144,8 @@ def _numbers(key: str, actual: _Changes, eager: _Changes, golden: _Changes, nudg
         where = np.union1d(change.where, eager[name].where)
         label, dtype = name.rsplit(" ", 1)
         label, comparer = re.sub(r"\W", "_", label), Comparer(key, defaults.accuracy("launch", {}), strict=False)
-        compare = _floats if dtype in _FLOATS else _integers
-        kind = np.dtype(_FLOATS.get(dtype, dtype))
+        compare = _floats if dtype in FLOATS else _integers
+        kind = np.dtype(FLOATS.get(dtype, dtype))
         try:
             if where.size:
                 found = compare(comparer, label, where, kind, change, eager[name], golden[name], nudged[name])
@@ -132,11 +162,9 @@ def _numbers(key: str, actual: _Changes, eager: _Changes, golden: _Changes, nudg
 _SUMS = ("elements", "canary.injected", "canary.caught")  # figures of all outputs together
 
 
-def _integers(
-    comparer: Comparer, label: str, where: Any, kind: Any, actual: _Change, *references: _Change
-) -> list[str]:
+def _integers(comparer: Comparer, label: str, where: Any, kind: Any, actual: Change, *references: Change) -> list[str]:
     """Return a sentence if an element is none of those that the reference gives, rounded or not."""
-    result, *given = (_at(where, change, references).view(kind) for change in (actual, *references))
+    result, *given = (at(where, change, references).view(kind) for change in (actual, *references))
     known = np.any([result == one for one in given], axis=0)
     if wrong := int(np.count_nonzero(~known)):
         return [f"{label}: {wrong} of {where.size} integers differ from the reference's"]
@@ -145,14 +173,14 @@ def _integers(
     return []
 
 
-def _floats(comparer: Comparer, label: str, where: Any, kind: Any, actual: _Change, *references: _Change) -> list[str]:
+def _floats(comparer: Comparer, label: str, where: Any, kind: Any, actual: Change, *references: Change) -> list[str]:
     eager, golden, nudged = references
     bits = (actual, eager)
-    result, plain = (_at(where, change, bits).view(kind) for change in bits)
+    result, plain = (at(where, change, bits).view(kind) for change in bits)
     with np.errstate(invalid="ignore"):  # what was there before may be signalling NaNs
-        earlier = _at(where, actual, bits, before=True).view(kind).astype(np.float64)
-    old = _Change(where, earlier, np.empty(0))
-    exact, moved = (_at(where, change, (golden, nudged, old)) for change in (golden, nudged))
+        earlier = at(where, actual, bits, before=True).view(kind).astype(np.float64)
+    old = Change(where, earlier, np.empty(0))
+    exact, moved = (at(where, change, (golden, nudged, old)) for change in (golden, nudged))
     is_nan = np.isnan(exact) & np.isnan(plain.astype(np.float64))
     if wrong := int(np.count_nonzero(is_nan & ~np.isnan(result.astype(np.float64)))):
         return [f"{label}: {wrong} elements are numbers where the reference has NaN"]
@@ -173,23 +201,10 @@ def _floats(comparer: Comparer, label: str, where: Any, kind: Any, actual: _Chan
     return faults
 
 
-def _at(where: Any, change: _Change, others: Iterable[_Change], *, before: bool = False) -> Any:
-    """Return the elements at these places: after a change, or as they were where it did not change them."""
-    found = np.zeros(where.size, change.after.dtype)
-    for one in (*others, change):
-        places = np.searchsorted(where, one.where)
-        inside = (places < where.size) & (where[np.minimum(places, where.size - 1)] == one.where)
-        found[places[inside]] = one.before[inside]
-    if not before:
-        places = np.searchsorted(where, change.where)
-        inside = (places < where.size) & (where[np.minimum(places, where.size - 1)] == change.where)
-        found[places[inside]] = change.after[inside]
-    return found
-
-
 def lines(recording: Recording) -> Iterator[str]:
     """Yield what ran on the emulator, and what of it was not compared, in lines for a terminal."""
     ran = [one for one in recording.compiled if one.without is not None and not one.stage]
+    on_gpu = {one.target for one in ran if one.card is not None}
     kernels = {launch.identity: launch.kernel for launch in recording.launches}
     simulator = recording.simulator
     by = f" by {simulator.text}" if simulator else ""
@@ -197,7 +212,8 @@ def lines(recording: Recording) -> Iterator[str]:
         there = [one for one in ran if one.target == target]
         found = sum(bool(one.findings) for one in there)
         numbers = sum(one.numbers is not None and not one.findings for one in there)
-        yield f"  emulated on {target}{by}: {len(there)} launches ran, {numbers} were compared, {found} have findings"
+        where = f"ran on {recording.card.name}" if recording.card and target in on_gpu else f"emulated on {target}{by}"
+        yield f"  {where}: {len(there)} launches ran, {numbers} were compared, {found} have findings"
     for kernel, reason in dict.fromkeys((kernels[one.identity], one.without) for one in ran if one.without):
         yield f"  not compared: {kernel}: {reason}"
     if simulator:

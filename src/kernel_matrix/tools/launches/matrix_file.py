@@ -118,7 +118,8 @@ def _platform(recording: Recording, recordings: Sequence[Recording], names: Name
     for launch in _offered(recording, recordings):
         ops.setdefault(names.toolchains[launch.toolchain], {})[names.ops[kernel_of(launch)]] = None
     triton = names.toolchains.get("triton")
-    runs = {"emulated": True} if any(one.without is not None for one in recording.compiled) else {"runs": False}
+    ran = any(one.without is not None for one in recording.compiled)
+    runs = {"runs": True} if recording.card else {"emulated": True} if ran else {"runs": False}
     return {
         "title": recording.vendor.title,
         "device": recording.vendor.name,

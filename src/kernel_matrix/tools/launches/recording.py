@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from kernel_matrix.tools.launches.beside import Beside
+from kernel_matrix.tools.launches.card import Card
 from kernel_matrix.tools.launches.invocation import Invocation
 from kernel_matrix.tools.launches.simulators import Found
 from kernel_matrix.tools.launches.targets import Target, Vendor
@@ -24,7 +26,8 @@ class Options:
 
     ``commands`` are ``compile_commands.json`` files: the commands of nvcc in them are taken as well. Launches run on
     the emulator, which is in the folder ``emulator``, for the targets ``emulate``, or in the ``simulator``. The program
-    finds the distributions in the folder ``packages`` before the distributions of its Python.
+    finds the distributions in the folder ``packages`` before the distributions of its Python. Launches run on the GPU
+    ``card`` of this machine, too.
     """
 
     interpret: bool = False
@@ -39,6 +42,7 @@ class Options:
     emulator: Path = Path()
     simulator: Found | None = None
     packages: Path | None = None
+    card: Card | None = None
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,8 @@ class Compiled:
     The stage ``unavailable`` means that the compiler is not on this machine. ``artifact`` is what was made where it is
     not the vendor's machine code, and ``kernels`` are the figures of the kernels in a source. Of a launch that was to
     run on the emulator, ``without`` says why it was compared with nothing (empty if it was), ``findings`` are what the
-    emulator found, and ``numbers`` are the outcome of the comparison.
+    emulator found, and ``numbers`` are the outcome of the comparison. ``card`` is what is said of a launch on the GPU
+    of this machine, and ``beside`` compares an emulator with it.
     """
 
     identity: str
@@ -107,6 +112,8 @@ class Compiled:
     without: str | None = None
     findings: Sequence[str] = ()
     numbers: Numbers | None = None
+    card: Mapping[str, Any] | None = None
+    beside: Beside | None = None
 
 
 @dataclass(frozen=True)
@@ -132,6 +139,7 @@ class Recording:
     compilers: Mapping[str, Sequence[str]] = field(default_factory=dict)
     python: str = ""
     simulator: Found | None = None
+    card: Card | None = None
 
     @property
     def taken(self) -> list[Launch]:
@@ -158,7 +166,7 @@ def record(
         search = [str(options.packages.resolve()), environment.get("PYTHONPATH", "")]
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, search))
     process = subprocess.run(command, check=False, env=environment)
-    return replace(_read(folder, told, targets, process.returncode), simulator=options.simulator)
+    return replace(_read(folder, told, targets, process.returncode), simulator=options.simulator, card=options.card)
 
 
 def _settings(told: Target, targets: Sequence[Target], options: Options, folder: Path) -> dict[str, Any]:
@@ -177,6 +185,7 @@ def _settings(told: Target, targets: Sequence[Target], options: Options, folder:
         "emulate": list(options.emulate),
         "emulator": str(options.emulator),
         "simulator": options.simulator and options.simulator.for_recorder,
+        "card": options.card.for_recorder if options.card else {},
     }
 
 

@@ -16,6 +16,7 @@ from kernel_matrix.config.reads import Checkout
 from kernel_matrix.pipeline import Project
 from kernel_matrix.store import write
 from kernel_matrix.store.record import Outcome, Record
+from kernel_matrix.tools.launches import card
 from kernel_matrix.tools.launches.matrix_file import Names
 from kernel_matrix.tools.launches.naming import DIRECTION
 from kernel_matrix.tools.launches.recording import Compiled, Launch, Recording
@@ -55,7 +56,7 @@ def _job_facts(
         "executor": executor,
         **checkout.facts_unwatched(job.platform, job.toolchain, executor, ops),
         **_device(recording),
-        "driver": "",
+        "driver": recording.card.driver if recording.card else "",
         "commit": commit(folder),
         "lock.sha256": sha256((folder / "lock.txt").read_bytes()).hexdigest(),
         "started": started,
@@ -71,10 +72,12 @@ def _job_facts(
 
 
 def _device(recording: Recording) -> dict[str, str]:
-    """Return what ran the launches: the emulator, for the targets that it emulated, or nothing."""
+    """Return what ran the launches: a GPU, the emulator for the targets that it emulated, or nothing."""
     targets = dict.fromkeys(one.target for one in recording.compiled if one.without is not None)
     by = f" by {recording.simulator.text}" if recording.simulator else ""
     name = f"{recording.vendor.title} GPU, emulated{by}" if targets else "none"
+    if recording.card:
+        name, targets = recording.card.name, {recording.card.target: None}
     vendor = recording.vendor.name if targets else ""
     return {"device": name, "device.vendor": vendor, "device.targets": " ".join(targets)}
 
@@ -111,7 +114,7 @@ def _as_record(case: Case, launch: Launch, compiled: Compiled, recording: Record
     return Record(
         case.id,
         outcome,
-        action="compile" if numbers is None else "emulate",
+        action="compile" if numbers is None else "emulate" if compiled.card is None else "run",
         stage=stage,
         message=without_folders(message, clean, packages=True),
         detail=without_folders(compiled.detail, clean, packages=True) if compiled.stage else message,
@@ -123,6 +126,7 @@ def _as_record(case: Case, launch: Launch, compiled: Compiled, recording: Record
         facts={
             **(numbers.facts if numbers else {}),
             **({"not compared": compiled.without} if compiled.without else {}),
+            **({"on the GPU": card.said(compiled)} if compiled.card is not None else {}),
             **({"artifact.kind": compiled.artifact or recording.vendor.artifact} if compiled.figures else {}),
             **(_reproducer(launch, case, clean) if compiled.stage else {}),
             **_facts(launch),

@@ -79,7 +79,7 @@ def _study(
     say: Callable[[str], None],
 ) -> Study:
     call, started = _invocation(program, options), time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    if options.emulate:
+    if options.emulate or options.card:
         options = replace(options, emulator=emulated.emulator_for(call, options.emulate, options.simulator))
     recordings = []
     for vendor, device in told(told_names, targets).items():

@@ -25,12 +25,13 @@ from .settings import Settings, Target
 from .unit import Source, Unit
 
 Result = dict[str, Any]
-_OF_LAUNCH = {"bind": "launch", "run": "launch"}  # stages by form; others are of the compiler
+_OF_LAUNCH = {"bind": "launch", "run": "launch", "card": "launch"}  # stages by form; others are of the compiler
 _STAGES = {"": "lower", "ttir": "lower", **_OF_LAUNCH}
 _WHERE = {
     "": "while it read the kernel",
     "bind": "while its arguments were bound",
     "run": "while the emulator ran it",
+    "card": "while the GPU ran it",
     "reference": "while the reference was computed",
 }
 _DIE_WITH_PARENT = 1  # prctl's PR_SET_PDEATHSIG

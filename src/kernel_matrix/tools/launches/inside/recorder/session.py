@@ -92,7 +92,7 @@ class Recording:
         if self.emulator is not None:
             yield from (_result(unit, target, result) for unit, target, result in self.emulator.results())
         for target in self.settings.targets:
-            if target in self.settings.emulate and self.emulator is not None:
+            if target in self.settings.run and self.emulator is not None:
                 continue
             self.retarget(target)
             for unit in taken:
@@ -155,7 +155,7 @@ def _of_triton(settings: Settings) -> tuple[Any, Callable[[Target], None], Any]:
     def retarget(target: Target) -> None:  # a kernel may ask what it is compiled for
         driver.__dict__["target"] = target
 
-    if settings.emulate:
+    if settings.run:
         from .emulated import calls
 
         emulator = calls.install(settings, retarget)

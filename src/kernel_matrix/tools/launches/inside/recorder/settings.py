@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,8 @@ class Settings:
     are compiled of an autotuned launch and of a kernel; None for all. ``jobs`` compilers work at a time; each has
     ``seconds`` and ``memory`` (bytes). ``cache`` and ``output`` are folders, and ``commands`` are
     ``compile_commands.json`` files. Launches run on the emulator, which is in the folder ``emulator``, for the targets
-    ``emulate``; or in a simulator of another project, with the words that start it for each target.
+    ``emulate``; or in a simulator of another project, with the words that start it for each target. ``card`` is a GPU
+    of this machine on which they run too; empty for none.
     """
 
     told: Target
@@ -59,6 +60,17 @@ class Settings:
     emulate: tuple[Target, ...] = ()
     emulator: Path = Path()
     simulator: Mapping[str, Any] | None = None
+    card: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def card_target(self) -> Target:
+        """The target that the GPU of this machine is."""
+        return next(target for target in self.targets if target.name == self.card["target"])
+
+    @property
+    def run(self) -> list[Target]:
+        """The targets that launches run for, on the GPU of this machine or elsewhere."""
+        return [*self.emulate, *([self.card_target] if self.card else [])]
 
 
 def read(path: Path) -> Settings:
@@ -80,4 +92,5 @@ def read(path: Path) -> Settings:
         emulate=tuple(target for target in targets if target.name in data["emulate"]),
         emulator=Path(data["emulator"]),
         simulator=data["simulator"],
+        card=data["card"] if any(target.name == data["card"].get("target") for target in targets) else {},
     )

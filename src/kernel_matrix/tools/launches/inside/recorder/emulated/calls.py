@@ -24,7 +24,7 @@ from .. import compiling
 from ..settings import Settings, Target
 from ..triton.launch import Launch
 from ..unit import Unit
-from . import interpret, reference
+from . import files, interpret, reference
 from .memory import Region, regions_of, tensors_in
 
 
@@ -63,6 +63,14 @@ class Call:
         """Return the storages of the tensors."""
         return regions_of(tensors_in(dict(self.bound)))
 
+    def go_on(self, folder: Path | None) -> None:
+        """Compute with rounding, and write the numbers into the tensors, and what has changed into the folder."""
+        before = [region.bytes.copy() for region in self.regions()] if folder else []
+        for region in (regions := reference.compute(self.kernel, self.bound, self.grid, rounds=True)):
+            region.write_back()
+        if folder:
+            files.save_bits(folder / "eager.npz", regions, before)
+
 
 @dataclass
 class OnEmulator:
@@ -88,12 +96,12 @@ class OnEmulator:
         report("run")
         regions = self.call.regions()
         before = [region.bytes.copy() for region in regions]
-        findings = _run(self.call, *_loaded(self.target, source, kernel, self.simulator))
-        _save_bits(self.file, regions, before)
+        findings = run(self.call, *_loaded(self.target, source, kernel, self.simulator))
+        files.save_bits(self.file, regions, before)
         return {**done, "findings": findings, "kept": str(self.cache / f"{kernel.hash}.json")}
 
 
-def _run(call: Call, program: Any, launcher: Any) -> list[str]:
+def run(call: Call, program: Any, launcher: Any) -> list[str]:
     """Run the machine code on the tensors, and return the findings."""
     import torch
 
@@ -131,65 +139,29 @@ def _bare(value: Any) -> Any:
 
 
 @dataclass
-class Golden:
-    """Compute a call in float64, with its inputs as they are or off by one rounding error."""
+class Reference:
+    """Compute a call in the interpreter.
+
+    ``name`` says how: ``golden`` in float64, ``nudged`` with inputs that are off by one rounding error, and ``eager``
+    rounded after each step.
+    """
 
     call: Call
-    file: Path
-    nudged: bool
+    folder: Path
+    name: str
     key: str = ""
 
     def compile(self, report: Callable[[str], None]) -> dict[str, Any]:
         """Compute, and write the numbers that were changed."""
         report("reference")
-        before = _values(self.call.regions())
-        regions = reference.compute(self.call.kernel, self.call.bound, self.call.grid, rounds=False, nudged=self.nudged)
-        _save_values(self.file, regions, before)
+        if self.name == "eager":
+            self.call.go_on(self.folder)
+            return {"figures": {}}
+        before = files.values(self.call.regions())
+        call, nudged = self.call, self.name == "nudged"
+        regions = reference.compute(call.kernel, call.bound, call.grid, rounds=False, nudged=nudged)
+        files.save_values(self.folder / f"{self.name}.npz", regions, before)
         return {"figures": {}}
-
-
-def _values(regions: Sequence[Region]) -> list[Any]:
-    return [region.bytes.copy() if region.values is None else region.values.copy() for region in regions]
-
-
-def _save_values(file: Path, regions: Sequence[Region], before: Sequence[Any]) -> None:
-    """Write the elements that were written: their places, what was there, and what is there now."""
-    arrays: dict[str, Any] = {}
-    for region, old in zip(regions, before, strict=True):
-        if region.values is not None:
-            where = np.flatnonzero(region.written)
-            arrays |= _three(region, where, old[where], region.values[where])
-        else:
-            arrays |= _changed(region, old)
-    _save(file, arrays)
-
-
-def _save_bits(file: Path, regions: Sequence[Region], before: Sequence[Any]) -> None:
-    """Write the elements whose bits have changed."""
-    arrays: dict[str, Any] = {}
-    for region, old in zip(regions, before, strict=True):
-        arrays |= _changed(region, old)
-    _save(file, arrays)
-
-
-def _changed(region: Region, before: Any) -> dict[str, Any]:
-    width = region.size // region.written.size
-    kind = np.dtype(f"u{width}") if width in (1, 2, 4, 8) else np.dtype(f"V{width}")
-    old, new = before.view(kind), region.bytes.view(kind)
-    where = np.flatnonzero(old != new)
-    return _three(region, where, old[where], new[where])
-
-
-def _three(region: Region, where: Any, before: Any, after: Any) -> dict[str, Any]:
-    name = f"{region.name} {region.dtype.removeprefix('torch.')}"
-    return {f"{name} where": where, f"{name} before": before, f"{name} after": after}
-
-
-def _save(file: Path, arrays: Mapping[str, Any]) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_suffix(".part.npz")
-    np.savez(part, **dict(arrays))
-    part.replace(file)
 
 
 @dataclass
@@ -198,7 +170,7 @@ class Emulator:
 
     settings: Settings
     retarget: Callable[[Target], None]
-    chosen: dict[object, set[str]] = field(default_factory=lambda: defaultdict(set))
+    chosen: dict[object, dict[object, set[str]]] = field(default_factory=lambda: defaultdict(dict))
     running: list[compiling.Running] = field(default_factory=list)
     ended: list[tuple[compiling.Task, compiling.Result]] = field(default_factory=list)
     without: dict[str, str] = field(default_factory=dict)  # why a launch has nothing to be compared with
@@ -207,38 +179,62 @@ class Emulator:
         self, kernel: Any, launch: Launch, grid: Sequence[int], args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> None:
         """Compute a launch in the place of a GPU."""
-        bound, *_ = kernel.device_caches[0][-1](*args, **kwargs)
-        call = Call(kernel, launch, bound, grid)
+        call = self._call(kernel, launch, grid, args, kwargs)
         first = self._is_chosen(launch)
         tasks = list(self._tasks(call)) if first else []
         for task in tasks:
             self._start(task)
         try:
-            self._go_on(call, first)
+            call.go_on(self._folder(call) if first else None)
         except Exception as error:  # the interpreter does not have all of the language
             text = f"{type(error).__name__}: {error.__cause__ or error}"[:300]
             self._take_over(call, tasks, text)
         launch.emulated = True
+
+    def trial(
+        self, kernel: Any, launch: Launch, grid: Sequence[int], args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> None:
+        """Run one configuration of an autotuned launch, if it is chosen; the program goes on with other numbers."""
+        most = self.settings.configurations
+        place = launch.tuned[1] if launch.tuned else 0
+        if most == 1 or (most is not None and place >= most) or not self._is_chosen(launch):
+            return
+        call = self._call(kernel, launch, grid, args, kwargs)
+        for task in (compiling.Task(launch, self.settings.told, self._reference(call, "eager")), *self._tasks(call)):
+            self._start(task)
+
+    def _call(
+        self, kernel: Any, launch: Launch, grid: Sequence[int], args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Call:
+        bound, *_ = kernel.device_caches[0][-1](*args, **kwargs)
+        return Call(kernel, launch, bound, grid)
 
     def results(self) -> Iterator[tuple[Unit, Target, compiling.Result]]:
         """Wait for what runs, and yield the result of each launch on each target."""
         while self.running:
             self._wait()
         for task, result in self.ended:
-            if isinstance(task.source, OnEmulator):
+            if not isinstance(task.source, Reference):
                 yield task.unit, task.target, {**result, "without": self.without.get(task.unit.identity, "")}
             elif result["stage"]:
                 self.without.setdefault(task.unit.identity, result["message"])
 
     @property
     def identities(self) -> set[str]:
-        """The launches that run on the emulator."""
-        return set().union(*self.chosen.values())
+        """The launches that run on the emulator or the GPU."""
+        return {identity for calls in self.chosen.values() for call in calls.values() for identity in call}
 
     def _is_chosen(self, launch: Launch) -> bool:
-        """Return whether this is the first call of a launch that is among the first ones of its kernel."""
-        most, known = self.settings.specialisations, self.chosen[launch.group]
-        if launch.identity in known or (most is not None and len(known) >= most):
+        """Return whether this is the first time of a launch that is among the first calls of its kernel.
+
+        All configurations of an autotuned call are one call.
+        """
+        most, calls = self.settings.specialisations, self.chosen[launch.group]
+        number = launch.tuned[0] if launch.tuned else launch.identity
+        if number not in calls and most is not None and len(calls) >= most:
+            return False
+        known = calls.setdefault(number, set())
+        if launch.identity in known:
             return False
         known.add(launch.identity)
         return True
@@ -247,26 +243,27 @@ class Emulator:
         return self.settings.output / "emulated" / call.launch.identity
 
     def _tasks(self, call: Call) -> Iterator[compiling.Task]:
-        folder, told = self._folder(call), self.settings.told
-        for nudged in (False, True):
-            source = Golden(call, folder / f"{'nudged' if nudged else 'golden'}.npz", nudged)
-            yield compiling.Task(call.launch, told, source)
+        for name in ("golden", "nudged"):
+            yield compiling.Task(call.launch, self.settings.told, self._reference(call, name))
+        if self.settings.card:
+            yield self._on_card(call, "card")
         for target in self.settings.emulate:
             yield self._on_emulator(call, target, target.name)
+
+    def _reference(self, call: Call, name: str) -> Reference:
+        return Reference(call, self._folder(call), name)
+
+    def _on_card(self, call: Call, name: str) -> compiling.Task:
+        from ..card.launch import OnCard
+
+        settings, file = self.settings, self._folder(call) / f"{name}.npz"
+        source = OnCard(call, settings.card_target, file, settings.cache / "triton", settings.card)
+        return compiling.Task(call.launch, settings.card_target, source)
 
     def _on_emulator(self, call: Call, target: Target, name: str) -> compiling.Task:
         file = self._folder(call) / f"{name}.npz"
         cache, simulator = self.settings.cache / "triton", self.settings.simulator
         return compiling.Task(call.launch, target, OnEmulator(call, target, file, cache, simulator))
-
-    def _go_on(self, call: Call, first: bool) -> None:
-        """Compute with rounding, write the numbers into the tensors, and into a file if this is a first call."""
-        regions = call.regions()
-        before = [region.bytes.copy() for region in regions] if first else []
-        for region in (regions := reference.compute(call.kernel, call.bound, call.grid, rounds=True)):
-            region.write_back()
-        if first:
-            _save_bits(self._folder(call) / "eager.npz", regions, before)
 
     def _take_over(self, call: Call, tasks: Sequence[compiling.Task], reason: str) -> None:
         """Go on with the numbers of the first target's machine code where the interpreter computes nothing.
@@ -276,9 +273,13 @@ class Emulator:
         """
         self.without[call.launch.identity] = reason
         if not tasks:  # it ran on the emulator before, with other numbers
-            tasks = [self._on_emulator(call, self.settings.emulate[0], "again")]
+            on_card = bool(self.settings.card)
+            tasks = [
+                self._on_card(call, "again") if on_card else self._on_emulator(call, self.settings.emulate[0], "again")
+            ]
             self._start(tasks[0])
-        task, source = next((one, one.source) for one in tasks if isinstance(one.source, OnEmulator))
+        task = next(one for one in tasks if not isinstance(one.source, Reference))
+        source: Any = task.source
         while any(one.task is task for one in self.running):
             self._wait()
         if not source.file.exists():
@@ -308,5 +309,6 @@ def install(settings: Settings, retarget: Callable[[Target], None]) -> Emulator:
     os.environ.setdefault("GPU_EMULATORS_CACHE", str(settings.cache / "gpu_emulators"))
     interpret.install()
     reference.install(settings.told.name)
-    load_emulator(settings.emulator, settings.emulate[0], runs=settings.simulator is None)
+    runs = bool(settings.emulate) and settings.simulator is None
+    load_emulator(settings.emulator, settings.emulate[0] if runs else settings.told, runs=runs)
     return Emulator(settings, retarget)

@@ -37,7 +37,17 @@ class Region:
         self.bytes = np.frombuffer((ctypes.c_char * self.size).from_address(self.base), np.uint8)
         self.kind = _DTYPES.get(self.dtype)
         self.values = None if self.kind is None else numbers.of_bits(self.bytes.copy(), self.kind)
-        self.written = np.zeros(self.size // tensor.element_size(), bool)
+        self.read, self.written, self.inside = np.zeros((3, self.size // tensor.element_size()), bool)
+
+    def enclose(self, tensor: Any) -> None:
+        """Write down that a tensor has these elements: others of the storage are in no argument."""
+        places = np.array(tensor.storage_offset())
+        for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
+            places = places[..., None] + np.arange(size) * stride
+        if self.size == self.inside.size * tensor.element_size():
+            self.inside[places] = True
+        else:  # another dtype's view
+            self.inside[:] = True
 
     def nudge(self) -> None:
         """Let every number be off by one rounding error of fp32, up or down."""
@@ -71,6 +81,8 @@ def regions_of(arguments: Iterable[tuple[str, Any]]) -> list[Region]:
         start = tensor.untyped_storage().data_ptr()
         if tensor.numel() and start not in regions:
             regions[start] = Region(name, tensor)
+        if tensor.numel():
+            regions[start].enclose(tensor)
     return list(regions.values())
 
 

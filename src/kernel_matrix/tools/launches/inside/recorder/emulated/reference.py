@@ -25,7 +25,7 @@ from .memory import Memory, Region, regions_of, tensors_in
 
 _NUMPY_DTYPE = interpreter._get_np_dtype
 _PATCH_LANGUAGE = interpreter._patch_lang
-_WITH_TF32 = ("gfx942", "sm_80", "sm_86", "sm_89", "sm_90")
+_WITHOUT_TF32 = ("sm_70", "sm_75")
 _TF32_CUT = 2.0**42  # of the 53 bits of a number in float64 11 are left
 _ERF = np.vectorize(math.erf, otypes=[np.float64])
 
@@ -145,8 +145,9 @@ class Builder(interpreter.InterpreterBuilder):
             if other is None
             else np.array(np.broadcast_to(other.data, ptrs.data.shape), kind)
         )
-        for array, places, chosen, _region in self.memory.parts(ptrs.data, mask, dtype, kind):
+        for array, places, chosen, region in self.memory.parts(ptrs.data, mask, dtype, kind):
             found.reshape(-1)[chosen] = array[places]
+            _note(region.read, array, places)
         return TensorHandle(found, dtype)
 
     def create_masked_store(self, ptrs: Any, value: Any, mask: Any, *_: Any) -> None:
@@ -156,7 +157,7 @@ class Builder(interpreter.InterpreterBuilder):
         values = np.broadcast_to(value.data, ptrs.data.shape).reshape(-1)
         for array, places, chosen, region in self.memory.parts(ptrs.data, mask, dtype, _numpy_dtype(dtype)):
             array[places] = values[chosen]
-            _note(region, array, places)
+            _note(region.written, array, places)
 
     def create_atomic_rmw(self, op: Any, ptr: Any, val: Any, mask: Any, *_: Any) -> TensorHandle:
         """Change elements one after the other, and return what was there."""
@@ -176,7 +177,8 @@ class Builder(interpreter.InterpreterBuilder):
             for place, number in zip(places, chosen, strict=True):
                 before.reshape(-1)[number] = array[place]
                 array[place] = self.result(np.array([change(array[place], number)]), dtype).data[0]
-            _note(region, array, places)
+            _note(region.read, array, places)
+            _note(region.written, array, places)
         return TensorHandle(before, val.dtype.scalar)
 
 
@@ -211,12 +213,12 @@ _RMW: Mapping[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def _note(region: Region, array: Any, places: Any) -> None:
-    """Write down which elements of a region were written."""
-    size = region.written.size
-    region.written[places * array.size // size if array.size != size else places] = True
-    if array.size < size:  # of several elements at once
-        region.written[:] = True
+def _note(elements: Any, array: Any, places: Any) -> None:
+    """Write down which elements of a region were used: those that were read, or those that were written."""
+    size = elements.size
+    elements[places * array.size // size if array.size != size else places] = True
+    if array.size < size:  # several elements at once
+        elements[:] = True
 
 
 def _constant(value: float, dtype: Any) -> TensorHandle:
@@ -344,7 +346,7 @@ def install(target: str) -> None:
 
     Products of fp32 are made as on the target that the program is told of.
     """
-    precisions = ("ieee", "bf16x3", "bf16x6", *(("tf32",) if target in _WITH_TF32 else ()))
+    precisions = ("ieee", "bf16x3", "bf16x6", *(("tf32",) if _has_tf32(target) else ()))
     _BUILDER.options = interpreter.InterpreterOptions(
         default_dot_input_precision="ieee", allowed_dot_input_precisions=precisions
     )
@@ -355,6 +357,10 @@ def install(target: str) -> None:
     interpreter._get_np_dtype = _numpy_dtype
     interpreter._validate_np_data_size = lambda *_: True
     interpreter.ReduceOps, interpreter.ScanOps = _Reduction, _Scan
+
+
+def _has_tf32(target: str) -> bool:
+    return target == "gfx942" or (target.startswith("sm_") and target not in _WITHOUT_TF32)
 
 
 def compute(

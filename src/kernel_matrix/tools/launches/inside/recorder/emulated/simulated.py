@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import json
 import re
 import resource
 import subprocess
@@ -16,8 +14,8 @@ from typing import Any
 from gpu_emulators.common.errors import EmulatorError
 from gpu_emulators.common.memory import Memory, Ran
 
-_HOST = Path(__file__).resolve().with_name("host.py")
-_ALIGNED = 16  # bytes: Triton asks for no more of a pointer
+from ..card.job import HOST, Job
+
 _MOST_FINDINGS = 8
 
 
@@ -39,29 +37,18 @@ class Program:
         Raises:
             EmulatorError: the simulator did not run it.
         """
-        ranges = _merged([one for one in arguments if isinstance(one, Memory)])
+        job = Job({**self._job, "threads": threads, "shared": shared}, grid, arguments)
         with tempfile.TemporaryDirectory(prefix="simulated-") as name:
             folder = Path(name)
-            (folder / "image").write_bytes(self._image)
-            for number, (start, size) in enumerate(ranges):
-                (folder / f"memory{number}").write_bytes(ctypes.string_at(start, size))
-            job = {
-                **self._job,
-                "grid": list(grid),
-                "threads": threads,
-                "shared": shared,
-                "memory": [{"size": size, "pad": start % _ALIGNED} for start, size in ranges],
-                "arguments": [_as_json(one, ranges) for one in arguments],
-            }
-            (folder / "job.json").write_text(json.dumps(job))
+            run = {"name": "after", "image": "image", "content": "memory"}
+            job.write(folder, {"image": self._image}, {"memory": job.contents()}, [run])
             findings = self._run(folder)
             if not findings:
-                for number, (start, size) in enumerate(ranges):
-                    ctypes.memmove(start, (folder / f"memory{number}").read_bytes(), size)
+                job.take(job.results(folder, "after"))
         return Ran(0, findings)
 
     def _run(self, folder: Path) -> Any:
-        command = [*self._start, sys.executable, "-I", "-S", str(_HOST), str(folder)]
+        command = [*self._start, sys.executable, "-I", "-S", str(HOST), str(folder)]
         run = subprocess.run(
             command,
             stdout=subprocess.PIPE,
@@ -69,7 +56,7 @@ class Program:
             text=True,
             errors="replace",
             check=False,
-            preexec_fn=_without_limit,
+            preexec_fn=without_limit,
         )
         found = [_line(one[0]) for one in re.finditer(self._simulator["finding"], run.stdout)]
         if found:
@@ -86,28 +73,7 @@ def _line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _without_limit() -> None:
-    """Give a simulator all addresses: it sets aside as many as a GPU has memory."""
+def without_limit() -> None:
+    """Give a process all addresses: a simulator or a driver sets aside as many as a GPU has memory."""
     _, most = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
-
-
-def _merged(memories: Sequence[Memory]) -> list[tuple[int, int]]:
-    """Return the ranges of memory, each once: arguments may be parts of one tensor."""
-    ranges: list[tuple[int, int]] = []
-    for one in sorted(memories, key=lambda one: one.address):
-        if ranges and one.address < sum(ranges[-1]):
-            start, size = ranges.pop()
-            ranges.append((start, max(start + size, one.address + one.size) - start))
-        elif one.size:
-            ranges.append((one.address, one.size))
-    return ranges
-
-
-def _as_json(value: Memory | bytes, ranges: Sequence[tuple[int, int]]) -> dict[str, Any]:
-    if isinstance(value, bytes):
-        return {"bytes": value.hex()}
-    for number, (start, size) in enumerate(ranges):
-        if start <= value.address < start + size:
-            return {"memory": number, "offset": value.address - start}
-    return {"bytes": bytes(8).hex()}  # a tensor without elements

@@ -56,8 +56,9 @@ class Recorder:
             if self.trying is None:
                 constants = {param.name for param in kernel.params if param.is_constexpr}
                 recorded.calls[called_with({name: one for name, one in bound.items() if name not in constants})] += 1
-            if self.compute and self.trying is None:
-                self.compute(kernel, recorded, size, args, kwargs)
+            compute = self.compute if self.trying is None else getattr(self.compute, "trial", None)
+            if compute:
+                compute(kernel, recorded, size, args, kwargs)
         return LaunchedKernel(f"the compiled kernel {kernel.__name__}", name=kernel.__name__)
 
     def _recorded(
