@@ -19,12 +19,14 @@ FLOATS: Mapping[str, Any] = {
     "float16": np.float16,
     "bfloat16": ml_dtypes.bfloat16,
 }
+_EPS = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 
 @dataclass(frozen=True)
 class Beside:
     """The numbers of one launch on both: elements, how many differ, and the largest difference.
 
+    ``share`` is the largest difference over the largest number of its tensor, in units of the dtype's precision.
     ``instructions`` are those of the launch whose results a GPU may round in its own way. ``reason`` says why nothing
     is compared.
     """
@@ -32,6 +34,7 @@ class Beside:
     elements: int = 0
     different: int = 0
     ulps: float = 0
+    share: float = 0
     instructions: tuple[str, ...] = ()
     reason: str = ""
 
@@ -40,7 +43,8 @@ class Beside:
         """What is said of it."""
         if self.reason:
             return self.reason
-        return f"{self.different} of {self.elements} elements differ, by {self.ulps:g} ulp at most"
+        most = f"{self.ulps:g} ulp at most, and {self.share:.2g} of the largest number"
+        return f"{self.different} of {self.elements} elements differ, by {most}"
 
 
 def ulps(dtype: str, one: Any, other: Any) -> Any:
@@ -52,6 +56,17 @@ def ulps(dtype: str, one: Any, other: Any) -> Any:
         distance[nan & also] = 0
         distance[nan != also] = np.inf
     return distance
+
+
+def share(dtype: str, one: Any, other: Any) -> float:
+    """Return the largest difference over the largest number, in units of the dtype's precision."""
+    if dtype not in FLOATS:
+        return 0.0
+    left, right = (bits.view(FLOATS[dtype]).astype(np.float64) for bits in (one, other))
+    finite = np.isfinite(left) & np.isfinite(right)
+    most = np.abs(left[finite]).max(initial=0.0)
+    apart = np.abs(left - right)[finite].max(initial=0.0)
+    return float(apart / most / _EPS[dtype]) if most else 0.0
 
 
 def _ordered(dtype: str, bits: Any) -> Any:
@@ -73,16 +88,17 @@ def table(recordings: Iterable[Recording]) -> Iterator[str]:
             if one.beside is None:
                 continue
             found, launch = one.beside, kernels[one.identity]
-            numbers = "-" if found.reason else f"{found.different} | {found.ulps:g}"
-            numbers = f"{found.elements or '-'} | {numbers if not found.reason else '- | -'}"
+            figures = (found.elements, found.different, f"{found.ulps:g}", f"{found.share:.2g}")
+            numbers = " | ".join("-" if found.reason else str(figure) for figure in figures)
             rows.append(f"| {launch.kernel} | {numbers} | {found.reason or ' '.join(found.instructions)} |")
             for kind in found.instructions or ("none of these",):
                 kinds[kind].append(found)
     if not rows:
         return
-    yield from ("| kernel | elements | different | ulp | instructions that a GPU may round in its own way |",)
-    yield from ("| --- | --- | --- | --- | --- |", *rows, "")
-    yield from ("| instruction | launches with it | of these different | largest ulp |", "| --- | --- | --- | --- |")
+    yield "| kernel | elements | different | ulp | of the largest | instructions that a GPU may round in its own way |"
+    yield from ("| --- | --- | --- | --- | --- | --- |", *rows, "")
+    yield "| instruction | launches with it | of these different | largest ulp | of the largest |"
+    yield "| --- | --- | --- | --- | --- |"
     yield from (_kind(kind, found) for kind, found in sorted(kinds.items()))
 
 
@@ -90,4 +106,5 @@ def _kind(kind: str, found: Sequence[Beside]) -> str:
     compared = [one for one in found if not one.reason]
     different = [one for one in compared if one.different]
     most = max((one.ulps for one in compared), default=0)
-    return f"| {kind} | {len(compared)} | {len(different)} | {most:g} |"
+    of_largest = max((one.share for one in compared), default=0)
+    return f"| {kind} | {len(compared)} | {len(different)} | {most:g} | {of_largest:.2g} |"

@@ -26,10 +26,11 @@ def odd(recording: Recording, folder: Path) -> dict[str, str]:
         file = folder / launch.identity / "golden.npz"
         if launch.tuned and file.exists():
             calls[launch.module, launch.kernel, launch.tuned[0]][launch.identity] = changes_in(file)
-    return {identity: text for call in calls.values() for identity, text in _odd(call)}
+    return {identity: text for call in calls.values() for identity, text in odd_of(call)}
 
 
-def _odd(call: Mapping[str, Changes]) -> Iterator[tuple[str, str]]:
+def odd_of(call: Mapping[str, Changes]) -> Iterator[tuple[str, str]]:
+    """Yield the odd configurations of one call, each with a sentence."""
     groups: list[list[str]] = []
     for identity, changes in call.items():
         same = next((one for one in groups if not any(_differ(call[one[0]], changes))), None)

@@ -18,7 +18,7 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.job import defaults
 from kernel_matrix.job.case import BlindComparisonError, OutOfBudgetError
 from kernel_matrix.job.suite_compare import Comparer
-from kernel_matrix.tools.launches.beside import FLOATS, Beside, ulps
+from kernel_matrix.tools.launches.beside import FLOATS, Beside, share, ulps
 from kernel_matrix.tools.launches.changes import Change, Changes, at, changes_in
 from kernel_matrix.tools.launches.configurations import odd
 from kernel_matrix.tools.launches.invocation import Invocation
@@ -98,16 +98,20 @@ def _beside(compiled: Compiled, emulated: Compiled | None, folder: Path) -> Comp
         return replace(compiled, beside=Beside(instructions=instructions, reason=reason))
     one, other = map(changes_in, files)
     elements = different = 0
-    most = 0.0
+    most = of_largest = 0.0
     for name, change in one.items():
         where = np.union1d(change.where, other[name].where)
         pair = (change, other[name])
         bits = [at(where, mine, pair) for mine in pair]
         if where.size and bits[0].dtype.kind == "u":
-            found = ulps(name.rsplit(" ", 1)[1], *bits)
+            dtype = name.rsplit(" ", 1)[1]
+            found = ulps(dtype, *bits)
+            of_largest = max(of_largest, share(dtype, *bits))
             elements, different = elements + where.size, different + int(np.count_nonzero(found))
             most = max(most, float(found.max()))
-    return replace(compiled, beside=Beside(elements, different, most, instructions))
+    findings = "; ".join(emulated.findings)
+    beside = Beside(elements, different, most, of_largest, instructions, f"it finds: {findings}" if findings else "")
+    return replace(compiled, beside=beside)
 
 
 def _file(compiled: Compiled) -> str:

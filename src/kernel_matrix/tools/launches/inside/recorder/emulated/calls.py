@@ -214,10 +214,12 @@ class Emulator:
         while self.running:
             self._wait()
         for task, result in self.ended:
-            if not isinstance(task.source, Reference):
+            source: Any = task.source
+            if isinstance(source, Reference):
+                if result["stage"]:
+                    self.without.setdefault(task.unit.identity, result["message"])
+            elif source.file.stem != "again":
                 yield task.unit, task.target, {**result, "without": self.without.get(task.unit.identity, "")}
-            elif result["stage"]:
-                self.without.setdefault(task.unit.identity, result["message"])
 
     @property
     def identities(self) -> set[str]:
