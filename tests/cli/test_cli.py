@@ -32,7 +32,7 @@ def repeats(output: str) -> list[list[str]]:
 # What these say is of no matrix.
 WITHOUT_MATRIX = {
     *("init", "ci comment", "ci history", "ci labels", "ci notify"),
-    *("diagnose", "launches", "pack", "query", "wheel"),
+    *("diagnose", "launches", "pack", "query", "watch", "wheel"),
 }
 NEEDED = {
     "shell": ["cuda"], "ci bundle": ["--wheels", "wheels"], "ci image": ["--platform", "x"],

@@ -73,6 +73,7 @@ PURPOSES = {
         "toolchains probe": "tools.toolchains.commands.probe",
         "toolchains report": "tools.toolchains.commands.report_issue",
         "toolchains sweep": "tools.toolchains.commands.sweep",
+        "watch": "tools.watch.command",
         "wheel": "tools.wheel.command",
     },
 }

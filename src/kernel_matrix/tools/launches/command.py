@@ -128,7 +128,9 @@ def _in_versions(
         own = folder / "versions" / f"{name}-{number}"
         print(f"{name} {number}:")
         try:
-            done = study(options.words, targets, told, replace(chosen, packages=packages), own, options.package, print)
+            done = study(
+                options.words, targets, told, replace(chosen, packages=(packages,)), own, options.package, print
+            )
         except UserError as error:
             status, results[number] = 1, str(error)
             continue

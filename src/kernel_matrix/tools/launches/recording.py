@@ -26,7 +26,7 @@ class Options:
 
     ``commands`` are ``compile_commands.json`` files: the commands of nvcc in them are taken as well. Launches run on
     the emulator, which is in the folder ``emulator``, for the targets ``emulate``, or in the ``simulator``. The program
-    finds the distributions in the folder ``packages`` before the distributions of its Python. Launches run on the GPU
+    finds the distributions in the folders ``packages`` before the distributions of its Python. Launches run on the GPU
     ``card`` of this machine, too.
     """
 
@@ -41,7 +41,7 @@ class Options:
     emulate: tuple[str, ...] = ()
     emulator: Path = Path()
     simulator: Found | None = None
-    packages: Path | None = None
+    packages: tuple[Path, ...] = ()
     card: Card | None = None
 
 
@@ -93,8 +93,8 @@ class Compiled:
     The stage ``unavailable`` means that the compiler is not on this machine. ``artifact`` is what was made where it is
     not the vendor's machine code, and ``kernels`` are the figures of the kernels in a source. Of a launch that was to
     run on the emulator, ``without`` says why it was compared with nothing (empty if it was), ``findings`` are what the
-    emulator found, and ``numbers`` are the outcome of the comparison. ``card`` is what is said of a launch on the GPU
-    of this machine, and ``beside`` compares an emulator with it.
+    emulator found, and ``numbers`` are the outcome of the comparison. ``warnings`` are the compiler's. ``card`` is what
+    is said of a launch on the GPU of this machine, and ``beside`` compares an emulator with it.
     """
 
     identity: str
@@ -112,6 +112,7 @@ class Compiled:
     without: str | None = None
     findings: Sequence[str] = ()
     numbers: Numbers | None = None
+    warnings: Sequence[str] = ()
     card: Mapping[str, Any] | None = None
     beside: Beside | None = None
 
@@ -163,7 +164,7 @@ def record(
     if "PYTHONDONTWRITEBYTECODE" in environment:
         environment["PYTHONDONTWRITEBYTECODE"] = "1"
     if options.packages:
-        search = [str(options.packages.resolve()), environment.get("PYTHONPATH", "")]
+        search = [*(str(folder.resolve()) for folder in options.packages), environment.get("PYTHONPATH", "")]
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, search))
     process = subprocess.run(command, check=False, env=environment)
     return replace(_read(folder, told, targets, process.returncode), simulator=options.simulator, card=options.card)

@@ -15,16 +15,16 @@ from kernel_matrix.config.plan import Case, Job, Plan
 from kernel_matrix.config.reads import Checkout
 from kernel_matrix.pipeline import Project
 from kernel_matrix.store import write
-from kernel_matrix.store.record import Outcome, Record
+from kernel_matrix.store.record import Record
 from kernel_matrix.tools.launches import card
 from kernel_matrix.tools.launches.matrix_file import Names
 from kernel_matrix.tools.launches.naming import DIRECTION
+from kernel_matrix.tools.launches.outcome import outcome_of
 from kernel_matrix.tools.launches.recording import Compiled, Launch, Recording
 from kernel_matrix.tools.launches.reproducer import reproducer
-from kernel_matrix.tools.launches.targets import known, over_limits
+from kernel_matrix.tools.launches.targets import known
 
 # What Triton's autotuner takes as a configuration that cannot be used here, and not as an error.
-_SKIPPED = ("CompileTimeAssertionFailure", "PTXASError", "ptxas")
 
 
 def write_records(
@@ -95,21 +95,10 @@ def _record(case: Case, recording: Recording, names: Names) -> Record | None:
 
 
 def _as_record(case: Case, launch: Launch, compiled: Compiled, recording: Recording) -> Record:
-    if compiled.stage == "unavailable":
-        return Record(case.id, "unavailable", action="compile", message=compiled.message, facts=_facts(launch))
-    stage, message = compiled.stage, compiled.message
-    if not stage and (fault := over_limits(known()[case.cell.target], compiled.figures)):
-        stage, message = "launch", fault
-    if stage and launch.tuned and (stage == "launch" or compiled.message.startswith(_SKIPPED)):
-        message += (
-            f"; it is configuration {launch.tuned[1] + 1} of an autotuned launch: Triton skips it if another works"
-        )
-    outcome: Outcome = "error" if stage else "pass"
+    outcome, stage, message = outcome_of(compiled, launch)
+    if outcome == "unavailable":
+        return Record(case.id, outcome, action="compile", message=message, facts=_facts(launch))
     numbers = compiled.numbers if not stage else None
-    if compiled.findings and not stage:
-        outcome, stage, message, numbers = "error", "launch", "; ".join(compiled.findings), None
-    elif numbers is not None and numbers.faults:
-        outcome, message = "fail", "; ".join(numbers.faults)
     clean = {str(Path.cwd()): "."}
     return Record(
         case.id,

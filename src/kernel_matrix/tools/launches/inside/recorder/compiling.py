@@ -20,7 +20,7 @@ from kernel_matrix.job.ahead.figures import figures_of_log
 from kernel_matrix.job.ahead.nvcc import UnavailableError
 
 from .cores import delays_below
-from .logs import message_of, shortened
+from .logs import message_of, shortened, warnings_of
 from .settings import Settings, Target
 from .unit import Source, Unit
 
@@ -191,7 +191,8 @@ def _judged(process: Running, settings: Settings, code: int, *, over: bool) -> R
         result = json.loads(written)
         if "figures" in result:
             told = _figures_told(log, result.pop("kept", ""))
-            return {"stage": "", **result, "figures": {**result["figures"], **told}}
+            warnings = {"warnings": found} if (found := warnings_of(log)) else {}
+            return {"stage": "", **result, "figures": {**result["figures"], **told}, **warnings}
         if "unavailable" in result:
             return {"stage": "unavailable", "message": result["unavailable"], "detail": ""}
         stage = _STAGES.get(form, "compile")

@@ -9,6 +9,7 @@ _MODULE = re.compile(r"^(?:#\w+ = |module ).*?^#-\}$", re.MULTILINE | re.DOTALL)
 _LONGEST = 500
 _MLIR = re.compile(r"(?:^|[\w.]+:\d+:\d+: )error: (?!Failures have been detected)(.+)", re.MULTILINE)
 _PASS = re.compile(r"Pipeline failed while executing \[`([^`]+)`")
+_WARNING = re.compile(r"^\S+:\d+: (\w*Warning): (.+)$", re.MULTILINE)
 _FATAL = re.compile(r"(Assertion `.+|^LLVM ERROR: .+|^fatal error: .+|^ptxas (?:fatal|error).+)", re.MULTILINE)
 
 
@@ -43,3 +44,8 @@ def shortened(log: str) -> str:
     if len(log) <= _HEAD + _TAIL:
         return log
     return f"{log[:_HEAD]}\n... {len(log) - _HEAD - _TAIL} characters ...\n{log[-_TAIL:]}"
+
+
+def warnings_of(log: str) -> list[str]:
+    """Return each warning of Python in what a compiler printed, once: the kind and the text."""
+    return list(dict.fromkeys(f"{kind}: {text.strip()[:_LONGEST]}" for kind, text in _WARNING.findall(log)))
