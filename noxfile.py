@@ -275,6 +275,24 @@ def worked_examples(session: nox.Session) -> None:
     )
 
 
+@nox.session(reuse_venv=True)
+def watch(session: nox.Session) -> None:
+    """Compile published packages with each release of Triton, and say what is news: -- [--only PACKAGE] [--names]."""
+    from kernel_matrix.config.locks import lock_file
+    from kernel_matrix.run.environments.venv import install
+
+    python, examples, kept = (
+        Path(session.bin) / "python",
+        ROOT / "examples" / "launches",
+        ROOT / "build" / "watch-kept.xz",
+    )
+    install(load(ROOT / "matrix.yaml").installer, python, lock_file(ROOT, "ci/locks/launches.txt"))
+    kept.parent.mkdir(exist_ok=True)
+    shutil.copy(examples / "watch.xz", kept)
+    words = ("watch", examples / "packages.yaml", "--python", python, "--kept", kept, *session.posargs)
+    kernel_matrix(session, *map(str, words), python=python_with_checks(session))
+
+
 @nox.session(venv_backend="none")
 def distributions(session: nox.Session) -> None:
     """Build the wheels and source archives of the three distributions into build/distributions: -- VERSION."""

@@ -26,7 +26,7 @@ ASSETS = (".png", ".svg")
 BESIDE = {"README.md": "readme.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 NAVIGATION: Mapping[str, tuple[str, ...]] = {
     "Start": ("index.md", "readme.md"),
-    "Tutorials": ("tutorials/*.md", "launches.md", "worked-examples.md"),
+    "Tutorials": ("tutorials/*.md", "launches.md", "watch.md", "worked-examples.md"),
     "How to": ("how-to/*.md", "containers.md", "runners.md", "reports.md", "history.md", "queries.md"),
     "Reference": ("reference/*.md", "states.md", "words.md"),
     "Explanation": (

@@ -123,7 +123,8 @@ class Recording:
 
     ``fault`` says in words how the program ended if it did not end well. ``versions`` are the versions of the
     environment's distributions. ``compilers`` are the name and version of a toolchain's compiler that may be no
-    distribution. ``simulator`` is what the launches ran in, if it was not our emulator.
+    distribution. ``warnings`` are Triton's, apart from those of single launches. ``simulator`` is what the launches ran
+    in, if it was not our emulator, and ``card`` the GPU of this machine on which they ran.
     """
 
     vendor: Vendor
@@ -138,6 +139,7 @@ class Recording:
     assumed: Mapping[str, int] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     compilers: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    warnings: Sequence[str] = ()
     python: str = ""
     simulator: Found | None = None
     card: Card | None = None
@@ -211,5 +213,6 @@ def _read(folder: Path, told: Target, targets: Sequence[Target], status: int) ->
         assumed=content["assumed"],
         versions=content["versions"],
         compilers=content["compilers"],
+        warnings=content["warnings"],
         python=content["python"],
     )

@@ -80,6 +80,7 @@ def ran(
             done = record(call, device, of_vendor, options, folder / vendor)
             done = emulated.compared(done, folder / vendor)
             faults += [f"told of {device.name}: {done.fault}"] if done.fault else []
+            warnings |= dict.fromkeys(done.warnings)
             for row, launch, compiled in _rows(done):
                 rows.append(row)
                 warnings |= dict.fromkeys(compiled.warnings)

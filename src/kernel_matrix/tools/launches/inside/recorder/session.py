@@ -9,6 +9,7 @@ import os
 import platform
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ from .unit import Unit
 from .user_program import Status
 
 _PROGRESS_SECONDS = 10.0
+_LONGEST = 500  # characters of a warning
 _COMPILERS = {"cuda": "nvcc", "hip": "hipcc"}
 
 
@@ -35,6 +37,7 @@ class Recording:
     """A program that is recorded. ``recorders`` have what was launched; ``leave`` takes the stand-ins away.
 
     ``retarget`` makes the stand-in for Triton's driver another device, and ``emulator`` has the launches that it runs.
+    ``warned`` are Triton's warnings.
     """
 
     settings: Settings
@@ -42,6 +45,7 @@ class Recording:
     leave: list[Callable[[], None]]
     retarget: Callable[[Target], None]
     began: float
+    warned: list[str]
     emulator: Any = None
 
     def end(self, status: Status) -> None:
@@ -79,6 +83,7 @@ class Recording:
             "python": platform.python_version(),
             "versions": _versions(),
             "compilers": compilers,
+            "warnings": list(dict.fromkeys(self.warned)),
             "launches": [unit.entry(taken=unit.identity in identities) for unit in units],
         }
         path = self.settings.output / "recording.json"
@@ -127,7 +132,7 @@ def begin(path: Path) -> Recording:
     _give_a_home(output / "home")
     os.environ.update(TORCHDYNAMO_DISABLE="1", TORCH_COMPILE_DISABLE="1", CUDA_VISIBLE_DEVICES="0")
     os.environ.setdefault("TRITON_CACHE_DIR", str(output / "triton"))
-    began = time.monotonic()
+    began, warned = time.monotonic(), _warnings_of_triton()
     vendor_commands.install(told, output)
     leave = [torch_extensions.install(output)]
     recorders: list[Any] = [tilelang_recorder.install(told)]
@@ -142,7 +147,7 @@ def begin(path: Path) -> Recording:
             recorders.append(recorder)
         mode = torch_tensors.install(computed=settings.interpret or emulator is not None)
         leave.append(lambda: mode.__exit__(None, None, None))
-    return Recording(settings, recorders, leave, retarget, began, emulator)
+    return Recording(settings, recorders, leave, retarget, began, warned, emulator)
 
 
 def _of_triton(settings: Settings) -> tuple[Any, Callable[[Target], None], Any]:
@@ -165,6 +170,20 @@ def _of_triton(settings: Settings) -> tuple[Any, Callable[[Target], None], Any]:
 
         return recorder.install(interpret.install()), retarget, None
     return recorder.install(None), retarget, None
+
+
+def _warnings_of_triton() -> list[str]:
+    """Return a list of the warnings that Triton gives in this process; it fills while the program runs."""
+    found: list[str] = []
+    show = warnings.showwarning
+
+    def noted(message: Warning | str, category: type[Warning], filename: str, *rest: Any, **more: Any) -> None:
+        if f"{os.sep}triton{os.sep}" in filename:
+            found.append(f"{category.__name__}: {' '.join(str(message).split())[:_LONGEST]}")
+        show(message, category, filename, *rest, **more)
+
+    warnings.showwarning = noted
+    return found
 
 
 def _nothing(*_: object) -> None:
