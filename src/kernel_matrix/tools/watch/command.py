@@ -59,7 +59,8 @@ class _Watch:
         package = self.plan.packages[name].model_dump(exclude={"calls", "path"})
         targets = self.plan.targets
         parts = {"package": package, "pins": self.pins(name), "triton": release, "targets": targets}
-        return kept.key_of({**parts, "versions": self.versions})
+        emulated = bool(self.plan.packages[name].emulate)
+        return kept.key_of({**parts, "versions": self.versions}, emulated=emulated)
 
     def triton(self, release: str) -> Path:
         return installed(self.options.python, "triton", release, self.folder / "packages")

@@ -17,7 +17,7 @@ from typing import Any
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.job import ahead
-from kernel_matrix.tools import launches
+from kernel_matrix.tools.launches import inside
 from kernel_matrix.tools.watch.rows import Ran
 
 _FORM = 1
@@ -68,20 +68,23 @@ def write(path: Path, kept: Kept) -> None:
     part.replace(path)
 
 
-def key_of(parts: Mapping[str, Any]) -> str:
-    """Return the key of what decides a result. Variables that begin with TRITON are parts of it, and so is our code."""
+def key_of(parts: Mapping[str, Any], *, emulated: bool = False) -> str:
+    """Return the key of what decides a result.
+
+    Variables that begin with TRITON are parts of it, and so is our code that records and compiles, or emulates.
+    """
     variables = {
         name: value for name, value in os.environ.items() if name.startswith("TRITON_") and "CACHE" not in name
     }
-    text = json.dumps({**parts, "variables": variables, "code": _code()}, sort_keys=True, default=str)
+    text = json.dumps({**parts, "variables": variables, "code": _code(emulated=emulated)}, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
-def _code() -> str:
+def _code(*, emulated: bool) -> str:
     content = hashlib.sha256()
-    for module in (launches.__name__, ahead.__name__, "gpu_emulators"):
+    for module in (inside.__name__, ahead.__name__, *(("gpu_emulators",) if emulated else ())):
         found = find_spec(module)
         for path in sorted(Path(found.origin).parent.rglob("*")) if found and found.origin else ():
-            if path.suffix in (".py", ".yaml", ".cc", ".h"):
+            if path.suffix in (".py", ".yaml", ".cc", ".h") and path.parent.name != "card":
                 content.update(path.read_bytes())
     return content.hexdigest()
