@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 
 from kernel_matrix.adopt import platforms, requirements, terminal
@@ -161,3 +163,13 @@ def test_a_platform_gets_the_builds_that_have_code_for_it():
 def test_a_python_that_the_harness_has_not_is_said_so(tmp_path):
     with pytest.raises(UserError, match="no Python is for both"):
         seen(tmp_path, {"pyproject.toml": project("kern", python=">=3.14"), "kern/__init__.py": BODY})
+
+
+def test_a_checkout_that_git_does_not_read_is_said_so(tmp_path, monkeypatch):
+    files = {"pyproject.toml": project("kern"), "kern/__init__.py": BODY} | some_tests("kern", 1, "tests")
+    _, lines = seen(tmp_path, files)
+    assert "this is no git checkout with a commit. So results carry no commit" in lines
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    assert "this git checkout has no commit yet" in seen(tmp_path, files)[1]
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    assert f"safe.directory {tmp_path}`" in seen(tmp_path, files)[1]

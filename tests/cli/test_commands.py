@@ -21,6 +21,7 @@ from kernel_matrix.base import installation as told
 from kernel_matrix.base.commands import command, here, line_here
 from kernel_matrix.ci.event_plan import make_row_plan
 from kernel_matrix.ci.services import buildkite, gitlab
+from kernel_matrix.cli import main
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import plan
 from kernel_matrix.doctor.findings import examine
@@ -208,3 +209,13 @@ def test_the_message_of_an_error_has_the_command_as_it_is_typed(doubles: Doubles
     arguments = ["report", "--matrix", str(doubles.root / "matrix.yaml"), str(doubles.root / "nowhere")]
     assert cli.main(arguments) == 2
     assert capsys.readouterr().err.endswith("Run the matrix first: ci/kernel-matrix matrix\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [(["matirx"], "matrix"), (["ci", "take-junti"], "take-junit"), (["toolchains", "swep"], "sweep")],
+)
+def test_a_misspelt_command_is_told_what_it_was_meant_to_be(capsys, words, meant):
+    with pytest.raises(SystemExit):
+        main(words)
+    assert f"Did you mean '{meant}'?" in capsys.readouterr().err

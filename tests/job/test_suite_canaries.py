@@ -215,3 +215,11 @@ def test_rounding_goes_to_even_in_the_middle(bits):
     assert faults.rounded(np.array([1 + step / 2, 1 + 1.5 * step, -1 - 0.4 * step, 0.0]), bits).tolist() == [
         *(1.0, 1 + 2 * step, -1.0, 0.0)
     ]
+
+
+def test_a_failure_shows_the_test_and_nothing_of_the_harness(tmp_path):
+    test = "def test_it(matrix): matrix.compare(x + 1, y, eager=x.copy())\n"
+    (tmp_path / "test_it.py").write_text(f"{HEAD.replace('import helper', '')}\n{test}")
+    printed = pytest_in(tmp_path)
+    assert "OutOfBudgetError" in printed, printed
+    assert "suite_compare.py" not in printed

@@ -30,7 +30,9 @@ _KNOWN = {
         )
     },
     **{name: name for name in ("torch", "torchvision", "transformers", "triton", "tqdm", "packaging", "pandas")},
-    **{name: name for name in ("chex", "expecttest", "flax", "numba", "optax", "psutil", "setuptools", "taichi")},
+    **{name: name for name in ("chex", "expecttest", "flax", "matplotlib", "networkx", "numba", "optax")},
+    **{name: name for name in ("psutil", "requests", "setuptools", "sympy", "taichi", "xarray", "zarr")},
+    **{name: name for name in ("pytest_asyncio", "pytest_benchmark", "pytest_cases", "pytest_mock")},
     "tvm": "apache-tvm",
     "yaml": "pyyaml",
     "PIL": "pillow",

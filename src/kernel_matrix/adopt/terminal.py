@@ -11,7 +11,7 @@ from kernel_matrix.adopt import layout, requirements
 from kernel_matrix.adopt.proposal import WORKFLOW
 from kernel_matrix.adopt.repository import TOOLCHAINS, Repository
 from kernel_matrix.base import installation
-from kernel_matrix.base.git import is_checkout
+from kernel_matrix.base.git import why_no_checkout
 from kernel_matrix.base.wheels import wheels_of
 from kernel_matrix.config.load import MATRIX_FILE
 from kernel_matrix.config.locks import pins
@@ -47,8 +47,8 @@ def seen_lines(repository: Repository) -> Iterator[str]:
     yield from repository.project.notes
     if unknown := requirements.unknown_imports(repository):
         yield f"imported at the top of a file, and in no list of requirements: {', '.join(unknown)}"
-    if not is_checkout(repository.root):
-        yield "this is no git checkout with a commit, so results carry no commit"
+    if why := why_no_checkout(repository.root):
+        yield f"{why}. So results carry no commit"
 
 
 def _systems(repository: Repository) -> Iterator[str]:

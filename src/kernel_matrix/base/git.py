@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shlex
 import subprocess
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
@@ -147,6 +148,22 @@ def _asked(root: Path, reference: str, *arguments: str) -> str:
 def is_checkout(root: Path) -> bool:
     """Return whether ``root`` lies in a git checkout that has a commit."""
     return bool(_output(root, "rev-parse", "--verify", "--quiet", "HEAD"))
+
+
+def why_no_checkout(root: Path) -> str:
+    """Return why there is no commit to name, and what to do; empty in a checkout that has one."""
+    if is_checkout(root):
+        return ""
+    try:
+        said = _git(root, "rev-parse", "--git-dir")
+    except FileNotFoundError:
+        return "git is not installed here"
+    if "dubious ownership" in said.stderr:
+        return (
+            "git does not read this checkout, because another user owns it: `git config --global --add safe.directory "
+            f"{shlex.quote(str(root.resolve()))}`"
+        )
+    return "this git checkout has no commit yet" if not said.returncode else "this is no git checkout with a commit"
 
 
 def tracked_files(root: Path) -> frozenset[str] | None:

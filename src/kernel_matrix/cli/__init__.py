@@ -17,6 +17,7 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from kernel_matrix.base.commands import here
 from kernel_matrix.base.errors import UserError, did_you_mean
@@ -158,13 +159,27 @@ def _unknown(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> str:
     return f"{text}{did_you_mean(option, known)}" if option.startswith("--") else text
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser that says which command a word was perhaps meant to be."""
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Check that a word is one of the choices.
+
+        Raises:
+            ArgumentError: it is none.
+        """
+        if action.choices is not None and value not in action.choices:
+            meant = did_you_mean(str(value), map(str, action.choices))
+            raise argparse.ArgumentError(action, f"there is no {value!r}.{meant}")
+
+
 def _parser(first: Sequence[str]) -> argparse.ArgumentParser:
     """Return the parser with the options of the command that the first words name, and only the names of all others.
 
     Importing all commands would take longer than most of them take.
     """
     modules = commands()
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="kernel-matrix",
         usage="kernel-matrix [-h] COMMAND ...",
         description="A multi-vendor test matrix for GPU kernels.",

@@ -20,6 +20,7 @@ from kernel_matrix.job.comparison import Comparison, Noise, compare_outputs
 from kernel_matrix.job.inputs import DTYPES, Array
 from kernel_matrix.job.small_rows import faults_of_small_rows
 
+__tracebackhide__ = True  # pytest shows the line of the test that compares, and not what is below it
 _DIRECTION = "tests"  # whose cap holds
 _SOURCE = 20  # characters that the source of a declared budget has at least
 
@@ -91,7 +92,6 @@ class Comparer:
             ValueError: shapes differ, the name was used already, or nothing says what the budget is.
             TypeError: an argument is no array of floating-point numbers.
         """
-        __tracebackhide__ = True
         self._check_inputs(name)
         result, exact = _pair(name, actual, golden, declared=budget is not None)
         limitless = ~np.isfinite(exact)
@@ -125,7 +125,6 @@ class Comparer:
             MisbehavedError: the kernel did something else than to compute its outputs.
             ValueError: the kernel cannot be imported by another process, or a word does not fit.
         """
-        __tracebackhide__ = True
         self._check_inputs(str(words.get("name", "kernel")))
         checking = importlib.import_module("kernel_matrix.kit.checking")  # it imports this module
         checking.check(self, kernel, reference, inputs, **words)
