@@ -269,6 +269,19 @@ def test_the_larger_and_the_smaller_number_and_comparisons_know_nan():
         assert (run(line, "u32", ["f32"] * 2, [a, b]) == ~right).all(), name
 
 
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+def test_a_comparison_of_pairs_has_a_predicate_for_each_half(kind):
+    low, high, other, another = operands([kind] * 4)
+    a, b = (x.view(np.uint16) | y.view(np.uint16).astype(np.uint32) << 16 for x, y in ((low, high), (other, another)))
+    for name, compare in {"gt": np.greater, "eq": np.equal, "neu": np.not_equal}.items():
+        for place, (x, y) in enumerate(((low, other), (high, another)), 1):
+            line = f"setp.{name}.{kind}x2 %p1|%p2, {{0}}, {{1}}; selp.u32 {{to}}, 1, 0, %p{place}"
+            right = compare(x.astype(np.float32), y.astype(np.float32))
+            assert (run(line, "u32", ["u32"] * 2, [a, b]) == right).all(), (name, place)
+    line = f"setp.gt.or.{kind}x2 %p1|%p2, {{0}}, {{1}}, %p3; selp.u32 {{to}}, 1, 0, %p2"
+    assert (run(f"setp.eq.u32 %p3, 0, 0; {line}", "u32", ["u32"] * 2, [a, b]) == 1).all()
+
+
 def test_conversions_round_and_saturate():
     f32, f16, bf16, f64 = (operands([kind])[0] for kind in ("f32", "f16", "bf16", "f64"))
     i32, i64 = operands(["s32"])[0], operands(["s64"])[0]

@@ -160,14 +160,15 @@ def _pair(half: str, one: Instruction, registers: Registers) -> Record:
 @form(r"setp\.(\w+)(?:\.(and|or|xor))?\.([busf]\w*)")
 def comparison(one: Instruction, found: re.Match[str], registers: Registers) -> Record:
     """Translate a comparison, which may be combined with a predicate."""
-    name, kind = found[1], found[3]
+    name, kind = found[1], found[3].removesuffix("x2")
+    is_pair = kind != found[3]
     to = [registers.number(word) for word in pair(one.operands[0])]
-    sources = [registers.number(word, kind) for word in one.operands[1:3]]
-    parameters = [0, 0]
+    sources = [registers.number(word, "b32" if is_pair else kind) for word in one.operands[1:3]]
+    parameters = [0, 0, 16 if is_pair else 0]
     if found[2]:
         last = one.operands[3]
         sources.append(registers.predicate(last.lstrip("!")))
-        parameters = [_COMBINED[found[2]], int(last.startswith("!"))]
+        parameters[:2] = [_COMBINED[found[2]], int(last.startswith("!"))]
     return Record(f"setp.{_UNSIGNED.get(name, name)}.{kind}", to, sources, parameters, PROPAGATES)
 
 

@@ -47,17 +47,23 @@ static Handler* raw(F) {
   };
 }
 
-// A comparison: one bit for each lane into a predicate.
+// A comparison: one bit for each lane into a predicate. Of a pair the upper halves, which begin at a bit, are another.
 template <class T, class F>
 static Handler* comparison(F) {
   static_assert(std::is_empty_v<F>);
   return [](Wave& w, const Record& i) {
     const u64 *a = w.lanes(origin(w, i, 0)), *b = w.lanes(origin(w, i, 1));
-    u32 result = 0;
-    for (u32 lane = 0; lane < kLanes; lane++) {
-      result |= static_cast<u32>(F{}(Format<T>::get(a[lane]), Format<T>::get(b[lane])) ? 1 : 0) << lane;
-    }
-    u32 other = result ^ ~0u;
+    const u32 upper = static_cast<u32>(i.parameter[2]);
+    const u64 whole = upper ? (1ull << upper) - 1 : ~0ull;
+    const auto of = [&](u32 from) {
+      u32 bits = 0;
+      for (u32 lane = 0; lane < kLanes; lane++) {
+        const auto x = Format<T>::get(a[lane] >> from & whole), y = Format<T>::get(b[lane] >> from & whole);
+        bits |= static_cast<u32>(F{}(x, y) ? 1 : 0) << lane;
+      }
+      return bits;
+    };
+    u32 result = of(0), other = upper ? of(upper) : result ^ ~0u;
     if (i.from > 2) {  // combined with a predicate
       const u32 third = bits_of(w, origin(w, i, 2)) ^ (i.parameter[1] ? ~0u : 0);
       const auto both = [&](u32 x) { return i.parameter[0] == 1 ? x & third : i.parameter[0] == 2 ? x | third : x ^ third; };
