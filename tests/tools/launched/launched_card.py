@@ -97,6 +97,18 @@ def product(a, b, o, depth, size: tl.constexpr):
     tl.store(o + i[:, None] * size + i[None], total)
 
 
+class Buffer:
+    """An object of a package's own that has the memory of a tensor, and is none."""
+
+    def __init__(self, base):
+        self.base, self.dtype = base, base.dtype
+
+    def __getattr__(self, name):
+        if name in ("data_ptr", "untyped_storage", "numel", "element_size"):
+            return getattr(self.base, name)
+        raise AttributeError(name)
+
+
 def padded(rows, width, stride):
     return torch.randn(rows, stride, device="cuda")[:, :width]
 
@@ -106,6 +118,7 @@ x, n = torch.rand(1000, device="cuda"), 1000
 o = lambda *size: torch.zeros(*size, device="cuda")  # noqa: E731
 CALLS = {
     "sound": lambda: sound[(4,)](x, torch.empty_like(x), n, block=256),
+    "wrapped": lambda: sound[(4,)](Buffer(x), Buffer(torch.empty_like(x)), n, block=256, num_warps=2),
     "adding": lambda: adding[(8,)](x, o(1), n, block=128),
     "racing": lambda: racing[(256,)](x, o(1), n, block=64),
     "overwritten": lambda: overwritten[(200,)](torch.rand(64, device="cuda"), o(200 * 64), 40, block=64),

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
+import torch
 from triton import language as tl
 
 from . import numbers
@@ -41,13 +42,13 @@ class Region:
 
     def enclose(self, tensor: Any) -> None:
         """Write down that a tensor has these elements: others of the storage are in no argument."""
+        if not isinstance(tensor, torch.Tensor) or self.size != self.inside.size * tensor.element_size():
+            self.inside[:] = True  # another dtype's view, or an object of the program's own that has a tensor's memory
+            return
         places = np.array(tensor.storage_offset())
         for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
             places = places[..., None] + np.arange(size) * stride
-        if self.size == self.inside.size * tensor.element_size():
-            self.inside[places] = True
-        else:  # another dtype's view
-            self.inside[:] = True
+        self.inside[places] = True
 
     def nudge(self) -> None:
         """Let every number be off by one rounding error of fp32, up or down."""
