@@ -58,7 +58,7 @@ def test_each_fault_is_found_by_the_check_that_claims_it_and_sound_kernels_are_n
         "racing": "blocks depend on each other: in ",
         "overwritten": "in reverse order the result is another",
         "past_the_end": "it reads outside of its tensors",
-        "without_mask": "it lacks a mask",
+        "without_mask": "in no argument change the result: it lacks a mask",
         "written_past": "it writes outside of o",
         "wrong_config configuration 2": "has another result than 2 of the 3 configurations",
     }.items():

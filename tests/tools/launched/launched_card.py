@@ -119,6 +119,7 @@ o = lambda *size: torch.zeros(*size, device="cuda")  # noqa: E731
 CALLS = {
     "sound": lambda: sound[(4,)](x, torch.empty_like(x), n, block=256),
     "wrapped": lambda: sound[(4,)](Buffer(x), Buffer(torch.empty_like(x)), n, block=256, num_warps=2),
+    "stepping": lambda: of_padded_rows[(5,)](padded(5, 60, 64)[:, :1].expand(5, 60), o(5), 5, 60, 64, block=64),
     "adding": lambda: adding[(8,)](x, o(1), n, block=128),
     "racing": lambda: racing[(256,)](x, o(1), n, block=64),
     "overwritten": lambda: overwritten[(200,)](torch.rand(64, device="cuda"), o(200 * 64), 40, block=64),

@@ -45,7 +45,7 @@ _WHERE = {
     "again": "in the second launch, ",
     "guards": "with poison around the tensors, ",
     "unread": "with poison in elements that are not read, ",
-    "between": "with poison between the rows of tensors, ",
+    "between": "with poison in elements that are in no argument, ",
     "straight": "compiled by the driver, ",
     "reversed": "with its blocks in reverse order, ",
     "few": f"on {_FEW} processors, ",
@@ -53,7 +53,7 @@ _WHERE = {
 }
 _DEPENDS = {  # what a result must not depend on, and what it means if it does
     "guards": "it reads outside of its tensors: poison there changes the result",
-    "between": "what is between the rows of a tensor changes the result: it lacks a mask",
+    "between": "elements of a storage that are in no argument change the result: it lacks a mask",
     "unread": "elements that the float64 run never reads change the result",
 }
 
@@ -106,7 +106,7 @@ class Program:
         arguments, kept = self._with_scratch(arguments, grid)
         common = {"api": self.card["api"], "device": self.card["device"], "guard": _GUARD}
         settings = {**common, "kernel": self.kernel, "threads": threads, "shared": shared}
-        job = Job(settings, grid, arguments)
+        job = Job(settings, grid, arguments, [(one.base, one.size) for one in self.regions])
         del kept
         runs, images = self._runs(grid)
         with tempfile.TemporaryDirectory(prefix="card-") as name:
@@ -229,7 +229,7 @@ class Program:
     def _useless(self, job: Job, number: int, name: str) -> Any:
         """Return which elements of a range are floating-point numbers that the result must not depend on.
 
-        They are between the rows of a tensor, or the reference never reads them.
+        They are in no argument, as between the rows of one, or the reference never reads them.
         """
         region, (start, size) = self._region(job, number), job.ranges[number]
         width = region.size // region.written.size

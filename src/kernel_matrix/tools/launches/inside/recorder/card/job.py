@@ -17,17 +17,21 @@ _ALIGNED = 16  # bytes: Triton asks for no more of a pointer
 
 @dataclass(frozen=True)
 class Job:
-    """The launches of one kernel with these arguments. ``settings`` are what they have in common."""
+    """The launches of one kernel with these arguments. ``settings`` are what they have in common.
+
+    ``storages`` are ranges of memory that are taken as a whole, though an argument may be a part of one only.
+    """
 
     settings: Mapping[str, Any]
     grid: Sequence[int]
     arguments: Sequence[Memory | bytes]
+    storages: Sequence[tuple[int, int]] = ()
     ranges: Sequence[tuple[int, int]] = field(init=False)
 
     def __post_init__(self) -> None:
         """Find the ranges of memory, each once: arguments may be parts of one tensor."""
-        memories = [one for one in self.arguments if isinstance(one, Memory)]
-        object.__setattr__(self, "ranges", _merged(memories))
+        memories = [(one.address, one.size) for one in self.arguments if isinstance(one, Memory)]
+        object.__setattr__(self, "ranges", _merged([*memories, *self.storages]))
 
     def contents(self) -> list[bytes]:
         """Return what each range holds."""
@@ -64,14 +68,14 @@ class Job:
             ctypes.memmove(start, content, size)
 
 
-def _merged(memories: Sequence[Memory]) -> list[tuple[int, int]]:
+def _merged(memories: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     ranges: list[tuple[int, int]] = []
-    for one in sorted(memories, key=lambda one: one.address):
-        if ranges and one.address < sum(ranges[-1]):
+    for address, length in sorted(memories):
+        if ranges and address < sum(ranges[-1]):
             start, size = ranges.pop()
-            ranges.append((start, max(start + size, one.address + one.size) - start))
-        elif one.size:
-            ranges.append((one.address, one.size))
+            ranges.append((start, max(start + size, address + length) - start))
+        elif length:
+            ranges.append((address, length))
     return ranges
 
 

@@ -45,6 +45,9 @@ class Region:
         if not isinstance(tensor, torch.Tensor) or self.size != self.inside.size * tensor.element_size():
             self.inside[:] = True  # another dtype's view, or an object of the program's own that has a tensor's memory
             return
+        if any(size > 1 and not stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)):
+            self.inside[:] = True  # the kernel itself steps through the storage
+            return
         places = np.array(tensor.storage_offset())
         for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
             places = places[..., None] + np.arange(size) * stride
