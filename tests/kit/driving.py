@@ -35,6 +35,7 @@ def run(
     source: Path,
     *,
     python: str = sys.executable,
+    accuracy: Mapping[str, Any] = ACCURACY,
     **case: Any,
 ) -> Job:
     """Run the cases (operator, direction, axes) of a suite with one kernel."""
@@ -53,7 +54,7 @@ def run(
         }
         for op, direction, axes in cases
     ]
-    job = {"job": "here", "backend": "one", "kernel": kernel, "device": "cpu", "accuracy": ACCURACY, "cases": listed}
+    job = {"job": "here", "backend": "one", "kernel": kernel, "device": "cpu", "accuracy": accuracy, "cases": listed}
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "todo.json").write_text(json.dumps(job))
     (folder / "pytest.ini").write_text("[pytest]\n")

@@ -123,13 +123,6 @@ def _last_exception(text: str) -> int:
     return next((n for n, line in reversed(numbered) if _EXCEPTION.match(line) and not _FOLLOWS.search(line)), 0)
 
 
-# Lines that libraries put below an error, whatever it is.
-_HINT = re.compile(
-    r"^(Search for `|CUDA kernel errors might|HIP kernel errors might|For debugging consider|Compile with `|"
-    r"(During handling|The above exception)|note: run with `|see https?://|To debug).*"
-)
-
-
 def says_no_device(text: str, stage: str, rules: tuple[Rule, ...]) -> bool:
     """Return whether the rule that knows an error says: no GPU, or device of its kind, is here."""
     found = diagnose(text, stage, rules=rules)
@@ -138,7 +131,7 @@ def says_no_device(text: str, stage: str, rules: tuple[Rule, ...]) -> bool:
 
 def not_known(texts: Sequence[str]) -> list[str]:
     """Return the sentence for each error that no rule matches: who speaks last in it, and the line that decides."""
-    lines = [[_HINT.sub("", line) for line in plain(text).split("\n")] for text in texts]
+    lines = [plain(text).split("\n") for text in texts]
     last = [(0, "")] * len(texts)
     for of_layer, place, line in last_lines([one.match for one in layers()], ["\n".join(one) for one in lines]):
         if line > last[place][0]:

@@ -7,7 +7,8 @@ def test_double(x):
 return 2 * x
 """
 
+from kernel_matrix.job.worker import Unavailable, enter_stage
 from kernel_matrix.kit.description import array, operator
-from kernel_matrix.kit.misbehaviour import MisbehavedError, WrongResultError
+from kernel_matrix.kit.misbehaviour import MisbehavedError, WrongResultError, hold
 
-__all__ = ["MisbehavedError", "WrongResultError", "array", "operator"]
+__all__ = ["MisbehavedError", "Unavailable", "WrongResultError", "array", "enter_stage", "hold", "operator"]

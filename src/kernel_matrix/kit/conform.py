@@ -8,13 +8,14 @@ import pytest
 
 from kernel_matrix.job.case import RunningCase
 from kernel_matrix.job.inputs import digest
+from kernel_matrix.job.kernel_process import KernelProcessError
 from kernel_matrix.kit import draws, plain
-from kernel_matrix.kit.checks import memory, numbers, rows, times
+from kernel_matrix.kit.checks import growth, holds, memory, numbers, rows, times
 from kernel_matrix.kit.checks.applying import WITHIN_EVERY_RUN, does_not_apply, why_not
 from kernel_matrix.kit.checks.names import CHECKS
 from kernel_matrix.kit.description import Operator
 from kernel_matrix.kit.misbehaviour import SPOILS_MEMORY, MisbehavedError, UnconfirmedError, WrongResultError
-from kernel_matrix.kit.running import Running
+from kernel_matrix.kit.running import Running, facts_of
 
 MADE = "checks"  # the fact of a case: "12 of 14 checks", and the others with their reasons
 
@@ -22,6 +23,7 @@ MADE = "checks"  # the fact of a case: "12 of 14 checks", and the others with th
 ORDER: Mapping[str, Callable[[Running], None]] = {
     "golden": numbers.golden,
     "misrounded": numbers.misrounded,
+    "growth": growth.growth,
     "repeats": numbers.repeats,
     "unwritten": memory.unwritten,
     "follows": memory.follows,
@@ -30,19 +32,17 @@ ORDER: Mapping[str, Callable[[Running], None]] = {
     "magnitudes": rows.magnitudes,
     "rows": rows.rows,
     "layouts": rows.layouts,
+    "holds": holds.holds,
+    "gradients": memory.gradients,
     "memory": memory.memory,  # before many rows: the C library keeps what they took
     "sizes": rows.sizes,
-    "gradients": memory.gradients,
     "modes": memory.modes,
     "threads": numbers.threads,
     "times": times.times,
 }
-
-_ONCE = (
-    "sizes",
-    "threads",
-)  # of the cases of an operator, direction and dtype the first one that gets so far has these
-_made: set[tuple[str, ...]] = set()  # by this process
+_OF_ALL_VARIANTS = ("golden", "growth", "memory", "threads", "times")  # the others are made for each variant
+_ONCE = ("sizes", "threads")  # in the cases that the description names, or the first that gets so far
+_made: set[tuple[str, ...]] = set()  # by this process: the check, operator, direction, dtype and kernel
 
 
 def conform(case: RunningCase, op: Operator, values: draws.Arrays | None = None) -> None:
@@ -56,51 +56,80 @@ def conform(case: RunningCase, op: Operator, values: draws.Arrays | None = None)
     if op.proposed:
         raise UnconfirmedError(op.name, op.proposed)
     if case.action == "compile":
-        if not op.ahead:
-            pytest.skip("the description names no function that compiles for a target which is not here (ahead=)")
-        case.compile(op.ahead, target=case.target)
+        _compile(case, op)
         return
     running = Running(case, op, values)
     case.facts["inputs.sha256"] = digest(running.given.values())
     try:
-        _record(running, _made_of(running))
+        made = _made_of(running)
     except (MisbehavedError, WrongResultError) as error:
         if error.code in SPOILS_MEMORY:
             case.end_kernel_process()
         raise
+    record_code(case, op)
+    _record(running, made)
 
 
 def _made_of(running: Running) -> list[str]:
     """Make the checks of a case in their order, and return those that were asked."""
-    case = running.case
+    case, op = running.case, running.op
+    of_kernel = (case.op, case.direction, str(case.axes.get("dtype")), running.kernel(running.sizes)["function"])
     made: list[str] = []
-    for name, check in ORDER.items():
-        once = (name, case.op, case.direction, str(case.axes.get("dtype")), running.kernel(running.sizes)["function"])
-        if name != "golden" and does_not_apply(running, name):
+    for name in ORDER:
+        if (name != "golden" and does_not_apply(running, name)) or (name in _ONCE and op.once and not running.has_once):
             continue
         if reason := why_not(running, name):
             running.not_asked[name] = reason
             continue
-        if once not in _made and not _is_asked(name, check, running):
+        before = name in _ONCE and not op.once and (name, *of_kernel) in _made
+        if not before and not _make(running, name):
             continue
         made.append(name)
-        if name in _ONCE:
-            _made.add(once)
-        if name == "golden":
+        _made.add((name, *of_kernel))
+        if name in ("golden", "growth"):
             running.memory_before = case.kernel_memory()
     return made
 
 
-def _is_asked(name: str, check: Callable[[Running], None], running: Running) -> bool:
+def _compile(case: RunningCase, op: Operator) -> None:
+    """Compile for the case's target."""
+    if not op.ahead:
+        pytest.skip("the description names no function that compiles for a target which is not here (ahead=)")
+    if op.kernels:
+        case.compile(op.ahead, case=facts_of(case, op, case.axes))
+    else:
+        case.compile(op.ahead, target=case.target)
+
+
+def _make(running: Running, name: str) -> bool:
     """Make a check; return False, and note why, if plain code cannot say what is right there."""
     try:
-        check(running)
+        for variant in [""] if name in _OF_ALL_VARIANTS else running.variants:
+            running.variant = variant
+            ORDER[name](running)
     except plain.PlainCodeError as error:
         if name == "golden":
             raise
         running.not_asked[name] = f"plain code fails there: {str(error).splitlines()[0][:80]}"
         return False
+    finally:
+        running.variant = ""
     return True
+
+
+def record_code(case: RunningCase, op: Operator) -> None:
+    """Record the code that ran, where the package has it; an interpreter runs none.
+
+    Numbers that are right stay so where nobody can tell what the code needs, so an error is only a fact of the case.
+    """
+    if not op.code or case.interpreted:
+        return
+    try:
+        case.compile(op.code, case=facts_of(case, op, case.axes))
+    except KernelProcessError as error:
+        if error.stage == "crash":
+            raise
+        case.facts["code"] = f"not known: {error.text.splitlines()[-1]}"
 
 
 def _record(running: Running, made: list[str]) -> None:

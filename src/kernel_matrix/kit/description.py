@@ -12,23 +12,33 @@ from kernel_matrix.kit.checks.names import CHECKS
 from kernel_matrix.kit.frameworks.names import NAMES, WITH_GRADIENTS, WRITABLE
 
 _NO_FLOAT = ("int", "uint", "bool")
-_WORDS = ("dtype", "scale", "mean", "below", "positive")
+_WORDS = ("dtype", "scale", "mean", "below", "positive", "when", "drawn", "saved")
+Axes = Mapping[str, Any]  # the values of a case's axes
+Axis = str | int | Callable[[Axes], int]
+DIRECTIONS = ("forward", "backward")
 
 
 @dataclass(frozen=True, init=False)
 class array:  # noqa: N801 (it reads as a word of a description)
-    """One array: its axes, each the name of an axis of the cases or a number, and what is drawn for it.
+    """One array: its axes, each an axis of the cases, a number or a function of the case's axes, and what is drawn.
 
     ``dtype`` "case" is the value of the cases' axis ``dtype``, and fp32 where there is none. ``scale`` and ``mean`` say
-    what is drawn, and ``positive`` that it is never negative. ``below`` draws whole numbers from 0 to below it.
+    what is drawn, and ``positive`` that it is never negative; ``scale`` may be an axis too, or a function of them.
+    ``below`` draws whole numbers from 0 to below it. ``when`` is an axis: where it is false, there is no such array,
+    and None stands in its place. ``drawn`` is a function of the values that were drawn and of the case's axes; it
+    returns the values that the array has. ``saved`` is one of the arrays before this one, by their names, and of the
+    axes: it returns what the forward saves for a backward.
     """
 
     axes: tuple[Any, ...]
     dtype: str = "case"
-    scale: float = 1.0
+    scale: str | float | Callable[[Axes], float] = 1.0
     mean: float = 0.0
     below: str | int | None = None
     positive: bool = False
+    when: str = ""
+    drawn: Callable[[Any, Axes], Any] | None = None
+    saved: Callable[[Mapping[str, Any], Axes], Any] | None = None
 
     def __init__(self, *axes: Any, **words: Any) -> None:
         """Take the axes in their order, and the words of the class's docstring; ``...`` is what is still to be written.
@@ -48,9 +58,22 @@ class array:  # noqa: N801 (it reads as a word of a description)
         """True if its elements are whole numbers."""
         return self.dtype.startswith(_NO_FLOAT)
 
-    def shape(self, sizes: Mapping[str, Any]) -> tuple[int, ...]:
+    def shape(self, sizes: Axes) -> tuple[int, ...]:
         """Return its shape, for the values of a case's axes."""
-        return tuple(int(sizes[axis]) if isinstance(axis, str) else axis for axis in self.axes)
+        return tuple(
+            int(sizes[axis]) if isinstance(axis, str) else axis if isinstance(axis, int) else int(axis(sizes))
+            for axis in self.axes
+        )
+
+    def spread(self, sizes: Axes) -> float:
+        """Return the standard deviation of what is drawn."""
+        if isinstance(self.scale, str):
+            return float(sizes[self.scale])
+        return float(self.scale(sizes) if callable(self.scale) else self.scale)
+
+    def is_there(self, sizes: Axes) -> bool:
+        """Return whether a case has it."""
+        return not self.when or bool(sizes[self.when])
 
 
 @dataclass(frozen=True)
@@ -62,21 +85,49 @@ class Operator:
     inputs: Mapping[str, array]
     outputs: Mapping[str, array]
     kernel: str = ""
+    kernels: str = ""
+    direction: str = ""
     framework: str = "numpy"
     rows: str | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
+    fewest: int = 0
+    options: Mapping[str, Any] | Callable[[Axes], Mapping[str, Any]] = field(default_factory=dict)
     writes: bool = False
+    optional: tuple[str, ...] = ()
     in_place: tuple[str, ...] = ()
     differentiable: tuple[str, ...] = ()
     module: Mapping[str, Any] | None = None
     same_bits: bool = True
     exact: bool = False
     compute: str = "fp32"
-    steps: int | None = None
+    steps: int | Callable[[Axes, str], int] | None = None
+    units: Callable[[Axes, Mapping[str, Any]], Mapping[str, float]] | None = None
+    baseline: Callable[..., Any] | None = None
     ahead: str = ""
     draw: Callable[[Mapping[str, Any], str], Mapping[str, Any]] | None = None
     proposed: str = ""
-    without: Mapping[str, str] = field(default_factory=dict)
+    code: str = ""
+    operators: tuple[str, ...] | None = None
+    forbidden: tuple[str, ...] = ()
+    holds: tuple[str, ...] = ()
+    once: Mapping[str, Any] = field(default_factory=dict)
+    without: Mapping[str, str] | Callable[[Any], Mapping[str, str]] = field(default_factory=dict)
+
+    def options_of(self, sizes: Axes) -> dict[str, Any]:
+        """Return the further arguments of the kernel and of the plain code, in a case."""
+        return dict(self.options(sizes) if callable(self.options) else self.options)
+
+    def inputs_of(self, sizes: Axes) -> dict[str, array]:
+        """Return the inputs that a case has."""
+        return {name: one for name, one in self.inputs.items() if one.is_there(sizes)}
+
+    def outputs_of(self, sizes: Axes) -> dict[str, array]:
+        """Return the outputs that a case has."""
+        return {name: one for name, one in self.outputs.items() if one.is_there(sizes)}
+
+    @property
+    def directions(self) -> tuple[str, ...]:
+        """Its directions; a description of one kernel names its own."""
+        return (self.direction,) if self.direction else DIRECTIONS[: 2 if self.differentiable else 1]
 
     def by_row(self, arrays: Mapping[str, array]) -> list[str]:
         """Return the arrays whose first axis counts rows."""
@@ -111,7 +162,7 @@ def operator(*, outputs: Mapping[str, array], **words: Any) -> Callable[[Callabl
         test.__name__, test.__module__, test.__doc__ = reference.__name__, reference.__module__, reference.__doc__
         test.described = one  # type: ignore[attr-defined]
         marked: Any = test
-        for direction in ("forward", *(("backward",) if one.differentiable else ())):
+        for direction in one.directions:
             marked = pytest.mark.op(one.name, direction)(marked)
         return marked
 
@@ -125,7 +176,7 @@ def described_as(reference: Callable[..., Any], outputs: Mapping[str, array], wo
         TypeError: the function has no such parameter, or there is no such word.
         ValueError: a word has a value that it cannot have.
     """
-    known = Operator.__dataclass_fields__.keys() - {"name", "reference", "inputs", "outputs"}
+    known = Operator.__dataclass_fields__.keys() - {"reference", "inputs", "outputs"}
     drawn = {name: value for name, value in words.items() if isinstance(value, array)}
     if unknown := sorted(words.keys() - drawn.keys() - known):
         raise TypeError(f"a description has no {', '.join(unknown)}; it has inputs, and {', '.join(sorted(known))}")
@@ -133,9 +184,9 @@ def described_as(reference: Callable[..., Any], outputs: Mapping[str, array], wo
     if missing := sorted(drawn.keys() - set(order)):
         raise TypeError(f"the plain code has no parameter {', '.join(missing)}")
     rest = {name: value for name, value in words.items() if name not in drawn}
-    for name in ("in_place", "differentiable"):
+    for name in ("in_place", "differentiable", "optional", "forbidden", "holds"):
         rest[name] = _several(rest.get(name, ()))
-    name = reference.__name__.removeprefix("test_")
+    name = str(rest.pop("name", "")) or reference.__name__.removeprefix("test_")
     one = Operator(name, reference, {name: drawn[name] for name in order}, dict(outputs), **rest)
     _check(one)
     return one
@@ -162,15 +213,36 @@ def _check(one: Operator) -> None:
         ),
         (bool(one.differentiable) and one.framework not in WITH_GRADIENTS, "this framework has no gradients"),
         (one.compute not in ("fp32", "case"), "compute is fp32 or case"),
+        (one.direction not in ("", *DIRECTIONS), f"direction is one of {', '.join(DIRECTIONS)}"),
+        (bool(one.direction) and bool(one.differentiable), "a kernel of one direction has no gradients of its own"),
+        (not set(one.optional) <= set(one.outputs), "optional names outputs"),
+        (bool(one.optional) and not one.writes, "outputs that may be left out are written by the kernel (writes=)"),
+        (bool(one.kernel) and bool(one.kernels), "'kernel' names one, and 'kernels' a function that makes several"),
         (bool(one.writes) and bool(one.differentiable), "a kernel that writes its outputs has no gradients"),
         (one.framework not in WRITABLE and bool(one.writes or one.in_place), "its arrays cannot be written"),
         (bool(unknown) and not one.proposed, f"write the axes of {', '.join(unknown)} in place of '...'"),
-        (... in one.options.values() and not one.proposed, "write the values of options in place of '...'"),
-        (not set(one.without) <= set(CHECKS), f"'without' names checks: {', '.join(CHECKS)}"),
-        (any(len(str(reason).split()) < 2 for reason in one.without.values()), "'without' has a reason for each check"),
+        (
+            not callable(one.options) and ... in one.options.values() and not one.proposed,
+            "write the values of options in place of '...'",
+        ),
     ]
     if faults := [text for fault, text in wrong if fault]:
         raise ValueError(f"the description of {one.name}: {faults[0]}")
+    if not callable(one.without):
+        hold_reasons(one.name, one.without)
+
+
+def hold_reasons(name: str, without: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the checks that are not asked, with the reason of each.
+
+    Raises:
+        ValueError: there is no such check, or a reason is none.
+    """
+    if not set(without) <= set(CHECKS):
+        raise ValueError(f"the description of {name}: 'without' names checks: {', '.join(CHECKS)}")
+    if any(len(str(reason).split()) < 2 for reason in without.values()):
+        raise ValueError(f"the description of {name}: 'without' has a reason for each check")
+    return without
 
 
 def _several(given: str | Sequence[str]) -> tuple[str, ...]:
@@ -180,21 +252,37 @@ def _several(given: str | Sequence[str]) -> tuple[str, ...]:
 
 # The words of a description, besides its inputs and ``outputs``:
 #
+# name            the operator's name in matrix.yaml, where the function is not called test_NAME
+# direction       of a kernel that is one direction alone: the inputs of a backward are what it takes, such as tensors
+#                 that the forward has saved and gradients that come in, and its outputs are the gradients
 # framework       the arrays that the kernel takes and the plain code computes with
 # rows            the axis that counts rows which do not read each other: many rows, no row, NaN in all rows but one
+# fewest          the fewest rows that the kernel takes
 # writes          True: the kernel gets arrays for its outputs, after its inputs; else it returns its outputs
+# optional        outputs that a caller may leave out: the kernel gets None in their place
 # in_place        inputs that the kernel changes: they are outputs of the same names
 # differentiable  inputs that have a gradient; the operator has a backward then
-# options         further arguments of the kernel and of the plain code
+# options         further arguments of the kernel and of the plain code; or a function of the case's axes
 # module          the arguments of a class of modules: inputs that are named as its parameters are put into it
 # kernel          package.module:function, where matrix.yaml does not say it (toolchains.NAME.kernel); {backend}, {op}
 #                 and axes of the case may stand in it
+# kernels         module:function of the suite, in the kernel's process: it gets what is known of the case, and returns
+#                 the kernel, or its variants by name, the chosen one first
 # same_bits       False: another run may give other bits (atomic additions); it is held to the budget
 # exact           True: the outputs are the very bits that plain code gives (a gather, a copy)
 # compute         "case": plain code of the baseline rounds after each operation, as an optimizer in bf16 does
-# steps           how many rounded operations make an element one after the other, where the axes do not say it
+# baseline        a function that is called as the kernel is: what the error and the time are compared with, where that
+#                 is not the plain code
+# steps           how many rounded operations make an element one after the other, where the axes do not say it; or a
+#                 function of the case's axes and the output
+# units           a function of the case's axes and the golden: what "unit scale" is for each output
 # ahead           the function of the suite that compiles for a target which is not here (module:function)
 # draw            a function of the sizes and of a text that names the draw: it returns the inputs as arrays, where the
 #                 words of an array do not say how it is drawn (a triangle, a table of places, rows that sum to one)
 # proposed        where a program has read the description: every case is an error until a person takes this word out
-# without         checks that are not asked, each with the reason
+# code            the function of the suite that returns the code that ran, where the package has it
+# operators       the operators of PyTorch that the kernel may call besides those that move values
+# forbidden       modules that the kernel may not import: what its results are compared with
+# holds           functions of the suite (module:function): properties of the operator, each gets (run, inputs, outputs)
+# once            the axes of the cases that have the checks which are made once, such as threads; else the first case
+# without         checks that are not asked, each with the reason; or a function that returns them for a case

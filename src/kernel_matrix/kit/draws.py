@@ -30,19 +30,35 @@ def is_whole(values: Array) -> bool:
 
 def drawn(case: RunningCase, op: Operator, sizes: Mapping[str, Any], which: str = "") -> Arrays:
     """Return the inputs, and of a backward the gradients that come in; ``which`` names another draw."""
-    arrays = {**op.inputs, **(op.incoming if case.direction == "backward" else {})}
+    arrays = {**op.inputs_of(sizes), **(op.incoming if op.differentiable and case.direction == "backward" else {})}
     given = dict(op.draw(sizes, which)) if op.draw else {}
-    return {n: given[n] if n in given else _one(case, n + which, kind, sizes) for n, kind in arrays.items()}
+    values: Arrays = {}
+    for name, kind in arrays.items():
+        values[name] = given[name] if name in given else _one(case, name + which, kind, sizes, values)
+    return values
 
 
-def _one(case: RunningCase, name: str, kind: array, sizes: Mapping[str, Any]) -> Array:
+def _one(case: RunningCase, name: str, kind: array, sizes: Mapping[str, Any], before: Mapping[str, Array]) -> Array:
     shape, dtype = kind.shape(sizes), dtype_of(kind, case.axes)
     if kind.whole:
         below = sizes[kind.below] if isinstance(kind.below, str) else 2 if kind.below is None else kind.below
         spread = (np.abs(case.draw(name, shape)) * 2.0**20).astype(np.int64)
         return (spread % max(int(below), 1)).astype(dtype)
-    values = case.draw(name, shape, scale=kind.scale, mean=kind.mean)
+    if kind.saved is not None:
+        return np.asarray(kind.saved(before, sizes)).astype(dtype)
+    values = case.draw(name, shape, scale=kind.spread(sizes), mean=kind.mean)
+    if kind.drawn is not None:
+        values = kind.drawn(values, sizes)
     return np.asarray(np.abs(values) if kind.positive else values).astype(dtype)
+
+
+def saved_anew(op: Operator, values: Mapping[str, Array], sizes: Mapping[str, Any]) -> Arrays:
+    """Return the values, where the forward has saved anew what a backward gets of it."""
+    changed = dict(values)
+    for name, kind in op.inputs.items():
+        if kind.saved is not None and name in values:
+            changed[name] = np.asarray(kind.saved(changed, sizes)).astype(values[name].dtype)
+    return changed
 
 
 def wide(values: Mapping[str, Array]) -> Arrays:

@@ -18,7 +18,8 @@ import numpy as np
 
 from kernel_matrix.job.inputs import Array
 from kernel_matrix.job.worker import Unavailable, enter_stage
-from kernel_matrix.kit import state, together
+from kernel_matrix.kit import forbidden, state, together
+from kernel_matrix.kit.calls import as_called
 from kernel_matrix.kit.frameworks import framework
 from kernel_matrix.kit.frameworks.base import Call, Framework
 from kernel_matrix.kit.layouts import PACKED, UNWRITTEN, Place, laid, place_of
@@ -29,11 +30,12 @@ Kernel = Mapping[str, Any]  # what the process that compares says of a kernel: s
 FILLS = {"": UNWRITTEN, "nan": UNWRITTEN, "small": 0x01, "usual": 0x3F}  # of outputs that nobody has written
 _PERTURB = {"nan": 0x80, "small": 0xFE, "usual": 0xC0}  # glibc fills with the complement
 RECORDED = "gradients recorded"  # the mode in which every input of floats asks for a gradient
+INTO = "into "  # and the name of an output that the kernel writes: an input may have the same name
 _M_PERTURB = -6  # mallopt(3)
 _PLACES = 8  # sets of arrays that are kept: later runs on equal shapes have the same addresses
 
 _found: dict[str, Any] = {}
-_laid: dict[Any, dict[str, Laid]] = {}
+_laid: dict[Any, dict[str, Any]] = {}  # guarded memory
 _kept: dict[str, Any] = {}  # the results of an earlier run
 
 
@@ -58,6 +60,19 @@ class Arrays:
         """Return what is not the elements of the arrays of the call."""
         return {name: self.frame.marks({**self.by_name, **self.called_with}[name]) for name in names}
 
+    def outputs(self, kernel: Kernel) -> dict[str, Any]:
+        """Return the arrays that the kernel writes."""
+        return {name: self.by_name[INTO + name] for name in kernel["writes"]}
+
+    def unwritten(self) -> dict[str, Array]:
+        """Return the bytes of the arrays that the kernel is to write, as they are before it does."""
+        return {name: self.frame.bytes_of(one.memory) for name, one in self.laid.items() if name.startswith(INTO)}
+
+    def refill(self, wholes: Mapping[str, Array]) -> None:
+        """Put bytes back into the memory of arrays."""
+        for name, whole in wholes.items():
+            self.frame.refill(self.laid[name].memory, whole.view(np.uint8))
+
     def back(self) -> dict[str, Array]:
         """Return all bytes of them, with the guards where there are any; not of an array that is gone."""
         back: dict[str, Array] = {f"memory {name}": self.frame.bytes_of(one.memory) for name, one in self.laid.items()}
@@ -80,26 +95,34 @@ def run(
     keep: bool = False,
     mode: str = "",
     times: int = 1,
+    variant: str = "",
 ) -> Answer:
     """Call the kernel once; return facts, its results, and the bytes of its arrays.
 
     Equal shapes lie at the same addresses in every run but a ``fresh`` one. With ``poison`` what the kernel allocates
     is filled and guarded. With ``keep`` the results stay, and :func:`kept` looks at them later.
     """
-    frame, call = framework(kernel["framework"]), found(kernel)
+    frame, call = framework(kernel["framework"]), found(kernel, variant)
     given = arrays_of(arrays, kernel, frame, secret, layout, fresh, FILLS[poison])
     facts: dict[str, Any] = {"aliases": []}
     marks = given.marks(kernel["args"])
-    with _watched(frame, facts), poisoned(frame, poison, kernel["device"]) as scratch, frame.mode(mode):
-        leaves = list(kernel["floats"]) if mode == RECORDED else list(asked)
-        rounds = called(kernel, frame, call, given, leaves, with_gradients=not mode, times=times)
+    with (
+        _noted(frame, kernel) as operators,
+        _watched(frame, facts),
+        poisoned(frame, poison, kernel["device"], guarded=kernel["guards"]) as scratch,
+    ):
+        with frame.mode(mode):
+            leaves = list(kernel["floats"]) if mode == RECORDED else list(asked)
+            rounds = called(kernel, frame, call, given, leaves, with_gradients=not mode, times=times)
         facts["subnormal"] = state.subnormal_flag() if poison else None
+    facts["operators"] = sorted(operators)
     facts["marked"] = _differing(marks, given.marks(kernel["args"]))
     if not kernel["incoming"]:
         facts["aliases"] = _aliases(kernel, frame, given, rounds[0])
     back = given.back()
     for number, results in enumerate(rounds):
-        back |= {f"out{number} {name}": frame.taken(one) for name, one in results.items() if one is not None}
+        returned = {name: one for name, one in results.items() if one is not None and name not in kernel["writes"]}
+        back |= {f"out{number} {name}": frame.taken(one) for name, one in returned.items()}
     if keep:
         _kept.update(frame=frame, results=rounds[0])
     facts["scratch"] = scratch.overran() if scratch else []
@@ -114,6 +137,10 @@ def _differing(before: Mapping[str, Mapping[str, Any]], after: Mapping[str, Mapp
         name: [word for word, mark in marks.items() if mark != before[name][word]] for name, marks in after.items()
     }
     return [f"{name} ({', '.join(words)})" for name, words in changed.items() if words]
+
+
+def _noted(frame: Framework, kernel: Kernel) -> contextlib.AbstractContextManager[set[str]]:
+    return frame.noted() if kernel["computes"] else contextlib.nullcontext(set())
 
 
 @contextlib.contextmanager
@@ -157,10 +184,14 @@ def kept(_: Mapping[str, Array]) -> Answer:
 def in_threads(arrays: Mapping[str, Array], *, kernel: Kernel, asked: Sequence[str]) -> Answer:
     """Run the kernel in two threads, each on its own inputs ("1 NAME", "2 NAME"); return outputs with other bits."""
     frame, call = framework(kernel["framework"]), found(kernel)
-    both = [{name[2:]: one for name, one in arrays.items() if name[0] == which} for which in "12"]
+    both = []
+    for which in "12":
+        values = {name[2:]: one for name, one in arrays.items() if name[0] == which}
+        both.append(arrays_of(values, kernel, frame, 1, PACKED, True, UNWRITTEN))
+    unwritten = both[0].unwritten()
 
-    def once(values: Mapping[str, Array]) -> dict[str, bytes]:
-        given = arrays_of(values, kernel, frame, 1, PACKED, True, UNWRITTEN)
+    def once(given: Arrays) -> dict[str, bytes]:
+        given.refill(unwritten)
         [results] = called(kernel, frame, call, given, list(asked))
         return {name: frame.taken(one).tobytes() for name, one in results.items() if one is not None}
 
@@ -168,18 +199,55 @@ def in_threads(arrays: Mapping[str, Array], *, kernel: Kernel, asked: Sequence[s
         return together.differing(once, both), {}
 
 
-def found(kernel: Kernel) -> Any:
-    """Import ``package.module:function``, or what else can be called."""
+def variants(_: Mapping[str, Array], *, kernel: Kernel) -> Answer:
+    """Return the names of the kernel's variants, the chosen one first; its name is empty."""
+    return list(_made(kernel)) if kernel["makes"] else [""], {}
+
+
+def ask(arrays: Mapping[str, Array], *, kernel: Kernel, path: str) -> Answer:
+    """Call a function of the suite with the kernel's facts and arrays of the framework; return its value."""
+    frame = framework(kernel["framework"])
+    given = {name: frame.given(one, kernel["device"]) for name, one in arrays.items()}
+    _refuse(kernel)
+    enter_stage("launch")
+    return _of(path)(kernel["case"], given), {}
+
+
+def found(kernel: Kernel, variant: str = "") -> Any:
+    """Import ``package.module:function``, or what else can be called; or have the suite make the kernel."""
+    if kernel["makes"]:
+        made = _made(kernel)
+        return made.get(variant, made[""]), None  # a variant that is not there is the chosen one
     path = kernel["function"]
     if path not in _found:
         enter_stage("import")
-        module, _, name = path.partition(":")
-        value: Any = importlib.import_module(module)
-        for part in name.split("."):
-            value = getattr(value, part)
+        value = _of(path)
         special = framework(kernel["framework"]).callable_of(value, kernel["module"])
         _found[path] = (value, special)
     return _found[path]
+
+
+def _made(kernel: Kernel) -> Mapping[str, Any]:
+    """Return the kernels that the suite makes for a case, by the names of the variants."""
+    _refuse(kernel)
+    path = kernel["function"]
+    if path not in _found:
+        enter_stage("import")
+        _found[path] = _of(path)
+    made = _found[path](kernel["case"])
+    return made if isinstance(made, Mapping) else {"": made}
+
+
+def _refuse(kernel: Kernel) -> None:
+    forbidden.refuse(kernel["forbidden"] if kernel["computes"] else ())
+
+
+def _of(path: str) -> Any:
+    module, _, name = path.partition(":")
+    value: Any = importlib.import_module(module)
+    for part in name.split("."):
+        value = getattr(value, part)
+    return value
 
 
 def arrays_of(
@@ -193,26 +261,27 @@ def arrays_of(
         places[name] = place_of(values.shape, values.dtype, layout_of(name, kernel, layout))
         wholes[name] = laid(places[name], values, secret)
     for name in kernel["writes"]:
-        shape, kind = kernel["outputs"][name]
-        places[name] = place_of(tuple(shape), np.dtype(kind), layout_of(name, kernel, layout))
-        wholes[name] = laid(places[name], None, secret, fill)
-    key = (kernel["function"], *((name, place) for name, place in places.items()))
-    there = None if fresh else _laid.get(key)
-    if there is None:
+        (shape, kind), slot = kernel["outputs"][name], INTO + name
+        places[slot] = place_of(tuple(shape), np.dtype(kind), layout_of(slot, kernel, layout))
+        wholes[slot] = laid(places[slot], None, secret, fill)
+    key = (kernel["function"], kernel["device"], *((name, place) for name, place in places.items()))
+    memory = None if fresh else _laid.get(key)
+    if memory is None:
         memory = {name: frame.memory(whole, kernel["device"]) for name, whole in wholes.items()}
-        there = {name: Laid(one, frame.view(one, places[name]), places[name]) for name, one in memory.items()}
         if not fresh:
             if len(_laid) >= _PLACES:
                 _laid.clear()
-            _laid[key] = there
-    for name, whole in wholes.items():
-        frame.refill(there[name].memory, whole)
-    return Arrays(frame, there, {})
+            _laid[key] = memory
+    # The views are new in each run: a kernel may give one of them other memory.
+    there = {name: Laid(one, frame.view(one, places[name]), places[name]) for name, one in memory.items()}
+    made = Arrays(frame, there, {})
+    made.refill(wholes)
+    return made
 
 
 def layout_of(name: str, kernel: Kernel, layout: str) -> str:
     """Return how an array lies: of all rows in one place only an input by rows can, which nobody writes."""
-    written = name in kernel["writes"] or name in kernel["in_place"]
+    written = name.startswith(INTO) or name in kernel["in_place"]
     return PACKED if layout == "expanded" and (written or name not in kernel["by_row"]) else layout
 
 
@@ -223,15 +292,16 @@ def _of_call(kernel: Kernel, given: Arrays) -> dict[str, Any]:
 def _call(kernel: Kernel, call: Any, given: Arrays) -> Call:
     """Return how the kernel is called: arrays in, results by their names out."""
     function, special = call
-    outs = {name: given.by_name[name] for name in kernel["writes"]}
+    outs = given.outputs(kernel)
     returned = [name for name in kernel["outputs"] if name not in outs and name not in kernel["in_place"]]
+    into = as_called(kernel["results"], outs, there=bool(kernel["writes"]))
 
     def calling(arrays: dict[str, Any]) -> dict[str, Any]:
         if special is not None:
             options = kernel["options"] if kernel["module"] is None else {}
             result = special({**arrays, **options})
         else:
-            result = function(*arrays.values(), *outs.values(), **kernel["options"])
+            result = function(*as_called(kernel["inputs"], arrays), *into, **kernel["options"])
         several = list(result.values()) if isinstance(result, dict) else result
         several = list(several) if isinstance(several, (tuple, list)) else [several]
         in_place = {name: arrays[name] for name in kernel["in_place"]}
@@ -255,14 +325,14 @@ def _aliases(kernel: Kernel, frame: Framework, given: Arrays, results: Mapping[s
 
 
 @contextlib.contextmanager
-def poisoned(frame: Framework, kind: str, device: str) -> Iterator[Any]:
+def poisoned(frame: Framework, kind: str, device: str, *, guarded: bool = True) -> Iterator[Any]:
     """Poison what is allocated until the block ends, by the framework and by the C library."""
     if not kind:
         yield None
         return
     _perturb(_PERTURB[kind])
     try:
-        with frame.scratch(kind, device) as scratch:
+        with frame.scratch(kind, device, guarded=guarded) as scratch:
             state.subnormal_flag(clear=True)
             yield scratch
     finally:

@@ -49,6 +49,17 @@ class UnconfirmedError(Exception):
 # Faults after which the memory of the kernel's process may be spoilt, so that another case cannot run in it.
 SPOILS_MEMORY = ("kit-past-end", "kit-past-scratch", "kit-gaps", "kit-layout", "kit-sizes")
 
+
+def hold(true: bool, text: str) -> None:
+    """Raise an error with ``text`` unless ``true``: ``python -O`` removes ``assert`` statements.
+
+    Raises:
+        AssertionError: it is not true.
+    """
+    if not true:
+        raise AssertionError(text)
+
+
 KINDS = {
     "kit-past-end": Kind(
         "The kernel writes outside of an array that it was given: past its end or before its start.",
@@ -84,6 +95,16 @@ KINDS = {
         "The kernel starts a process, or has one work for it, after its first run.",
         "start no process in a kernel; a compiler works in the first run alone",
         "another process started or worked while the kernel ran",
+    ),
+    "kit-operators": Kind(
+        "The kernel has operators of the framework compute for it, besides those that move values.",
+        "compute in the kernel; if an operator is meant, name it: operators=",
+        "the kernel computes with PyTorch: add, bmm",
+    ),
+    "kit-growth": Kind(
+        "The error of a result grows with the number of rows as that of one long chain of additions.",
+        "add in blocks or in pairs, or with a sum of the errors; outputs of one row must not grow at all",
+        "weight: the error grows as rows^0.50, over 0.375 (4 at 16, 16 at 256, 64 at 4096 times the noise)",
     ),
     "kit-keeps-memory": Kind(
         "Every run of the kernel leaves memory behind that nobody frees.",

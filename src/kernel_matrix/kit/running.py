@@ -16,14 +16,27 @@ from kernel_matrix.job.inputs import Array
 from kernel_matrix.job.kernel_process import DeviceMissingError, KernelProcessError
 from kernel_matrix.job.small_rows import faults_of_small_rows
 from kernel_matrix.kit import draws, plain
-from kernel_matrix.kit.description import Operator
+from kernel_matrix.kit.description import Operator, hold_reasons
 from kernel_matrix.kit.frameworks import framework
-from kernel_matrix.kit.kernel_side import FILLS, layout_of
+from kernel_matrix.kit.kernel_side import FILLS, INTO, layout_of
 from kernel_matrix.kit.layouts import PACKED, UNWRITTEN, opened, place_of, same_bytes
 from kernel_matrix.kit.misbehaviour import MisbehavedError, WrongResultError
 from kernel_matrix.kit.state import FIRST_CALL
 
 _SIDE = "kernel_matrix.kit.kernel_side"
+
+
+def facts_of(case: RunningCase, op: Operator, sizes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a function of the suite gets to know of a case in the kernel's process."""
+    return {
+        "op": case.op,
+        "direction": case.direction,
+        "backend": case.backend,
+        "device": case.device,
+        "target": None if case.interpreted else case.target,
+        "axes": dict(sizes),
+        "options": op.options_of(sizes),
+    }
 
 
 class Running:
@@ -33,46 +46,98 @@ class Running:
         """``values`` are the inputs; by default they are drawn."""
         self.case, self.op, self.sizes = case, op, dict(case.axes)
         self.frame = framework(op.framework)
-        self.backward = case.direction == "backward"
+        self.without = hold_reasons(op.name, op.without(case)) if callable(op.without) else op.without
+        self.backward = bool(op.differentiable) and case.direction == "backward"
         self.asked = list(op.differentiable) if self.backward else []
         self.given = {**draws.drawn(case, op, self.sizes), **(values or {})}
-        self.out: draws.Arrays = {}  # of the first run
+        self.variants, self.variant = [""], ""  # of the kernel: another one's name begins with @
+        self.outs: dict[str, draws.Arrays] = {}  # of the first run of each variant
         self.facts: dict[str, Any] = {}  # of the last run
         self.rounds: dict[str, list[Array]] = {}  # the results of each backward of the last run
         self.left = 0  # bytes that every poisoned run has left behind
         self.memory_before: int | None = None  # of the kernel's process, after the first run
         self.not_asked: dict[str, str] = {}
-        self._secret = secrets.randbits(62)
+        self._secret = 0  # of the guards of the last run: a kernel that knows those of one run knows no others
         self._seen: set[Any] = set()
+        self._kernels: dict[Any, dict[str, Any]] = {}
+
+    @property
+    def out(self) -> draws.Arrays:
+        """The results of the first run of the variant."""
+        return self.outs.get(self.variant, {})
 
     @property
     def by_row(self) -> list[str]:
         """The inputs, and gradients that come in, whose first axis counts rows."""
-        return self.op.by_row({**self.op.inputs, **(self.op.incoming if self.backward else {})})
+        inputs = self.op.by_row({**self.op.inputs, **(self.op.incoming if self.backward else {})})
+        return [name for name in inputs if name in self.given]
 
     @property
     def results_by_row(self) -> list[str]:
         """The results whose first axis counts rows."""
         return [name for name in self.op.by_row(self.op.inputs if self.asked else self.op.outputs) if name in self.out]
 
+    @property
+    def has_once(self) -> bool:
+        """True if the case is one of those that have the checks which are made once."""
+        return all(self.sizes.get(axis) == value for axis, value in self.op.once.items())
+
+    @property
+    def repeats_less(self) -> bool:
+        """True where a kernel takes long: an interpreter or an emulator runs it."""
+        return self.case.action == "emulate"
+
     def kernel(self, sizes: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the kernel's process gets to know."""
+        """Return what the kernel's process gets to know, for the values of the axes."""
+        key = tuple(sizes.values())
+        if key not in self._kernels:
+            self._kernels[key] = self._described(sizes)
+        return self._kernels[key]
+
+    def _described(self, sizes: Mapping[str, Any]) -> dict[str, Any]:
         op, case = self.op, self.case
-        outputs = {n: [list(k.shape(sizes)), draws.dtype_of(k, case.axes).name] for n, k in op.outputs.items()}
+        outputs = {
+            n: [list(k.shape(sizes)), draws.dtype_of(k, case.axes).name] for n, k in op.outputs_of(sizes).items()
+        }
+        computes = bool(op.forbidden or op.operators is not None) and "operators" not in self.without
         return {
-            "function": self._path(),
+            "function": op.kernels or self._path(),
+            "makes": bool(op.kernels),
+            "case": self.of_case(sizes),
             "framework": op.framework,
             "device": case.device,
-            "args": list(op.inputs),
-            "floats": [name for name, kind in op.inputs.items() if not kind.whole],
+            "inputs": list(op.inputs),
+            "results": list(op.outputs),
+            "args": list(op.inputs_of(sizes)),
+            "floats": [name for name, kind in op.inputs_of(sizes).items() if not kind.whole],
             "outputs": outputs,
-            "writes": list(op.outputs) if op.writes else [],
+            "writes": list(outputs) if op.writes else [],
             "in_place": list(op.in_place),
             "by_row": self.by_row,
-            "options": dict(op.options),
+            "options": op.options_of(sizes),
             "module": op.module,
             "incoming": list(op.incoming) if self.backward else [],
+            "forbidden": list(op.forbidden),
+            "computes": computes,
+            "guards": computes or op.operators is None,
         }
+
+    def of_case(self, sizes: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a function of the suite gets to know of the case, for the values of the axes."""
+        return facts_of(self.case, self.op, sizes)
+
+    def find_variants(self, sizes: Mapping[str, Any] | None = None) -> list[str]:
+        """Return the names of the variants of the kernel, the chosen one first."""
+        kernel = self.kernel(sizes or self.sizes)
+        if not kernel["makes"]:
+            return [""]
+        names, _ = self.case.call(f"{_SIDE}:variants", kernel=kernel)
+        return [str(name) for name in names]
+
+    def ask(self, function: str, values: Mapping[str, Array]) -> Any:
+        """Call a function of the suite (``module:function``) in the kernel's process, with arrays of the framework."""
+        value, _ = self.case.call(f"{_SIDE}:ask", values, kernel=self.kernel(self.sizes), path=function)
+        return value
 
     def _path(self) -> str:
         """Return ``package.module:function``, from matrix.yaml or from the description.
@@ -91,9 +156,13 @@ class Running:
         sizes: Mapping[str, Any] | None = None,
         asked: Sequence[str] | None = None,
         what: str = "",
+        *,
+        only: Sequence[str] | None = None,
         **how: Any,
     ) -> draws.Arrays:
         """Call the kernel once, and look at everything else that it did; ``what`` says in words which run it is.
+
+        With ``only`` the kernel is to write these outputs alone.
 
         Raises:
             MisbehavedError: it did something else than to compute its outputs.
@@ -102,8 +171,12 @@ class Running:
         case, sizes = self.case, sizes or self.sizes
         asked = list(self.asked if asked is None else asked)
         kernel = self.kernel(sizes)
-        key = (how.get("layout", PACKED), how.get("mode", ""), *asked, *(one.shape for one in values.values()))
+        if only is not None:
+            kernel = {**kernel, "writes": list(only), "outputs": {name: kernel["outputs"][name] for name in only}}
+        shapes = (one.shape for one in values.values())
+        key = (self.variant, how.get("layout", PACKED), how.get("mode", ""), *asked, *kernel["outputs"], *shapes)
         children = case.kernel_children()
+        self._secret, how["variant"] = secrets.randbits(62), self.variant
         try:
             facts, back = case.call(f"{_SIDE}:run", values, kernel=kernel, secret=self._secret, asked=asked, **how)
         except KernelProcessError as error:
@@ -139,25 +212,27 @@ class Running:
         how: Mapping[str, Any],
     ) -> None:
         """Compare all bytes around the kernel's arrays, and those of its inputs."""
-        written = {name: (tuple(shape), kind) for name, (shape, kind) in kernel["outputs"].items()}
         arrays = {name: (one.shape, one.dtype.name) for name, one in values.items()}
-        arrays |= {name: written[name] for name in kernel["writes"]}
-        for name, (shape, kind) in arrays.items():
-            role = "output" if name in kernel["writes"] else "input"
-            came = back.pop(f"memory {name}", None)
+        for name in kernel["writes"]:
+            shape, kind = kernel["outputs"][name]
+            arrays[INTO + name] = tuple(shape), kind
+        for slot, (shape, kind) in arrays.items():
+            is_input, name = slot in values, slot.removeprefix(INTO)
+            came = back.pop(f"memory {slot}", None)
             if came is None:
                 raise MisbehavedError("kit-changed-input", f"the kernel has given its input {name} away{what}")
             if self.frame.lays:
-                layout = layout_of(name, kernel, str(how.get("layout", PACKED)))
-                fill = UNWRITTEN if name in values else FILLS[str(how.get("poison", ""))]
+                layout = layout_of(slot, kernel, str(how.get("layout", PACKED)))
+                fill = UNWRITTEN if is_input else FILLS[str(how.get("poison", ""))]
                 there = opened(came, place_of(shape, np.dtype(kind), layout), self._secret, fill)
+                role = "input" if is_input else "output"
                 if not there.guards:
                     self._hold("guards", "kit-past-end", f"the kernel wrote past an end of its {role} {name}{what}")
                 if not there.gaps:
                     text = f"the kernel wrote between the elements of its {role} {name}{what}"
                     self._hold("guards", "kit-gaps", text)
                 came = there.values
-            if name in kernel["writes"]:
+            if not is_input:
                 back[f"out0 {name}"] = came
             elif name not in kernel["in_place"] and not same_bytes(came, values[name]):
                 self._hold("inputs", "kit-changed-input", f"the kernel changed its input {name}{what}")
@@ -171,8 +246,11 @@ class Running:
         if facts["scratch"]:
             text = f"the kernel wrote past an end of memory that it allocated: {', '.join(facts['scratch'][:3])}"
             self._hold("guards", "kit-past-scratch", text)
-        if known and worked and self.case.action == "run":
+        if known and worked and (self.case.action == "run" or self.case.interpreted):
             self._hold("processes", "kit-other-process", "another process started or worked while the kernel ran")
+        if self.op.operators is not None and (others := set(facts["operators"]) - set(self.op.operators)):
+            text = f"the kernel computes with {self.frame.title}: {', '.join(sorted(others))}"
+            self._hold("operators", "kit-operators", text)
         if facts["marked"]:
             self._hold("inputs", "kit-changed-input", f"the kernel changed its input {', '.join(facts['marked'])}")
         if facts["aliases"]:
@@ -185,7 +263,7 @@ class Running:
         Raises:
             MisbehavedError: it does.
         """
-        if check not in self.op.without:
+        if check not in self.without:
             raise MisbehavedError(code, sentence)
 
     def _results(

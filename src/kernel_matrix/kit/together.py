@@ -5,15 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
-from kernel_matrix.job.inputs import Array
+_SECONDS, _MOST_RUNS = 0.05, 200  # that each of the threads runs the kernel
 
-_SECONDS, _MOST_RUNS = 0.05, 100  # that each of the threads runs the kernel
-
-Once = Callable[[Mapping[str, Array]], dict[str, bytes]]
+T = TypeVar("T")
 
 
-def differing(once: Once, inputs: Sequence[Mapping[str, Array]]) -> list[str]:
+def differing(once: Callable[[T], Mapping[str, bytes]], inputs: Sequence[T]) -> list[str]:
     """Run the kernel on each of ``inputs`` in a thread of its own; return the names of outputs with other bits.
 
     What a run gives when it is alone is what is right.
@@ -26,7 +25,7 @@ def differing(once: Once, inputs: Sequence[Mapping[str, Array]]) -> list[str]:
     errors: list[Exception] = []
     barrier = threading.Barrier(len(inputs))
 
-    def work(values: Mapping[str, Array], expected: Mapping[str, bytes]) -> None:
+    def work(values: T, expected: Mapping[str, bytes]) -> None:
         try:
             barrier.wait()
             end = time.perf_counter() + _SECONDS

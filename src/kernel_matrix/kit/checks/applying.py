@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from kernel_matrix.kit.checks import growth
 from kernel_matrix.kit.checks.names import CHECKS
 from kernel_matrix.kit.draws import is_whole
 from kernel_matrix.kit.running import Running
 
-WITHIN_EVERY_RUN = ("guards", "inputs", "state", "processes")
+WITHIN_EVERY_RUN = ("guards", "inputs", "state", "processes", "operators")
 
 
 def does_not_apply(running: Running, name: str) -> bool:
@@ -16,9 +17,13 @@ def does_not_apply(running: Running, name: str) -> bool:
     return {
         "misrounded": not narrow or (not op.same_bits and op.exact),
         "inputs": len(op.in_place) == len(op.inputs) and not backward,
-        "gradients": not backward,
+        "gradients": not backward and len(op.optional) < 2,
+        "operators": op.operators is None and not op.forbidden,
+        "growth": not growth.sizes_of(running),
+        "holds": not op.holds,
         "times": not running.case.timed,
         "modes": backward
+        or bool(op.direction)
         or bool(op.in_place)
         or not running.frame.modes
         or not any(not kind.whole for kind in op.inputs.values()),
@@ -31,8 +36,8 @@ def does_not_apply(running: Running, name: str) -> bool:
 def why_not(running: Running, name: str) -> str:
     """Return why a check cannot be asked of this case; an empty text where it can."""
     op, frame = running.op, running.frame
-    if name in op.without:
-        return op.without[name]
+    if name in running.without:
+        return running.without[name]
     reasons: dict[str, tuple[bool, str]] = {
         "guards": (not frame.lays, frame.why_not),
         "unwritten": (not frame.watches, frame.why_not),
@@ -40,11 +45,14 @@ def why_not(running: Running, name: str) -> str:
         "fresh": (not frame.lays, frame.why_not),
         "layouts": (not frame.layouts, frame.why_not),
         "sizes": (op.rows is None, "no axis counts rows"),
+        "threads": (running.repeats_less, "an interpreter or an emulator takes long"),
         "magnitudes": (not running.by_row, "no input has the axis of rows"),
         "processes": (not running.case.kernel_children(), "this machine does not say which processes work"),
     }
     if name in reasons and reasons[name][0]:
         return reasons[name][1]
+    if name == "sizes" and running.repeats_less:
+        return "an interpreter or an emulator takes long"
     return _why_no_rows(running) if name == "rows" else ""
 
 

@@ -17,6 +17,8 @@ def unwritten(running: Running) -> None:
     kernel has computed with it, even if no result shows it.
     """
     flags, kept = {}, []
+    if running.repeats_less:  # its repeat has been poisoned
+        return
     for kind in ("nan", "usual", "small"):
         out = running.run(running.given, poison=kind)
         flags[kind] = running.facts["subnormal"]
@@ -51,7 +53,7 @@ def follows(running: Running) -> None:
         backwards = draws.of_rows(running.given, running.by_row, lambda one: one[::-1].copy())
         others["the same rows in the reverse order"] = backwards
     if (changed := _one_element_changed(running)) is not None:
-        others["one element changed"] = changed
+        others["one element changed"] = draws.saved_anew(running.op, changed, running.sizes)
     for what, values in others.items():
         numbers = running.numbers(values)
         if numbers.finite:
@@ -65,7 +67,9 @@ def _one_element_changed(running: Running) -> draws.Arrays | None:
         if not draws.is_whole(one) and one.size:
             changed = one.copy()
             value = float(changed.reshape(-1)[-1])
-            changed.reshape(-1)[-1] = value * 2 + (running.op.inputs[name].scale if name in running.op.inputs else 1)
+            changed.reshape(-1)[-1] = value * 2 + (
+                running.op.inputs[name].spread(running.sizes) if name in running.op.inputs else 1
+            )
             return {**running.given, name: changed}
     return None
 
@@ -79,7 +83,14 @@ def kept(running: Running) -> None:
 
 
 def gradients(running: Running) -> None:
-    """Ask for each proper subset of the gradients, and run the backward twice on one forward."""
+    """Ask for some of the gradients, or of the optional outputs, and run a backward twice on one forward."""
+    for some in _parts(running):
+        what = f" where {', '.join(some)} is asked for"
+        rest = [name for name in running.out if name not in running.op.optional]
+        out = running.run(running.given, only=[*some, *rest], what=what)
+        running.same("kit-gradients", out, f"a result{what} is another one than among all")
+    if not running.backward:
+        return
     for some in _subsets(running.asked):
         what = f" where {', '.join(some)} is asked for"
         out = running.run(running.given, asked=some, what=what)
@@ -89,6 +100,18 @@ def gradients(running: Running) -> None:
         differs = any(not same_bytes(one, rounds[0]) for one in rounds[1:])
         if running.op.same_bits and differs:
             raise WrongResultError("kit-gradients", f"{name}: another gradient in a second backward on one forward")
+
+
+def _parts(running: Running) -> list[list[str]]:
+    """Return the outputs that are asked for: the first, all others, and in some cases each other one alone.
+
+    So each two are together, one without the other, and both missing.
+    """
+    names = [name for name in running.op.optional if name in running.out]
+    if len(names) < 2:
+        return []
+    alone = running.has_once and not running.repeats_less and len(names) > 2
+    return [names[:1], names[1:], *([name] for name in names[1:] if alone)]
 
 
 def _subsets(names: list[str]) -> list[list[str]]:

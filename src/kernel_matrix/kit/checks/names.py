@@ -7,6 +7,7 @@ CHECKS = {
     "inputs": "inputs that change",
     "state": "the state of the process",
     "processes": "other processes that start or work",
+    "operators": "what computes in the kernel's place: the framework, or what its results are compared with",
     "memory": "memory that every run leaves behind",
     "repeats": "other bits in another run",
     "unwritten": "memory that nobody has written",
@@ -20,5 +21,7 @@ CHECKS = {
     "gradients": "each subset of the gradients, and a second backward",
     "modes": "a forward that records gradients, no_grad, inference mode",
     "threads": "two threads at once",
+    "growth": "an error that grows with the number of rows",
+    "holds": "properties that the suite has for this operator",
     "times": "times that another process does not measure",
 }

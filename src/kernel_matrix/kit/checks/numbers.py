@@ -6,7 +6,7 @@ import numpy as np
 
 from kernel_matrix.job.budget import most_misrounded
 from kernel_matrix.job.defaults import MISROUNDED
-from kernel_matrix.kit import plain
+from kernel_matrix.kit import draws, plain
 from kernel_matrix.kit.draws import is_whole, of_rows
 from kernel_matrix.kit.layouts import same_bytes
 from kernel_matrix.kit.misbehaviour import WrongResultError
@@ -17,24 +17,38 @@ _LEAST = 9  # elements of a golden that is looked at: fewer can be exact in fp32
 
 
 def golden(running: Running) -> None:
-    """Compare the first run with the golden, and have the case record all figures."""
-    running.out = running.run(running.given)
-    case, op, limits = running.case, running.op, running.compared
+    """Compare the first run of every variant with the golden, and have the case record all figures."""
+    running.variants = running.find_variants()
+    for variant in running.variants:
+        running.variant = variant
+        running.outs[variant] = running.run(running.given)
+    running.variant = ""
+    op, limits = running.op, running.compared
     if not op.exact:
         _hold_golden_is_exact(running, limits)
-    kinds = op.inputs if running.asked else op.outputs
-    names = {n: tuple("tokens" if a == op.rows else str(a) for a in kinds[n].axes) for n in limits.golden}
     floats = {name: one for name, one in running.out.items() if not is_whole(one)}
     if floats:
-        case.compare(
-            floats,
-            *limits.of(floats),
-            axes=names,
+        every = {f"{n}{variant}": out[n] for variant, out in running.outs.items() for n in floats}
+        running.case.compare(
+            every,
+            *limits.of(floats).of_variants(running.variants),
+            axes=_names_of_axes(running),
             shortened=lambda: _without_last_row(running),
         )
-    for name, one in running.out.items():
+    for name, one in ((n, one) for out in running.outs.values() for n, one in out.items()):
         if (op.exact or is_whole(one)) and not same_bytes(one, limits.baseline[0][name]):
             raise WrongResultError("kit-exact", f"{name}: not the very bits that plain code gives")
+
+
+def _names_of_axes(running: Running) -> dict[str, tuple[str, ...]]:
+    """Return the names of the axes of each result, for canaries: those of rows are tokens there."""
+    op = running.op
+    kinds = {name: kind for name, kind in (op.inputs if running.asked else op.outputs).items() if name in running.out}
+    names = {
+        name: tuple("tokens" if one == op.rows else one if isinstance(one, str) else "other" for one in kind.axes)
+        for name, kind in kinds.items()
+    }
+    return {f"{name}{variant}": axes for variant in running.variants for name, axes in names.items()}
 
 
 def _hold_golden_is_exact(running: Running, limits: plain.Numbers) -> None:
@@ -58,9 +72,7 @@ def _without_last_row(running: Running) -> dict[str, plain.Golden]:
     if not sums or not running.by_row or running.sizes[running.op.rows or ""] < 2:
         return {}
     shorter = of_rows(running.given, running.by_row, lambda one: one[:-1])
-    found = plain.exact(
-        running.op, {n: one if is_whole(one) else one.astype(np.float64) for n, one in shorter.items()}, running.asked
-    )
+    found = plain.exact(running.op, draws.wide(shorter), running.sizes, running.asked)
     return {name: found[name] for name in sums}
 
 
@@ -71,17 +83,22 @@ def misrounded(running: Running) -> None:
     for name, one in running.out.items():
         if one.dtype.itemsize >= 4 or is_whole(one) or not one.size:
             continue
-        share = running.case.metrics[f"{name}.misrounded"]
-        most = most_misrounded(MISROUNDED, one.size, running.case.metrics[f"{name}.floor_misrounded"])
+        figure = f"{name}{running.variant}"
+        share = running.case.metrics[f"{figure}.misrounded"]
+        most = most_misrounded(MISROUNDED, one.size, running.case.metrics[f"{figure}.floor_misrounded"])
         if share > most:
             text = f"{name}: {share:.1%} of the elements are misrounded, over {most:.1%}: it was rounded before"
             raise WrongResultError("kit-misrounded", text)
 
 
 def repeats(running: Running) -> None:
-    """Run the kernel again and again on the same inputs, at the same addresses."""
-    for number in range(_REPEATS):
-        out = running.run(running.given, keep=number == 0)
+    """Run the kernel again and again on the same inputs, at the same addresses.
+
+    Where it takes long, the one run has what nobody has written poisoned: it is the check "unwritten" too.
+    """
+    poison = "nan" if running.repeats_less else ""
+    for number in range(1 if running.repeats_less else _REPEATS):
+        out = running.run(running.given, keep=number == 0, poison=poison)
         running.case.record_repeat(same=all(same_bytes(out[name], one) for name, one in running.out.items()))
         running.same("kit-other-bits", out, f"run {number + 2} on the same inputs gives other results")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from kernel_matrix.job.inputs import Array
@@ -16,7 +17,7 @@ from kernel_matrix.kit.running import Running
 
 FEW = (0, 1, 2, 6, 10)  # the remainders 0, 1 and 2 of tiles of 4 and 8
 _MANY = 65_541  # more than 16 bits count, and than a GPU's grid has blocks in its second dimension
-_MANY_BYTES = 64 << 20
+_MANY_BYTES = 256 << 20
 _ULPS, _ULPS_NARROW = 64, 4  # of the largest value; narrow dtypes are rounded once from fp32
 _SUM = (
     0.05  # of the largest value: more rows in one chain are less exact, and a part of them that is missing is far off
@@ -37,7 +38,7 @@ def rows(running: Running) -> None:
         out = running.run(values, what=f" with {word} in the other rows")
         for name in running.results_by_row:
             _hold_row(running, name, out[name], keep, word)
-    expected = plain.exact(running.op, draws.wide(values), running.asked)  # of NaN, which came last
+    expected = plain.exact(running.op, draws.wide(values), running.sizes, running.asked)  # of NaN, which came last
     for name in running.results_by_row:
         wrong = np.isnan(expected[name]) & ~np.isnan(out[name].astype(np.float64))
         if wrong.any():
@@ -57,6 +58,7 @@ def _hold_row(running: Running, name: str, out: Array, keep: int, word: str) -> 
 def magnitudes(running: Running) -> None:
     """Make one row zero, one small and the last large."""
     values = draws.of_rows(running.given, running.by_row, draws.standing_out)
+    values = draws.saved_anew(running.op, values, running.sizes)
     numbers = running.numbers(values)
     if not numbers.finite:
         values = draws.of_rows(values, running.by_row, lambda one: np.concatenate([one[-1:], one[1:]]))
@@ -101,7 +103,7 @@ def _of_layout(running: Running, layout: str) -> draws.Arrays | None:
 def sizes(running: Running) -> None:
     """Run other numbers of rows: few, none, and more than 16 bits count."""
     own = int(running.sizes[running.op.rows or ""])
-    for count in (count for count in FEW if count != own):
+    for count in (count for count in FEW if count != own and count >= running.op.fewest):
         at = {**running.sizes, running.op.rows or "": count}
         values = draws.drawn(running.case, running.op, at, f"/{count}")
         sentence = f"the kernel fails for {count} rows"
@@ -124,7 +126,7 @@ def _many(running: Running, own: int) -> None:
     for name in running.results_by_row:
         _hold_many(running, name, out, times)
     if sums := [name for name in out if name not in running.results_by_row]:
-        expected = plain.exact(running.op, draws.wide(values), running.asked)
+        expected = plain.exact(running.op, draws.wide(values), at, running.asked)
         for name in sums:
             _hold_sum(name, out[name], expected[name], times * own)
 
@@ -132,7 +134,7 @@ def _many(running: Running, own: int) -> None:
 def _hold_many(running: Running, name: str, out: Mapping[str, Any], times: int) -> None:
     was = running.out[name]
     off = np.abs(out[name].reshape(times, *was.shape).astype(np.float64) - was.astype(np.float64)).max(initial=0.0)
-    step = 0.0 if draws.is_whole(was) else float(2.0 ** -{2: 7, 4: 23, 8: 52}.get(was.dtype.itemsize, 2))
+    step = 0.0 if draws.is_whole(was) else float(ml_dtypes.finfo(was.dtype).eps)
     limit = (_ULPS if was.dtype.itemsize >= 4 else _ULPS_NARROW) * step
     limit *= float(np.abs(was.astype(np.float64)).max(initial=0.0))
     if not off <= limit:

@@ -42,6 +42,7 @@ class Framework:
     """One framework. A base class: it has what NumPy's arrays in the memory of a CPU need."""
 
     name = ""
+    title = ""
     lays = True  # whether the caller of a kernel chooses where its arrays lie
     watches = True  # whether what a kernel allocates can be poisoned
     why_not = ""  # where one of these is not so: the reason
@@ -82,9 +83,20 @@ class Framework:
         return {}
 
     @contextlib.contextmanager
-    def scratch(self, kind: str, device: str) -> Iterator[Scratch]:  # noqa: ARG002
-        """Poison what is allocated until the block ends: with NaN, or with usual or subnormal numbers."""
+    def scratch(self, kind: str, device: str, *, guarded: bool = True) -> Iterator[Scratch]:  # noqa: ARG002
+        """Poison what is allocated until the block ends: with NaN, or with usual or subnormal numbers.
+
+        Where it is not ``guarded``, the kernel is made of the framework's operators, and the C library poisons alone.
+        """
         yield NoScratch()
+
+    def noted(self) -> contextlib.AbstractContextManager[set[str]]:
+        """Return a block that notes the framework's operators that compute, as far as they can be seen."""
+        return contextlib.nullcontext(set())
+
+    def threads(self) -> int | None:
+        """Return how many threads an operator of the framework has; None where that is not known."""
+        return None
 
     def mode(self, name: str) -> contextlib.AbstractContextManager[Any]:  # noqa: ARG002
         """Return the block in which a kernel is called in this mode."""

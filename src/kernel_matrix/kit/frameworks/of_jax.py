@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from kernel_matrix.job.inputs import Array
+from kernel_matrix.kit.frameworks import of_numpy
 from kernel_matrix.kit.frameworks.base import Call, Framework, State
 from kernel_matrix.kit.replaced import functions_of
 
@@ -17,6 +18,7 @@ class Jax(Framework):
     """Arrays of JAX."""
 
     name = "jax"
+    title = "JAX"
     lays = watches = False
     why_not = "JAX allocates the arrays, and packs them"
     settings = ("JAX's configuration",)
@@ -29,8 +31,9 @@ class Jax(Framework):
         return jnp.array(values)  # a copy: asarray may share memory with the one that comes
 
     def state(self) -> State:
-        """Return the configuration."""
+        """Return the configuration, and what of NumPy belongs to the whole process."""
         return {
+            **of_numpy.FRAMEWORK.state(),
             "JAX's configuration": (lambda: dict(jax.config.values), _set_configuration),
             "JAX's functions": _FUNCTIONS,
         }

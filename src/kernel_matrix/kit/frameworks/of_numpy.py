@@ -121,6 +121,7 @@ class NumPy(Framework):
     """Arrays of NumPy."""
 
     name = "numpy"
+    title = "NumPy"
     layouts = ("offset", "strided", "transposed", "reversed", "expanded")
 
     def extent(self, value: Any) -> tuple[int, int]:
@@ -142,7 +143,7 @@ class NumPy(Framework):
         }
 
     @contextlib.contextmanager
-    def scratch(self, kind: str, device: str) -> Iterator[Scratch]:  # noqa: ARG002
+    def scratch(self, kind: str, device: str, *, guarded: bool = True) -> Iterator[Scratch]:  # noqa: ARG002
         """Replace NumPy's allocator in this thread until the block ends."""
         allocations = Allocations(kind)
         if kind == "nan":

@@ -14,7 +14,8 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from kernel_matrix.job.inputs import Array
-from kernel_matrix.kit.frameworks.base import Call, Framework, Scratch, State
+from kernel_matrix.kit.frameworks import of_numpy, torch_calls
+from kernel_matrix.kit.frameworks.base import Call, Framework, NoScratch, Scratch, State
 from kernel_matrix.kit.layouts import Bytes, Place, laid, opened, place_of
 from kernel_matrix.kit.replaced import functions_of
 
@@ -24,7 +25,6 @@ _NARROW = {
     "float8_e4m3fn": (torch.float8_e4m3fn, np.uint8, torch.uint8),
     "float8_e5m2": (torch.float8_e5m2, np.uint8, torch.uint8),
 }
-ALLOCATIONS = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
 _FILL = {"nan": 0xFFFFFFFF, "small": 0x00010001, "usual": 0x3F003F00}
 _SECRET = 1  # of the guards of scratch, which are looked at here
 _CACHED = 256 << 20  # bytes of a GPU's free memory that are poisoned before a run
@@ -53,7 +53,7 @@ class TorchScratch(TorchDispatchMode):  # type: ignore[misc]  # PyTorch need not
         result = function(*args, **(kwargs or {}))
         self._storages += [StorageWeakRef(one.untyped_storage()) for one in _tensors(result)]
         name = function._schema.name.removeprefix("aten::")
-        if name not in ALLOCATIONS or not isinstance(result, torch.Tensor) or not _is_dense(result):
+        if name not in torch_calls.ALLOCATIONS or not isinstance(result, torch.Tensor) or not _is_dense(result):
             return result
         size = result.numel() * result.element_size()
         place = place_of((size,), np.dtype(np.uint8))
@@ -113,6 +113,7 @@ class Torch(Framework):
     """Tensors of PyTorch."""
 
     name = "torch"
+    title = "PyTorch"
     settings = ("the module",)
     modes = ("gradients recorded", "no_grad", "inference_mode")
 
@@ -172,18 +173,29 @@ class Torch(Framework):
         }
 
     @contextlib.contextmanager
-    def scratch(self, kind: str, device: str) -> Iterator[Scratch]:
+    def scratch(self, kind: str, device: str, *, guarded: bool = True) -> Iterator[Scratch]:
         """Guard what is allocated until the block ends; poison the free memory of a GPU before it."""
         if device != "cpu":
             blocks = [torch.empty(size, dtype=torch.uint8, device=device) for size in _block_sizes()]
             for block in blocks:
                 block.fill_(0xFF)
             del blocks
+        if not guarded:
+            yield NoScratch()
+            return
         if kind == "nan":
             _blocks.clear()
         with TorchScratch(kind, device) as scratch:
             _blocks.append(scratch)
             yield scratch
+
+    def noted(self) -> contextlib.AbstractContextManager[set[str]]:
+        """Return a block that notes PyTorch's operators that compute."""
+        return torch_calls.noted()
+
+    def threads(self) -> int | None:
+        """Return how many threads an operator of PyTorch has."""
+        return int(torch.get_num_threads())
 
     def mode(self, name: str) -> contextlib.AbstractContextManager[Any]:
         """Return the block in which a kernel is called in this mode."""
@@ -191,8 +203,8 @@ class Torch(Framework):
         return blocks[name]() if name in blocks else contextlib.nullcontext()
 
     def state(self) -> State:
-        """Return what of PyTorch belongs to the whole process."""
-        return _STATE
+        """Return what of PyTorch, and of NumPy below it, belongs to the whole process."""
+        return {**of_numpy.FRAMEWORK.state(), **_STATE}
 
     def wait(self, device: str) -> None:
         """Wait for the stream in which a caller goes on: what a kernel does in others, it must have handed over."""

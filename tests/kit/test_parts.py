@@ -1,0 +1,59 @@
+"""Operators whose kernels a function of the suite makes: directions, variants, what is optional, and own properties."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import driving
+import pytest
+
+SUITE = Path(__file__).with_name("suites") / "parts"
+AXES = {"tokens": 7, "hidden": 24, "gain": True}
+GROWTH = {**driving.ACCURACY, "growth": {"sums": 0.375, "others": 0.125}}
+FAULTS = [
+    ("usual_eps", "forward", {"hidden": 25}, ""),
+    ("gain_is_there", "forward", {"gain": False}, ""),
+    ("calls_plain_code", "forward", {}, "a kernel may not import plain: it is what its results are compared with"),
+    ("clamps", "forward", {}, "y follows the scale of x"),
+    ("forgets_r", "forward", {}, "r: 7 NaN and 0 Inf in 7 elements"),
+    ("@usual_eps", "forward", {"hidden": 25}, "y@usual_eps: "),
+    ("wrong_alone", "backward", {}, "[kit-gradients]"),
+    ("needs_every_output", "backward", {}, "'NoneType' object has no attribute 'fill'"),
+    ("@wrong_alone", "backward", {}, "[kit-gradients]"),
+    ("reads_r_of_the_next", "backward", {}, ""),
+    ("one_chain", "backward", {"tokens": 16384, "hidden": 16}, "[kit-growth]"),
+]
+
+
+def run(folder: Path, kernel: str, direction: str, axes: dict[str, object], **of_case: object) -> driving.Job:
+    case = ("norm", direction, {**AXES, **axes, "kernel": kernel})
+    source = driving.ROOT / "src"
+    return driving.run(folder, SUITE, "", [case], source, accuracy=GROWTH, sums=["gain"], **of_case)
+
+
+@pytest.mark.parametrize(("kernel", "direction", "axes", "words"), FAULTS, ids=[kernel for kernel, *_ in FAULTS])
+def test_a_fault_of_a_kernel_that_the_suite_makes_is_red(tmp_path, kernel, direction, axes, words):
+    job = run(tmp_path, kernel, direction, axes)
+    [message] = job.red().values()
+    assert words in message
+    good = run(tmp_path / "good", "good", direction, axes)
+    assert (len(good.ends), good.red()) == (1, {}), good.output
+
+
+def test_a_figure_of_each_variant_and_of_the_growth_is_recorded(tmp_path):
+    [end] = run(tmp_path, "@_backward", "backward", {"tokens": 4096, "hidden": 16}).ends.values()
+    assert {"gain.growth", "gain@_backward.growth", "x@_backward.rel_fro"} <= end["metrics"].keys()
+    assert end["facts"]["checks"] == "17 of 17 checks", "two of them are made once, in cases of 7 rows"
+
+
+def test_a_timed_case_is_raced_against_its_baseline_which_the_kernel_cannot_import_later(tmp_path):
+    [end] = run(tmp_path, "good", "backward", {}, timed=True).ends.values()
+    assert end["metrics"]["time.ratio"] > 0
+    assert end["metrics"]["repeats"] == 15
+    job = run(tmp_path / "2", "calls_plain_code", "forward", {}, timed=True)
+    assert "a kernel may not import plain" in "".join(job.red().values())
+
+
+def test_checks_may_be_left_out_in_some_cases_and_a_reason_is_owed(tmp_path):
+    [end] = run(tmp_path, "good", "backward", {"gain": False}).ends.values()
+    assert "not asked: magnitudes (the cases with a gain have it)" in end["facts"]["checks"]
