@@ -15,10 +15,10 @@ import times
 from compiled import record_what_ran
 from constants import LOUD, OTHER_CODE, PARAMETERS
 from draws import empty_of, inputs_of, nudged_of, rounded_like
-from held import hold
 from kernel_matrix.job.accuracy import distance, worst
 from kernel_matrix.job.case import RunningCase
 from kernel_matrix.job.inputs import digest
+from kernel_matrix.kit import hold
 from mhc.backends import load
 from mhc.toolchain import gfx
 from tensors import to_numpy

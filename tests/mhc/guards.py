@@ -10,6 +10,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from kernel_matrix.job.inputs import Array
+from kernel_matrix.kit.frameworks.torch_calls import ALLOCATIONS
 
 _LEAST = 4096  # bytes of a guard; a multiple keeps the alignment of the allocation
 _POISON = 0xFF  # NaN in every floating-point dtype
@@ -123,9 +124,6 @@ class Scratch(TorchDispatchMode):
             for name, guarded in self._guarded
             if not opened(guarded.bytes(), tuple(guarded.tensor.shape), guarded.tensor.element_size(), 1)[1]
         ]
-
-
-ALLOCATIONS = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
 
 
 def _is_dense(tensor: torch.Tensor) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from constants import PARAMETERS
-from held import hold
+from kernel_matrix.kit import hold
 
 Run = Callable[[Any], Any]
 

@@ -12,9 +12,9 @@ from compiled import described
 from constants import WITH_EQUATIONS
 from draws import empty_of
 from guards import opened
-from held import hold
 from kernel_matrix.job.case import RunningCase
 from kernel_matrix.job.inputs import Array
+from kernel_matrix.kit import hold
 from tensors import from_numpy, to_numpy
 
 _SPARE = 128 << 20  # bytes by which the kernel's process may grow while it runs a kernel again and again

@@ -19,11 +19,12 @@ from test_mutants import CASES, Mutant, SameProcess, attempt, forward, mutate
 
 import constants
 import draws
+import kernel_side
 import properties
-import threads
 import through_autograd
 from kernel_matrix.job.budget import most_misrounded
 from kernel_matrix.job.case import RunningCase
+from kernel_matrix.kit import together
 from mhc.backends import load
 from mhc.library import execution
 
@@ -147,14 +148,13 @@ def test_scratch_that_two_threads_share_is_seen() -> None:
         time.sleep(1e-3)
         out.out.copy_(kept[0])
 
-    both = inputs, threads.reversed_tokens(inputs)
-    kernel = {"op": "mhc_post", "direction": "forward", "target": None}
+    both = inputs, kernel_side.reversed_tokens(inputs)
 
-    def empty(_: Any, given: Any) -> Any:
-        return draws.allocated("mhc_post", "forward", given)
+    def differing_of(kernel: Any) -> list[str]:
+        return together.differing(lambda given: {"out": outputs("mhc_post", kernel, given).out.numpy().tobytes()}, both)
 
-    assert threads.differing(load("reference", "mhc_post"), both, kernel, empty, lambda: None) == []
-    assert threads.differing(spoilt("mhc_post", share), both, kernel, empty, lambda: None) == ["out"]
+    assert differing_of(load("reference", "mhc_post")) == []
+    assert differing_of(spoilt("mhc_post", share)) == ["out"]
 
 
 def flat(tensor: Any) -> Any:

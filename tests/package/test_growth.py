@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from test_mutants import attempt, backward_read, edit, mutate
 
-import growth
-from growth import Point
+from kernel_matrix.kit.checks import growth
+from kernel_matrix.kit.checks.growth import Point
 from mhc.backends import load
 
 AXES = {
@@ -41,7 +41,7 @@ def test_one_chain_over_all_tokens_is_seen_by_its_growth_alone(op: str, tmp_path
     """A case of so many tokens takes seconds, so all chains of an operator are in one kernel."""
     kernel = mutate(*CHAINS[op])
     failure = str(attempt(op, "backward", AXES, kernel, tmp_path))
-    grown = re.findall(r"(\w+): the error grows as tokens\^", failure)
+    grown = re.findall(r"(\w+): the error grows as rows\^", failure)
     assert sorted(grown) == sorted(chain.name for chain in CHAINS[op]), failure
     assert attempt(op, "backward", AXES | {"tokens": growth.LEAST - 1}, kernel, tmp_path) is None
 
@@ -52,19 +52,19 @@ def test_the_error_of_eager_pytorch_does_not_grow(tmp_path: Path) -> None:
 
 
 def series(*sizes: float) -> list[Point]:
-    return [Point(tokens, size * 1e-7, 1e-7) for tokens, size in zip(growth.TOKENS, sizes, strict=True)]
+    return [Point(tokens, size * 1e-7, 1e-7) for tokens, size in zip(growth.ROWS, sizes, strict=True)]
 
 
 def test_the_slope_is_that_of_the_error_in_units_of_the_noise() -> None:
     assert growth.slope(series(4, 16, 64, 128)) == pytest.approx(0.5)
     assert growth.slope(series(2, 4, 8, 8 * 2**0.5)) == pytest.approx(0.25)
-    assert growth.slope([Point(tokens, 1e-7, 1e-7 * tokens) for tokens in growth.TOKENS]) == pytest.approx(0)
+    assert growth.slope([Point(tokens, 1e-7, 1e-7 * tokens) for tokens in growth.ROWS]) == pytest.approx(0)
 
 
 def test_an_error_below_the_noise_is_the_noise() -> None:
     """Luck at few tokens is no slope, and neither is a sum that cancels."""
     assert growth.slope(series(1e-9, 0.01, 0.5, 1)) == 0
-    assert growth.slope([Point(tokens, 2.0**-24, 0.0) for tokens in growth.TOKENS]) == 0
+    assert growth.slope([Point(tokens, 2.0**-24, 0.0) for tokens in growth.ROWS]) == 0
 
 
 @pytest.mark.parametrize(
@@ -86,9 +86,9 @@ def test_a_sum_may_grow_as_blocks_do_and_a_token_s_own_output_not_at_all(
         return 0.375 if name.startswith("phi") else 0.125
 
     metrics: dict[str, float] = {}
-    points = {output: [Point(t, s * 1e-7, 1e-7) for t, s in zip(growth.TOKENS, sizes, strict=True)]}
+    points = {output: [Point(t, s * 1e-7, 1e-7) for t, s in zip(growth.ROWS, sizes, strict=True)]}
     if fails:
-        with pytest.raises(AssertionError, match=f"{output}: the error grows as tokens"):
+        with pytest.raises(AssertionError, match=f"{output}: the error grows as rows"):
             growth.hold(points, metrics, limit_of)
     else:
         growth.hold(points, metrics, limit_of)

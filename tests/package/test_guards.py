@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import surroundings
-import torch_calls
 from guards import Guarded, Scratch, guard_bytes, opened, pattern
+from kernel_matrix.kit.frameworks import torch_calls
 
 CPU = torch.device("cpu")
 SHAPES = [(7, 4, 40), (1,), (3, 0, 2), (0,), (), (2, 3000)]

@@ -66,6 +66,10 @@ class Running:
         """The results of the first run of the variant."""
         return self.outs.get(self.variant, {})
 
+    @out.setter
+    def out(self, results: draws.Arrays) -> None:
+        self.outs[self.variant] = results
+
     @property
     def by_row(self) -> list[str]:
         """The inputs, and gradients that come in, whose first axis counts rows."""

@@ -17,7 +17,7 @@ from kernel_matrix.kit.running import Running
 
 FEW = (0, 1, 2, 6, 10)  # the remainders 0, 1 and 2 of tiles of 4 and 8
 _MANY = 65_541  # more than 16 bits count, and than a GPU's grid has blocks in its second dimension
-_MANY_BYTES = 256 << 20
+_MANY_BYTES = 64 << 20
 _ULPS, _ULPS_NARROW = 64, 4  # of the largest value; narrow dtypes are rounded once from fp32
 _SUM = (
     0.05  # of the largest value: more rows in one chain are less exact, and a part of them that is missing is far off
@@ -134,7 +134,7 @@ def _many(running: Running, own: int) -> None:
 def _hold_many(running: Running, name: str, out: Mapping[str, Any], times: int) -> None:
     was = running.out[name]
     off = np.abs(out[name].reshape(times, *was.shape).astype(np.float64) - was.astype(np.float64)).max(initial=0.0)
-    step = 0.0 if draws.is_whole(was) else float(ml_dtypes.finfo(was.dtype).eps)
+    step = 0.0 if draws.is_whole(was) else float(ml_dtypes.finfo(was.dtype).eps)  # type: ignore[no-untyped-call]
     limit = (_ULPS if was.dtype.itemsize >= 4 else _ULPS_NARROW) * step
     limit *= float(np.abs(was.astype(np.float64)).max(initial=0.0))
     if not off <= limit:

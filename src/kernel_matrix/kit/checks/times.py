@@ -6,6 +6,8 @@ import os
 import secrets
 import time
 
+import numpy as np
+
 from kernel_matrix.kit import draws
 from kernel_matrix.kit.layouts import same_bytes
 from kernel_matrix.kit.misbehaviour import MisbehavedError
@@ -15,7 +17,7 @@ _SIDE = "kernel_matrix.kit.raced"
 REPEATS = 10  # further runs of a timed case, which are not timed; their outputs must have the same bits
 _SECONDS, _MOST_RUNS, _TRIES = 0.2, 1000, 3  # a timed kernel runs again for about so long
 _SLOWER = 5.0  # times the claimed time, which is the least of many: an average run is not as slow
-_RUN_SECONDS, _CALL_SECONDS = 20e-6, 5e-3  # for writing a value into the inputs, and for the call itself
+_RUN_SECONDS, _CALL_SECONDS = 50e-6, 5e-3  # for writing a value into the inputs, and for the call itself
 _MOST_VARIANTS, _VARIANTS_BYTES = 8, 1 << 29  # of an input, which the runs have in turns
 
 
@@ -70,7 +72,7 @@ def _hold(running: Running) -> None:
     if measured > allowed:
         text = f"the kernel's process says {claimed:.3g} s a run; the process that compares measures {measured:.3g} s"
         raise MisbehavedError("kit-times", text)
-    last = (running.given[first] + added[(runs - 1) % len(added)]).astype(running.given[first].dtype)
+    last = np.add(running.given[first], added[(runs - 1) % len(added)]).astype(running.given[first].dtype)
     last.reshape(-1)[:1] = firsts[-1]
     values = {**running.given, first: last}
     what = "the results do not follow the inputs where the kernel runs again and again"

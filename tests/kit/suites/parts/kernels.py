@@ -29,7 +29,7 @@ def _backward(x, gain, r, grad_y, dx, dgain, *, eps):
         scale = r[:, None]
         dx[...] = scale * (through - x * scale**2 * (through * x).mean(-1, keepdims=True))
     if dgain is not None:
-        dgain[...] = (grad_y * x * r[:, None]).sum(0)
+        dgain[...] = (grad_y * x * r[:, None]).sum(0, dtype=np.float64)  # NumPy adds rows up in one chain
 
 
 def usual_eps(x, gain, y, r, *, eps):
