@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -72,18 +73,17 @@ class TorchScratch(TorchDispatchMode):  # type: ignore[misc]  # PyTorch need not
     def kept(self) -> int:
         """Return the bytes of this block, and of those since one with NaN, that someone else than these still holds.
 
-        Of a GPU they are what PyTorch has allocated there by now: what the blocks made is given back first.
+        What the blocks made is given back first. Of a GPU they are what PyTorch has allocated there by now.
         """
         if self.device != "cpu":
             for block in _blocks:
                 block._made.clear()
             return int(getattr(torch, self.device).memory_allocated())
-        guarded = [whole.untyped_storage() for block in _blocks for _, _, whole in block._made]
-        held = sum(int(one.nbytes()) for one in guarded if torch._C._storage_Use_Count(one._cdata) > 1)
-        others = {weak.cdata: weak for block in _blocks for weak in block._storages if not weak.expired()}
-        for one in guarded:
-            others.pop(one._cdata, None)
-        return held + sum(_bytes_of(weak) for weak in others.values())
+        for block in _blocks:
+            block._storages += [StorageWeakRef(whole.untyped_storage()) for _, _, whole in block._made]
+            block._made.clear()
+        held = {weak.cdata: weak for block in _blocks for weak in block._storages if not weak.expired()}
+        return sum(_bytes_of(weak) for weak in held.values())
 
 
 def _tensors(result: Any) -> list[Any]:
@@ -266,7 +266,8 @@ def _of_module(module: Any, arrays: Mapping[str, Any]) -> Any:
     named = [name for name, _ in (*module.named_parameters(), *module.named_buffers())]
     rest = dict(arrays)
     own = {name: rest.pop(name.replace(".", "_")) for name in named if name.replace(".", "_") in rest}
-    return torch.func.functional_call(module, own, tuple(rest.values()))
+    with _one_call:
+        return torch.func.functional_call(module, own, tuple(rest.values()))
 
 
 def _block_sizes() -> list[int]:
@@ -308,6 +309,7 @@ def _hooks() -> dict[str, Any]:
     return {name: value for name, value in vars(torch.nn.modules.module).items() if name.startswith("_global_")}
 
 
+_one_call = threading.Lock()  # of a module: the arrays of a call are put into it
 _modules: list[Any] = []  # that were made of classes
 
 

@@ -1,0 +1,102 @@
+"""Right kernels in NumPy, each with a habit that a check might take for a fault."""
+
+import functools
+import logging
+import os
+import tempfile
+import threading
+import warnings
+
+import numpy as np
+
+_lock = threading.Lock()
+_workspace = {}
+_said = []
+
+
+def _softmax(x):
+    z = x.astype(np.float32)
+    e = np.exp(z - z.max(-1, keepdims=True)) if z.size else z
+    return e / e.sum(-1, keepdims=True)
+
+
+def columns(x):
+    """Return an array in the order of columns."""
+    return np.asfortranarray(_softmax(x).astype(x.dtype))
+
+
+def read_only(x):
+    y = _softmax(x).astype(x.dtype)
+    y.flags.writeable = False
+    return y
+
+
+def workspace(x):
+    """Compute in memory that is kept, under a lock, and return a copy."""
+    with _lock:
+        work = _workspace.setdefault(x.shape, np.empty(x.shape, np.float32))
+        work[...] = _softmax(x)
+        return work.astype(x.dtype)
+
+
+def compiles_once(x):
+    """Write a file, set a variable and say so, in the first call alone."""
+    if not _said:
+        _said.append(1)
+        os.environ["HONEST_CACHE"] = tempfile.gettempdir()
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(b"code")
+        logging.getLogger(__name__).warning("compiled")
+        import colorsys  # noqa: F401
+    return _softmax(x).astype(x.dtype)
+
+
+def warns(x):
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        return _softmax(x).astype(x.dtype)
+
+
+def packs(x):
+    """Make its input contiguous, and return a view of a larger array."""
+    room = np.zeros((len(x) + 3, x.shape[1]), x.dtype)
+    room[: len(x)] = _softmax(np.ascontiguousarray(x)).astype(x.dtype)
+    return room[: len(x)]
+
+
+def refuses(x):
+    if not x.flags.c_contiguous:
+        raise ValueError("x is not contiguous")
+    return _softmax(x).astype(x.dtype)
+
+
+def row_by_row(x):
+    return np.array([_softmax(row[None])[0] for row in x], x.dtype).reshape(x.shape)
+
+
+@functools.cache
+def _scales(width):
+    return np.linspace(1, 2, width, dtype=np.float32)
+
+
+def table(x):
+    """Scale columns by a table that it makes once for each width."""
+    return (x.astype(np.float32) * _scales(x.shape[1])).astype(x.dtype)
+
+
+def column_sums(x, weight):
+    return (x.astype(np.float64) * weight).sum(0).astype(np.float32)
+
+
+def product(x, weight, out):
+    np.matmul(x.astype(np.float32), weight.astype(np.float32), out=out)
+
+
+def momentum(p, m, g, lr):
+    moved = np.float32(0.9) * m.astype(np.float32) + g.astype(np.float32)
+    m[...] = moved
+    p[...] = p.astype(np.float32) - np.float32(lr) * moved
+
+
+def gather(index, values):
+    return values[index]

@@ -1,0 +1,89 @@
+"""Right kernels of three packages, over many seeds: none is red. The night has twenty seeds, a usual run one."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import driving
+import pytest
+
+HERE = Path(__file__).parent
+SUITE, KERNELS = HERE / "suites" / "honest", HERE / "honest"
+NUMPY = {
+    "numpy_softmax": (
+        *("columns", "read_only", "workspace", "compiles_once", "warns", "packs", "refuses", "row_by_row"),
+    ),
+    "numpy_table": ("table",),
+    "numpy_sums": ("column_sums",),
+    "numpy_product": ("product",),
+    "numpy_momentum": ("momentum",),
+    "numpy_gather": ("gather",),
+}
+TORCH = {
+    "torch_softmax": ("SavesOutput",),
+    "torch_scaled": ("scaled",),
+    "torch_rotates": ("Rotates",),
+    "torch_sums": ("column_sums",),
+    "torch_step": ("step",),
+}
+TORCH_FORWARD = {"torch_softmax": ("blocks", "compiled")}
+JAX = {"jax_softmax": ("softmax",), "jax_scaled": ("scaled",)}
+WITH_GRADIENTS = ("torch_softmax", "torch_scaled", "torch_rotates", "jax_softmax", "jax_scaled")
+ENVIRONMENTS = {"torch": ("cpu-llvm", "reference"), "jax": ("tpu", "pallas-0.10")}
+SEEDS = 20
+
+
+def cases_of(kernels: dict[str, tuple[str, ...]], seeds: int, *, forward_only: bool = False) -> list:
+    """Return cases of a package: each kernel in two dtypes, forward and backward, two sizes, so many seeds."""
+    return [
+        (op, way, {"tokens": tokens, "hidden": 40, "dtype": dtype, "kernel": kernel, "seed": seed})
+        for op, names in kernels.items()
+        for kernel in names
+        for way in ("forward", "backward")[: 1 + (op in WITH_GRADIENTS and not forward_only)]
+        for dtype in ("fp32", "bf16")
+        for tokens in (7, 33)
+        for seed in range(seeds)
+    ]
+
+
+def packages(seeds: int) -> dict[str, list]:
+    """Return the cases of the three packages."""
+    torch = [*cases_of(TORCH, seeds), *cases_of(TORCH_FORWARD, seeds, forward_only=True)]
+    return {"numpy": cases_of(NUMPY, seeds), "torch": torch, "jax": cases_of(JAX, seeds)}
+
+
+def run(folder: Path, package: str, seeds: int, python: str = sys.executable) -> driving.Job:
+    return driving.run(folder, SUITE, f"{package}_kernels:{{kernel}}", packages(seeds)[package], KERNELS, python=python)
+
+
+def hold(job: driving.Job, package: str, seeds: int) -> None:
+    assert len(job.ends) == len(packages(seeds)[package]), job.output
+    assert job.red() == {}
+    print(f"{package}: {len(job.ends)} cases, none red, {job.seconds:.0f} CPU-s")
+
+
+def test_there_are_two_thousand_cases():
+    assert sum(map(len, packages(SEEDS).values())) >= 2000
+
+
+def test_no_right_kernel_in_numpy_is_red(tmp_path):
+    hold(run(tmp_path, "numpy", 1), "numpy", 1)
+
+
+@pytest.mark.environments
+@pytest.mark.slow
+@pytest.mark.parametrize("package", ENVIRONMENTS)
+def test_no_right_kernel_in_a_framework_is_red(tmp_path, package):
+    python = os.environ.get(f"HONEST_{package.upper()}") or driving.interpreter(*ENVIRONMENTS[package])
+    hold(run(tmp_path, package, 1, python), package, 1)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("package", ["numpy", *ENVIRONMENTS])
+def test_over_twenty_seeds_none_is_red(tmp_path, package):
+    python = sys.executable
+    if package in ENVIRONMENTS:
+        python = os.environ.get(f"HONEST_{package.upper()}") or driving.interpreter(*ENVIRONMENTS[package])
+    hold(run(tmp_path, package, SEEDS, python), package, SEEDS)
