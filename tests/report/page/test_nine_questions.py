@@ -156,13 +156,24 @@ def test_a_link_compares_a_toolchain_with_another(tab, new_tab, web):
     assert "error" in sinkhorn[5]
 
 
-def test_gaps_between_vendors_and_each_share(tab):
+@pytest.mark.parametrize("width", WIDTHS)
+def test_gaps_between_vendors_and_each_share(new_tab, web, width):
+    """No vendor is behind an edge, on a phone too."""
+    tab = new_tab(web.replace("127.0.0.1", "localhost"), viewport={"width": width, "height": WIDTHS[width]})
     page = tab.open("#gaps")
-    text = page.inner_text("[data-test=gaps]")
-    assert "operators work on one vendor and not on another" in text
-    assert "compiled, not run" in page.inner_text('[data-gap="sinkhorn.forward/nvidia"]')
-    assert "missing" in page.inner_text('[data-gap="sinkhorn.forward/amd"]')
-    assert "1 red" in page.inner_text('[data-gap="sinkhorn.forward/cpu"]') or "red" in text
+    assert "operators work on one vendor and not on another" in page.inner_text("[data-test=gaps]")
+    kinds = dict(
+        page.eval_on_selector_all(
+            "[data-gap^='sinkhorn.forward/']", "all => all.map(a => [a.dataset.gap, a.dataset.kind])"
+        )
+    )
+    found = {vendor.partition("/")[2]: kind for vendor, kind in kinds.items()}
+    assert {"cpu": "works", "nvidia": "compiled, not run", "amd": "missing"}.items() <= found.items()
+    rights = page.eval_on_selector_all("[data-gap]", "all => all.map(a => a.getBoundingClientRect().right)")
+    assert max(rights) <= width
+    share = page.inner_text("[data-test=share]")
+    assert re.search(r"^CPU\t(\d+) of \1\t100 %$", share, re.MULTILINE)
+    assert re.search(r"^AMD ROCm\t0 of \d+\t0 %$", share, re.MULTILINE)
     page.click('[data-gap="sinkhorn.forward/nvidia"]')
     tab.until("document.querySelectorAll('[data-cell]').length > 0")
     assert page.input_value("#search") == "vendor:nvidia op:sinkhorn direction:forward"

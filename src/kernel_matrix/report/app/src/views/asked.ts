@@ -1,5 +1,6 @@
 /** What a search asks, besides which cells it means: which version to pin, what changed, what is silent, why no more is known. */
 
+import { goodness } from "../aggregate";
 import type { Context } from "../context";
 import type { Toolchains } from "../data";
 import { h, type Child } from "../dom";
@@ -7,7 +8,7 @@ import { later } from "../later";
 import { toHash } from "../link";
 import { load } from "../load";
 import { laneId, type Model } from "../model";
-import { outOf } from "../numbers";
+import { outOf, plural } from "../numbers";
 import type { Question } from "../search/questions";
 import { transitionsTable } from "./history";
 import { pinPart } from "./pin";
@@ -45,13 +46,20 @@ function changed(context: Context): Child {
     () => load("history"),
     (history) => {
       const transitions = history.transitions.filter((one) => found.mask[model.find(one.cell)] === 1);
+      const steps = transitions.map((one) => ({ one, step: Math.sign(goodness(one.after) - goodness(one.before)) }));
+      const count = (step: number): number => steps.filter((each) => each.step === step).length;
+      steps.sort((a, b) => a.step - b.step); // what got worse comes first
       return h(
         "div",
         null,
         h("h2", null, "What changed"),
-        transitions.length === 0
-          ? h("p", null, "No cell of this search has changed its state.")
-          : transitionsTable(transitions.slice(0, MOST), true, context),
+        h("p", null, `In this search ${plural(count(-1), "cell")} got worse, and ${plural(count(1), "cell")} better.`),
+        steps.length > 0 &&
+          transitionsTable(
+            steps.slice(0, MOST).map(({ one }) => one),
+            true,
+            context,
+          ),
         h("p", null, h("a", { href: toHash({ ...place, view: "history" }) }, "Errors and times over the runs")),
       );
     },

@@ -2,18 +2,20 @@
 
 import type { Context, View } from "../context";
 import type { Coverage } from "../data";
-import { h, table, type Child, type ColumnOf } from "../dom";
-import { summary } from "../aggregate";
+import { facts, h, table, type Child } from "../dom";
 import { later } from "../later";
 import { toHash } from "../link";
 import { load } from "../load";
-import { opId, type Model } from "../model";
+import type { Model } from "../model";
 import { moment, outOf, percent } from "../numbers";
 import { written } from "../search/parse";
-import { pill } from "../states";
 
 const WORKS = ["pass", "held", "told", "flaky", "fixed"];
-const NOTHING = ["unavailable", "excluded", "missing", ""];
+const CODE = ["compiled", "lowered"];
+
+/** What is known of an operator on a vendor, from the best. */
+const KINDS = ["works", "fails", "compiled, not run", "fails as expected", "missing"] as const;
+type Kind = (typeof KINDS)[number];
 
 /** An operator with its cells by vendor. */
 interface Row {
@@ -21,10 +23,13 @@ interface Row {
   cells: ReadonlyMap<string, readonly number[]>;
 }
 
-/** Return the state that shows of some cells: what is red on some of them hides nothing that works. */
-export function support(model: Model, cells: readonly number[]): string {
-  const { best } = summary(model, cells);
-  return best < 0 ? "" : model.stateNames[best]!;
+/** Return what is known of some cells: what works on some of them works; else what is red hides what only compiled. */
+export function kindOf(model: Model, cells: readonly number[]): Kind {
+  const has = (states: readonly string[]): boolean => cells.some((cell) => states.includes(model.stateName(cell)));
+  if (has(WORKS)) return "works";
+  if (has(["fail", "error"])) return "fails";
+  if (has(CODE)) return "compiled, not run";
+  return has(["known"]) ? "fails as expected" : "missing";
 }
 
 function rowsOf({ model, found }: Context): { rows: Row[]; vendors: string[] } {
@@ -43,23 +48,21 @@ function rowsOf({ model, found }: Context): { rows: Row[]; vendors: string[] } {
 export function gapsView(context: Context): View {
   const { model } = context;
   const { rows, vendors } = rowsOf(context);
-  const stateOf = (row: Row, vendor: string): string => support(model, row.cells.get(vendor) ?? []);
-  const works = (row: Row, vendor: string): boolean => WORKS.includes(stateOf(row, vendor));
-  const gaps = (row: Row): number =>
-    vendors.some((one) => works(row, one)) ? vendors.filter((one) => !works(row, one)).length : 0;
+  const kind = (row: Row, vendor: string): Kind => kindOf(model, row.cells.get(vendor) ?? []);
+  const planned = (row: Row): string[] =>
+    vendors.filter((vendor) => row.cells.get(vendor)?.some((cell) => model.stateName(cell) !== "excluded"));
+  const lacking = (row: Row): number => planned(row).filter((vendor) => kind(row, vendor) !== "works").length;
+  const gaps = (row: Row): number => (planned(row).length > lacking(row) ? lacking(row) : 0);
   const share = (vendor: string): [number, number] => {
-    const of = rows.filter((row) => !["", "excluded"].includes(stateOf(row, vendor)));
-    return [of.filter((row) => works(row, vendor)).length, of.length];
+    const of = rows.filter((row) => planned(row).includes(vendor));
+    return [of.filter((row) => kind(row, vendor) === "works").length, of.length];
   };
   const withGap = rows.filter((row) => gaps(row) > 0);
   const ordered = [...rows].sort((a, b) => gaps(b) - gaps(a));
-  const columns: ColumnOf<Row>[] = [
-    { title: "operator", header: true, cell: ({ op }) => name(model, op) },
-    ...vendors.map((vendor) => ({
-      title: model.titleOfVendor(vendor),
-      cell: (row: Row): Child => square(context, row, vendor, stateOf(row, vendor)),
-    })),
-  ];
+  const of = (row: Row, asked: Kind): Child => {
+    const there = planned(row).filter((vendor) => kind(row, vendor) === asked);
+    return there.length > 0 && there.map((vendor, index) => [index > 0 && ", ", entry(context, row, vendor, asked)]);
+  };
   return {
     element: h(
       "div",
@@ -68,7 +71,7 @@ export function gapsView(context: Context): View {
       h(
         "p",
         null,
-        `${outOf(withGap.length, rows.length)} operators work on one vendor and not on another. A square has the best that is known there; what compiles and does not run, what fails and what is missing are told apart.`,
+        `${outOf(withGap.length, rows.length)} operators work on one vendor and not on another. Each vendor stands with what is known of it, and with how many of its cells that is.`,
       ),
       h("h3", null, "Share of operators that work"),
       table(
@@ -92,7 +95,7 @@ export function gapsView(context: Context): View {
           "the history",
         ),
       h("h3", null, "By operator, the most gaps first"),
-      table("operators by vendor", columns, ordered, "gap-table"),
+      ordered.map((row) => [h("h4", null, name(model, row.op)), facts(KINDS.map((asked) => [asked, of(row, asked)]))]),
     ),
   };
 }
@@ -102,31 +105,30 @@ function name(model: Model, op: number): string {
   return `${title} ${direction}`;
 }
 
-function square(context: Context, row: Row, vendor: string, state: string): Child {
+/** Return a vendor with the number of its cells of a kind, as a link to them all. */
+function entry(context: Context, row: Row, vendor: string, kind: Kind): Child {
   const { model, place } = context;
   const cells = row.cells.get(vendor) ?? [];
-  if (cells.length === 0) return h("span", { class: "dim" }, "not planned");
-  const { byState } = summary(model, cells);
-  const red = cells.filter((cell) => model.red[model.state(cell)] === true).length;
+  const same = cells.filter((cell) => kindOf(model, [cell]) === kind);
+  const red = kind === "works" ? cells.filter((cell) => model.red[model.state(cell)] === true).length : 0;
   const { op, direction } = model.overview.ops[row.op]!;
   const q = `vendor:${written(vendor)} op:${written(op)} direction:${written(direction)}`;
-  const emulated =
-    WORKS.includes(state) && cells.every((cell) => model.stateName(cell) !== state || model.emulated(cell) > 0);
-  const words = NOTHING.includes(state)
-    ? "missing"
-    : state === "compiled" || state === "lowered"
-      ? `${state}, not run`
-      : state;
+  const emulated = kind === "works" && same.every((cell) => model.emulated(cell) > 0);
   return h(
-    "a",
-    {
-      href: toHash({ ...place, view: "grid", q, cell: "", case: "" }),
-      "data-gap": `${opId(model.overview.ops[row.op]!)}/${vendor}`,
-    },
-    pill(state, false, words),
-    ` ${outOf(byState[model.stateNames.indexOf(state as never)]!, cells.length)}`,
-    emulated && ", emulated",
-    red > 0 && !model.red[model.stateNames.indexOf(state as never)] && h("span", { class: "bad" }, `, ${red} red`),
+    "span",
+    null,
+    h(
+      "a",
+      {
+        href: toHash({ ...place, view: "grid", q, cell: "", case: "" }),
+        "data-gap": `${op}.${direction}/${vendor}`,
+        "data-kind": kind,
+      },
+      model.titleOfVendor(vendor),
+    ),
+    ` ${same.length}/${cells.length}`,
+    emulated && " emulated",
+    red > 0 && h("span", { class: "bad" }, `, ${red} red`),
   );
 }
 
