@@ -154,6 +154,9 @@ def test_a_link_compares_a_toolchain_with_another(tab, new_tab, web):
     (sinkhorn,) = [row for row in rows if row[:2] == ["sinkhorn forward", "x86-64-v3"]]
     assert "pass" in sinkhorn[2]
     assert "error" in sinkhorn[5]
+    bench = tab.open("#compare?mine=triton-3.7&rival=tilelang-0.1.15").inner_text("[data-test=bench]")
+    assert "5.63 ×" in bench, "the compiled baseline is a rival too"
+    assert "tilelang" not in bench
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -4,10 +4,13 @@ import type { Context, View } from "../context";
 import { goodness } from "../aggregate";
 import { h, table, type Child, type ColumnOf } from "../dom";
 import { exactness } from "../known";
+import { later } from "../later";
 import { toHash } from "../link";
+import { load } from "../load";
 import type { Model } from "../model";
 import { outOf, times } from "../numbers";
 import { pill } from "../states";
+import { benchPart } from "./bench";
 
 /** A place that both have planned. */
 interface Pair {
@@ -61,6 +64,16 @@ export function compareView(context: Context): View {
         ),
       ),
       pairs.length > 0 && table("two toolchains", columns(context, mine, rival), pairs, "compared"),
+      model.overview.has.includes("speed") &&
+        later(
+          () => load("speed"),
+          ({ bench }) =>
+            benchPart(
+              context,
+              bench.filter((one) => one.toolchain === mine),
+            ), // with the rivals of other libraries
+          "the times",
+        ),
     ),
   };
 }
