@@ -139,7 +139,7 @@ class Torch(Framework):
 
     def given(self, values: Array, device: str) -> Any:
         """Return values as a tensor."""
-        return _tensor(np.ascontiguousarray(values)).to(device)
+        return _tensor(np.asarray(values, order="C")).to(device)  # ascontiguousarray gives a scalar a dimension
 
     def taken(self, value: Any) -> Array:
         """Return a tensor as an array, bit for bit."""

@@ -182,7 +182,7 @@ def _work(pipe: Connection, options: argparse.Namespace) -> None:
     from kernel_matrix.tools.verify.whole import device_of
 
     judges: OrderedDict[str, Any] = OrderedDict()
-    server = Server(options.sandbox, device=device_of(options))
+    server = Server(options.sandbox, device=device_of(options), warm=True)
     try:
         while True:
             try:

@@ -150,9 +150,9 @@ class Judge:
         if how in _UNCOPIED and case.as_built is not None:
             case = case.as_built
             how = self._built(process, case)
-            out.undecided.append("a gain of ones that is left out: its weights have other shapes than the reference's")
+            _once(out.undecided, "a gain of ones that is left out: its weights have other shapes than the reference's")
         if how in _UNCOPIED and case.state:
-            out.undecided.append("its weights have other shapes than the reference's, and cannot be given to it")
+            _once(out.undecided, "its weights have other shapes than the reference's, and cannot be given to it")
         places = [list(case.values).index(name) for name in case.operator.in_place]
         several = len(case.operator.outputs) - len(places)
         form = {"call": case.call, "in_place": places, "seed": case.seed + 2, "outputs": several}
@@ -180,6 +180,7 @@ class Judge:
                 _check(running, name, out)
         if case.whole and case.operator.differentiable:
             backward = Judged(case, process, self.numbers, self.server.device, "backward")
+            out.notes.append("its inputs ask for gradients: the backward is compared too")
             with _red(backward, case):
                 for name in ("golden", "misrounded", "repeats", "gradients"):
                     _check(backward, name, out)
@@ -197,8 +198,8 @@ class Judge:
         if case.operator.in_place or draw is None:
             return running
         draws = [running.given, *(dict(draw(case.axes, f"/again {n}")) for n in range(2))]
-        slow = max(self._spent / 40, 1e-4)
-        runs = 25 + secrets.randbelow(max(2, min(100, int(_AGAIN_SECONDS / slow))))
+        most = int(_AGAIN_SECONDS / max(self._spent / 20, 1e-4))  # the first case has about twenty calls
+        runs = 3 + min(25, most) + secrets.randbelow(max(2, min(100, most)))
         order = [secrets.randbelow(len(draws)) for _ in range(runs)]
         wanted = sorted({runs - 1, runs - 2, *(secrets.randbelow(runs) for _ in range(2))})
         arrays = {f"{n} {name}": one for n, values in enumerate(draws) for name, one in values.items()}
@@ -340,6 +341,11 @@ def _naming_the_rest(out: Verdict, rest: list[Case]) -> Iterator[None]:
     except Exception:
         _not_tried(out, rest)
         raise
+
+
+def _once(texts: list[str], text: str) -> None:
+    if text not in texts:
+        texts.append(text)
 
 
 def _not_tried(out: Verdict, rest: list[Case]) -> None:

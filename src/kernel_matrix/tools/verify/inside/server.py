@@ -55,6 +55,11 @@ def _warm_up(settings: dict[str, Any]) -> dict[str, Any]:
     for name in settings["modules"]:
         with contextlib.suppress(Exception):  # the candidate that imports it gets the error
             __import__(name)
+    if settings["warm"]:  # what takes seconds, and a first call would import
+        ones = torch.ones(2, requires_grad=True)
+        torch.autograd.grad([ones.sin()], [ones], [ones])
+        torch.use_deterministic_algorithms(True)
+        torch.use_deterministic_algorithms(False)
     torch.set_num_threads(1)
     torch.nn.functional.conv2d(torch.randn(1, 4, 16, 16), torch.randn(4, 4, 3, 3)) @ torch.randn(14, 14)
     torch.randn(64).exp().sum()

@@ -30,13 +30,13 @@ _PACKAGE = Path(kernel_matrix.__file__).resolve().parent
 class Server:
     """The fork server; :meth:`process` gives a new sandboxed process of it."""
 
-    def __init__(self, kind: str = "", modules: Sequence[str] = ("triton",), *, device: str = "cpu") -> None:
-        """``kind`` is one of :data:`KINDS`; by default the first that works here.
+    def __init__(self, kind: str = "", *, device: str = "cpu", warm: bool = False) -> None:
+        """``kind`` is one of :data:`KINDS`; by default the first that works here. ``warm`` imports more at once.
 
         Raises:
             UserError: none works, or the server does not start.
         """
-        self.device, self._modules = device, list(modules)
+        self.device, self._warm = device, warm
         reasons = []
         for one in [kind] if kind else KINDS:
             try:
@@ -102,7 +102,8 @@ class Server:
             "drops": not alone or _is_readable_by_all(),
             "devices": devices,
             "readable": [*readable, *(["/proc", "/sys"] if devices else [])],
-            "modules": self._modules,
+            "modules": ["triton"],
+            "warm": self._warm,
         }
         program = [sys.executable, "-B", "-I", "-c", _PROGRAM, json.dumps(settings)]
         command = program if alone else [*_bubblewrap(str(bwrap), readable, devices), "--", *program]

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.overrides import TorchFunctionMode
 
+from kernel_matrix.kit import draws
 from kernel_matrix.kit.layouts import same_bytes
 from kernel_matrix.tools.verify.inside.candidate import draw_what_is_constant, flat, shaped
 from kernel_matrix.tools.verify.tasks import making, sizes, values
@@ -20,6 +21,7 @@ from kernel_matrix.tools.verify.tasks.task import Case, UndecidedError, Unusable
 
 _SMALL, _OWN = 0.001, 0.3  # seconds of a forward of a small task; of one that is run at its own sizes
 _OWN_ON_CARD = 10.0
+_UNDERFLOW = 1e-30  # the largest number of a result that says nothing
 _NEEDED = ("Model", "get_inputs", "get_init_inputs")
 
 
@@ -79,9 +81,11 @@ class KernelBench:
                 same = all(same_bytes(one, drawn.state[name]) for name, one in case.state.items())
                 done.append(replace(drawn, whole=not done, as_built=None if same else replace(case, whole=not done)))
             except _NotFiniteError:
-                skipped.append(f"{step.name}: the reference is not finite there")
+                skipped.append(f"{step.name}: the reference gives NaN, Inf or subnormal numbers there")
             except Exception as error:  # whatever a reference raises for other values
                 if step.name == "as drawn":
+                    if isinstance(error, (UnusableError, UndecidedError)):
+                        raise
                     raise UnusableError(f"{type(error).__name__}: {str(error)[:300]}") from error
                 skipped.append(f"{step.name}: {type(error).__name__}: {str(error)[:100]}")
         if not done:
@@ -130,12 +134,17 @@ class KernelBench:
         state = {key: one.clone() for key, one in model.state_dict().items()}
         if not as_built:
             _draw_constants(state, seed)
-        reference = _reference(model, state, call, len(leaves), seed + 2)
-        other = _reference(model, state, call, len(leaves), seed + 3)
-        if self._train and _is_random((reference, other), leaves):
+        grads = any(one.requires_grad for one in leaves)
+        reference = _reference(model, state, call, len(leaves), seed + 2, grads=grads)
+        other = _reference(model, state, call, len(leaves), seed + 3, grads=grads)
+        if _is_random((reference, other), leaves):
+            if not self._train:
+                raise UndecidedError("the reference draws numbers, so nobody knows what is right")
             self._train = False
             self.notes.append("random in training mode: compared in eval()")
             return self._case(step, as_built=as_built)
+        if not as_built and step.name == "as drawn":
+            self._check_repeats(step, _reference(model, {}, call, len(leaves), seed + 2, grads=grads), call, leaves)
 
         def redraw(other: int) -> list[Any]:
             again: list[Any] = []
@@ -147,6 +156,7 @@ class KernelBench:
 
         case = making.made(
             name, seed, {"args": inputs}, reference, redraw=redraw, weights=state, steps=self._steps,
+            differentiable=grads,
             build={
                 "call": {"args": built, "words": {}}, "train": self._train, "seed": seed + 1,
                 "keep": kind == "signs" and bool(state) and not _has_other_tensors(model),
@@ -157,6 +167,17 @@ class KernelBench:
         )  # fmt: skip
         _check_finite(case)
         return case
+
+    def _check_repeats(self, step: Step, first: making.Reference, call: Any, leaves: list[Any]) -> None:
+        """Build the reference once more from its seed, and compare.
+
+        Raises:
+            UndecidedError: it is another one.
+        """
+        again = self._drawn(step.numbers, step.kind, step.seed)[2].train(self._train)
+        second = _reference(again, {}, call, len(leaves), step.seed + 2, grads=False)
+        if _is_random((first, second), leaves):
+            raise UndecidedError("the reference has a state that no seed determines")
 
     def _drawn(self, numbers: Mapping[sizes.Place, int], kind: str, seed: int) -> tuple[list[Any], list[Any], Any]:
         """Return the inputs, the constructor's arguments and the module; the seed determines them."""
@@ -219,7 +240,9 @@ def _drawn_constants() -> Iterator[None]:
         torch.nn.init.ones_, torch.nn.init.zeros_ = kept
 
 
-def _reference(model: Any, state: Mapping[str, Any], call: Any, count: int, seed: int) -> making.Reference:
+def _reference(
+    model: Any, state: Mapping[str, Any], call: Any, count: int, seed: int, *, grads: bool
+) -> making.Reference:
     """Return the model as a function of its tensors, and of its weights behind them, in the dtype of these."""
     wide_model = _widened(model)
     wide_state = {name: one.double() if one.is_floating_point() else one for name, one in state.items()}
@@ -232,7 +255,7 @@ def _reference(model: Any, state: Mapping[str, Any], call: Any, count: int, seed
         torch.manual_seed(seed)
         torch.set_default_dtype(torch.float64 if wide else torch.float32)
         try:
-            with torch.no_grad(), _Wide() if wide else contextlib.nullcontext():
+            with torch.set_grad_enabled(grads), _Wide() if wide else contextlib.nullcontext():
                 given = {name: one.clone() for name, one in own.items()}
                 return list(
                     flat(torch.func.functional_call(wide_model if wide else model, given, tuple(arguments), words))
@@ -266,7 +289,9 @@ def _is_random(references: Sequence[making.Reference], leaves: list[Any]) -> boo
 
 
 def _check_finite(case: Case) -> None:
-    """Raise the error where the reference gives NaN or Inf."""
-    results = case.operator.reference(*map(making.tensor, case.values.values()))
-    if any(one.is_floating_point() and not torch.isfinite(one).all() for one in results):
+    """Raise the error where the reference gives NaN or Inf, or nothing but numbers next to zero."""
+    several = (case.values, draws.wide(case.values))
+    results = [one for values in several for one in case.operator.reference(*map(making.tensor, values.values()))]
+    floats = [one.double().abs() for one in results if one.is_floating_point() and one.numel()]
+    if any(not torch.isfinite(one).all() or 0 < one.max() < _UNDERFLOW for one in floats):
         raise _NotFiniteError
