@@ -91,11 +91,19 @@ def shapes(op, direction, axes):
     rows = {"mhc_pre": n * (n + 2), "mhc_post_pre": n * (n + 2), "mhc_head": n}.get(op, 0)
     x, parameters = ((t, n, hidden), narrow), [((rows, n * hidden), 4), ((3,), 4), ((rows,), 4), ((n, hidden), 4)]
     written = [((t, hidden), narrow), ((t, n), 4), ((t, n, n), 4)]
+    logits = math.factorial(n) if n <= 4 and axes["dtype"] == "fp32" else n * n
+    mixed = 2 * n + logits
+    mapping = [((mixed, n * hidden), 4), ((3,), 4), ((mixed,), 4), ((n, hidden), 4)]
+    made = [((t, n), 4), ((t, n), 4), ((t, logits), 4)]
+    kept = [((t, mixed), 4), ((t,), 4)]
     forward = {
         "mhc_pre": [((t, hidden), narrow), ((t, n), 4), ((t, n, n), 4), ((t, rows), 4), ((t,), 4)],
         "mhc_head": [((t, hidden), narrow), ((t, n), 4), ((t,), 4)],
         "mhc_post": [x],
         "mhc_post_pre": [((t, hidden), narrow), ((t, n), 4), ((t, n, n), 4), x, ((t, rows), 4), ((t,), 4)],
+        "mhc_read": [((t, hidden), narrow)],
+        "mhc_coefficients": [*made, *kept],
+        "mhc_single_pass": [((t, hidden), narrow), *made, x, ((t, hidden), narrow), ((t,), 4), *kept],
         "sinkhorn": [((t, n, n), 4)],
         "expand": [x],
     }
@@ -104,6 +112,9 @@ def shapes(op, direction, axes):
         "mhc_head": [x, *parameters],
         "mhc_post": [x, *written],
         "mhc_post_pre": [x, *written, *parameters],
+        "mhc_read": [x, ((t, n), 4)],
+        "mhc_coefficients": [x, *mapping],
+        "mhc_single_pass": [x, *written, ((t, n), 4), *mapping, ((hidden,), 4)],
         "sinkhorn": [((t, n, n), 4)],
         "expand": [((t, hidden), narrow)],
     }

@@ -231,5 +231,7 @@ def units_of(case: RunningCase, golden: dict[str, np.ndarray]) -> dict[str, floa
     if case.direction == "backward" or case.axes["scale"] >= LOUD:
         return {name: float(np.abs(values).max(initial=1.0)) for name, values in golden.items()}
     scale = float(case.axes["scale"])
-    units = {"h_in": scale, "out": scale, "r": 1 / scale}
+    units = {"h_in": scale, "out": scale, "read": scale, "r": 1 / scale, "s": 1 / scale}
+    if case.op == "mhc_single_pass":  # what is read is normalised
+        units["h_in"] = 1.0
     return {name: 1.0 if case.op == "sinkhorn" else units.get(name, 1.0) for name in golden}

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-WITHOUT = ("mhc_post", "expand")  # operators without constants
+WITHOUT = ("mhc_post", "mhc_read", "expand")  # operators without constants
 LOUD = 10  # the scale from which on a case has tokens that stand out (draws.py), and other constants
 WITH_EQUATIONS = ("reference", "inductor")  # the backends whose kernels are the reference's equations
 # The tokens from which a case on an emulated GPU has other code than that it is about: every variant, and code for a
 # part of the gradients. Compiling takes most of the time there. In each cell of a first target some cases have so many.
 OTHER_CODE = 8
-PARAMETERS = {"phi", "alpha", "bias", "gamma"}  # shared by all tokens: their gradients are sums over tokens
+PARAMETERS = {
+    "phi",
+    "alpha",
+    "bias",
+    "gamma",
+    "norm_weight",
+}  # shared by all tokens: their gradients are sums over tokens
 
 
 def usual(op: str, axes: dict[str, Any]) -> bool:

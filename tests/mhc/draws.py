@@ -11,7 +11,17 @@ import constants
 from constants import LOUD
 from kernel_matrix.job.case import RunningCase
 from mhc.backends import load
-from mhc.ops import expand, mhc_head, mhc_post, mhc_post_pre, mhc_pre, sinkhorn
+from mhc.ops import (
+    expand,
+    mhc_coefficients,
+    mhc_head,
+    mhc_post,
+    mhc_post_pre,
+    mhc_pre,
+    mhc_read,
+    mhc_single_pass,
+    sinkhorn,
+)
 from tensors import DTYPES
 
 OPS = {
@@ -20,9 +30,16 @@ OPS = {
     "mhc_post": mhc_post,
     "mhc_post_pre": mhc_post_pre,
     "mhc_head": mhc_head,
+    "mhc_read": mhc_read,
+    "mhc_coefficients": mhc_coefficients,
+    "mhc_single_pass": mhc_single_pass,
     "expand": expand,
 }
-_WITH_POST_SCALE = {"mhc_pre": mhc_pre.MhcPreSpec, "mhc_post_pre": mhc_post_pre.MhcPostPreSpec}
+_WITH_LOGITS = {
+    "mhc_coefficients": mhc_coefficients.MhcCoefficientsSpec,
+    "mhc_single_pass": mhc_single_pass.MhcSinglePassSpec,
+}
+_WITH_POST_SCALE = {"mhc_pre": mhc_pre.MhcPreSpec, "mhc_post_pre": mhc_post_pre.MhcPostPreSpec, **_WITH_LOGITS}
 
 
 def constants_of(op: str, axes: dict[str, Any]) -> dict[str, Any]:
@@ -39,17 +56,26 @@ def constants_of(op: str, axes: dict[str, Any]) -> dict[str, Any]:
     return values | ({"post_scale": 2.0 if usual else 1.5} if op in _WITH_POST_SCALE else {})
 
 
+def logits_of(axes: dict[str, Any]) -> int:
+    """Return the logits of a case: of all permutations for few streams in fp32, of a matrix elsewhere."""
+    n = axes["streams"]
+    return math.factorial(n) if n <= 4 and axes["dtype"] == "fp32" else int(n * n)
+
+
 def spec_of(op: str, axes: dict[str, Any]) -> Any:
     """Return the specialisation that a case which only compiles has: the same at every scale, as the code is."""
     n, values = axes["streams"], constants_of(op, axes | {"scale": 1})
     if op == "sinkhorn":
         return sinkhorn.SinkhornSpec(n, **values)
     shape = (n, axes["hidden"], DTYPES[axes["dtype"]])
+    if op in _WITH_LOGITS:
+        values["logits"] = logits_of(axes)
     if op in _WITH_POST_SCALE:
         return _WITH_POST_SCALE[op](*shape, axes["gamma"], precision=axes["precision"], **values)
     if op == "mhc_head":
         return mhc_head.MhcHeadSpec(*shape, axes["gamma"], precision=axes["precision"], **values)
-    return mhc_post.MhcPostSpec(*shape) if op == "mhc_post" else expand.ExpandSpec(*shape)
+    alone = {"mhc_post": mhc_post.MhcPostSpec, "mhc_read": mhc_read.MhcReadSpec, "expand": expand.ExpandSpec}
+    return alone[op](*shape)
 
 
 def inputs_of(case: RunningCase) -> Any:
@@ -220,6 +246,64 @@ class _Draw:
                 self.gradient("grad_next_h_post", self.tokens, self.n),
                 self.gradient("grad_next_h_res", self.tokens, self.n, self.n),
                 self.data("grad_out", self.tokens, self.n, self.hidden),
+                precision=precision,
+                **self.constants,
+            )
+
+        return lambda: forward, backward
+
+    def weights(self) -> torch.Tensor:
+        """Draw weights of the streams whose sum is near 0.8."""
+        return self.parameter("pre", self.tokens, self.n, scale=0.1 / self.n, mean=0.8 / self.n)
+
+    def mhc_read(self) -> tuple[Any, Any]:
+        tensors = (self.x(), self.weights())
+        return (
+            lambda: mhc_read.MhcReadInputs(*tensors),
+            lambda: mhc_read.MhcReadBackwardInputs(*tensors, self.data("grad_h_in", self.tokens, self.hidden)),
+        )
+
+    def mhc_coefficients(self) -> tuple[Any, Any]:
+        logits = logits_of(self.case.axes)
+        tensors = (self.x(), *self.mapping(2 * self.n + logits, 3))
+        forward = mhc_coefficients.MhcCoefficientsInputs(
+            *tensors, precision=self.case.axes["precision"], **self.constants
+        )
+        return (
+            lambda: forward,
+            lambda: mhc_coefficients.MhcCoefficientsBackwardInputs(
+                *tensors,
+                *self.saved(forward),
+                self.gradient("grad_h_pre", self.tokens, self.n),
+                self.gradient("grad_h_post", self.tokens, self.n),
+                self.gradient("grad_logits", self.tokens, logits),
+                precision=forward.precision,
+                **self.constants,
+            ),
+        )
+
+    def mhc_single_pass(self) -> tuple[Any, Any]:
+        logits, tokens = logits_of(self.case.axes), self.tokens
+        mapping = self.mapping(2 * self.n + logits, 3)
+        norm_weight = self.parameter("norm_weight", self.hidden, scale=0.05, mean=0.2)  # h_in stays below 2
+        tensors = (*self.written(), self.weights(), *mapping, norm_weight)
+        precision = self.case.axes["precision"]
+        forward = mhc_single_pass.MhcSinglePassInputs(*tensors, precision=precision, **self.constants)
+
+        def backward() -> Any:
+            exact = load("reference", self.case.op).golden(forward)
+            return mhc_single_pass.MhcSinglePassBackwardInputs(
+                *tensors,
+                exact.out.to(self.dtype),
+                exact.read.to(self.dtype),
+                exact.s.float(),
+                exact.m.float(),
+                exact.r.float(),
+                self.data("grad_h_in", tokens, self.hidden),
+                self.gradient("grad_next_h_pre", tokens, self.n),
+                self.gradient("grad_next_h_post", tokens, self.n),
+                self.gradient("grad_next_logits", tokens, logits),
+                self.data("grad_out", tokens, self.n, self.hidden),
                 precision=precision,
                 **self.constants,
             )

@@ -214,6 +214,12 @@ _PROPERTIES: dict[tuple[str, str], tuple[Callable[[Run, Any, Any], None], ...]] 
     ("mhc_post_pre", "backward"): (_neighbours, _only_what_is_asked),
     ("mhc_head", "forward"): (_neighbours,),
     ("mhc_head", "backward"): (_neighbours, _only_what_is_asked),
+    ("mhc_read", "forward"): (_neighbours,),
+    ("mhc_read", "backward"): (_neighbours, _only_what_is_asked),
+    ("mhc_coefficients", "forward"): (_neighbours, _scale_is_divided_out, _ones_are_no_gamma),
+    ("mhc_coefficients", "backward"): (_neighbours, _only_what_is_asked),
+    ("mhc_single_pass", "forward"): (_neighbours,),
+    ("mhc_single_pass", "backward"): (_neighbours, _only_what_is_asked),
     ("expand", "forward"): (_neighbours,),
     ("expand", "backward"): (_neighbours,),
 }

@@ -17,6 +17,9 @@ TENSORS = {
     "sinkhorn": ("logits",),
     "mhc_post": ("x", "y", "h_post", "h_res"),
     "mhc_post_pre": ("x", "y", "h_post", "h_res", "phi", "alpha", "bias", "gamma"),
+    "mhc_read": ("x", "pre"),
+    "mhc_coefficients": ("x", "phi", "alpha", "bias", "gamma"),
+    "mhc_single_pass": ("x", "y", "h_post", "h_res", "pre", "phi", "alpha", "bias", "gamma", "norm_weight"),
     "expand": ("x",),
 }
 FORWARD_INPUTS = {
@@ -25,6 +28,9 @@ FORWARD_INPUTS = {
     "sinkhorn": "SinkhornInputs",
     "mhc_post": "MhcPostInputs",
     "mhc_post_pre": "MhcPostPreInputs",
+    "mhc_read": "MhcReadInputs",
+    "mhc_coefficients": "MhcCoefficientsInputs",
+    "mhc_single_pass": "MhcSinglePassInputs",
     "expand": "ExpandInputs",
 }
 
@@ -98,6 +104,9 @@ def _call(kernel: dict[str, Any], given: Any, leaves: dict[str, torch.Tensor]) -
     if kernel["op"] == "mhc_post_pre":  # the streams come first, and last in the order of the outputs
         out, read = results
         return *read, out
+    if kernel["op"] == "mhc_single_pass":
+        out, h_in, coefficients = results
+        return h_in, *coefficients, out
     return results if isinstance(results, tuple) else (results,)
 
 
@@ -122,5 +131,5 @@ def _with_own_saved(kernel: dict[str, Any], given: Any, empty: Empty) -> Any:
     direction = kernel | {"direction": "forward"}
     saved = empty(direction, forward)
     load(kernel["backend"], kernel["op"]).run(forward, saved)
-    kept = {name: getattr(saved, name) for name in ("out", "m", "r") if name in given._fields}
+    kept = {name: getattr(saved, name) for name in ("out", "read", "s", "m", "r") if name in given._fields}
     return given._replace(**kept)

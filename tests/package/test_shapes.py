@@ -15,7 +15,7 @@ from test_mutants import Mutant, attempt, edit, forward, mutate
 import constants
 from draws import OPS, constants_of
 from mhc.backends import load
-from mhc.ops import mhc_head, mhc_post_pre, mhc_pre, sinkhorn
+from mhc.ops import mhc_coefficients, mhc_head, mhc_post_pre, mhc_pre, mhc_single_pass, sinkhorn
 
 OTHERS = {"gamma": True, "precision": "fp32", "scale": 1, "seed": 0, "form": "paper", "dtype": "fp32"}
 SHAPES: dict[str, dict[str, Any]] = {
@@ -86,6 +86,8 @@ def test_the_usual_constants_are_the_operators_own_and_the_others_all_differ() -
         "mhc_pre": mhc_pre.MhcPreSpec(4, 77, torch.float32, True),
         "mhc_head": mhc_head.MhcHeadSpec(4, 77, torch.float32, True),
         "mhc_post_pre": mhc_post_pre.MhcPostPreSpec(4, 77, torch.float32, True),
+        "mhc_coefficients": mhc_coefficients.MhcCoefficientsSpec(4, 77, torch.float32, True),
+        "mhc_single_pass": mhc_single_pass.MhcSinglePassSpec(4, 77, torch.float32, True),
         "sinkhorn": sinkhorn.SinkhornSpec(4),
     }
     assert specs.keys() == OPS.keys() - set(constants.WITHOUT)
