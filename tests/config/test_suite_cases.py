@@ -82,5 +82,6 @@ def test_an_operator_without_constants_has_none(matrix):
         op for op in matrix.ops if usual(op, {"streams": 4, "hidden": 77, "dtype": "fp32", "scale": 1}) is None
     } == {
         "mhc_post",
+        "mhc_read",
         "expand",
     }
