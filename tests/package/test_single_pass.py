@@ -150,6 +150,26 @@ def test_parameters_in_bf16_have_gradients_in_bf16():
     assert {value.grad.dtype for value in stack.parameters()} == {torch.bfloat16}
 
 
+def test_the_weights_of_a_released_model_become_a_stack():
+    config = {"model_type": "deepseek_v41", "rms_norm_eps": 1e-6, "hc_eps": 1e-6, "hc_sinkhorn_iters": 20}
+    options = mhc.convert.deepseek_options(config, single_pass=True)
+    tensors, made = {}, layers(2, form="deepseek", gamma=False)
+    for place, one in enumerate(made):
+        tensors |= mhc.convert.to_deepseek(mhc.convert.ConnectionWeights.of_module(one), f"layers.{place}.hc_ffn_")
+    converted = mhc.convert.model_from_deepseek(tensors, **options)
+    again = [
+        weights.single_pass(one.layer, one.norm_weight) for weights, one in zip(converted.values(), made, strict=True)
+    ]
+    x = torch.randn(TOKENS, HIDDEN)
+    assert torch.equal(mhc.SinglePassStack(again)(x), mhc.SinglePassStack(made)(x))
+    with pytest.raises(ValueError, match="say single_pass=True"):
+        mhc.convert.deepseek_options(config)
+    with pytest.raises(ValueError, match="single_pass is for deepseek_v41"):
+        mhc.convert.deepseek_options(config | {"model_type": "deepseek_v4"}, single_pass=True)
+    with pytest.raises(ValueError, match=r"norm_weight has shape \(3,\)"):
+        converted["layers.0.hc_ffn_"].single_pass(made[0].layer, torch.ones(3))
+
+
 def test_a_backend_without_the_operators_says_so():
     assert ("mhc_single_pass", "backward") in operators_of(default_backend(torch.device("cpu")))
     with pytest.raises(LookupError, match="does not have 'mhc_reads' forward"):

@@ -41,24 +41,29 @@ def model_from_deepseek(
     return converted
 
 
-def deepseek_options(config: Mapping[str, Any]) -> dict[str, Any]:
+def deepseek_options(config: Mapping[str, Any], *, single_pass: bool = False) -> dict[str, Any]:
     """Return the options of :func:`mhc.convert.from_deepseek` that a model's configuration (``config.json``) states.
 
     DeepSeek-V4 and GLM-5.3 have these names: ``hc_sinkhorn_iters``, ``hc_eps`` (of h_pre and of Sinkhorn), and
     ``rms_norm_eps`` or, in other code than DeepSeek's own, ``norm_eps``. A model that reads images has them in
     ``text_config``. The post multiplier is 2 in the code of these models, and no option.
 
+    DeepSeek-V4.1 has the same tensors and options, and connects its layers in another way: with ``single_pass`` its
+    options are returned, for :meth:`mhc.convert.ConnectionWeights.single_pass`.
+
     Raises:
         LookupError: one of them is missing.
-        ValueError: the model connects its layers in another way than the operators compute.
+        ValueError: the model connects its layers in another way than ``single_pass`` says.
     """
     text = config.get("text_config", config)
     for kind in (config.get("model_type"), text.get("model_type")):
-        if str(kind).startswith("deepseek_v41"):
+        if str(kind).startswith("deepseek_v41") and not single_pass:
             raise ValueError(
                 f"deepseek_options: in a {kind} each layer reads the streams with the h_pre of the layer before it; "
-                "mhc_pre reads with its own"
+                "mhc_pre reads with its own: say single_pass=True, and make an mhc.SinglePassStack of the weights"
             )
+    if single_pass and not str(config.get("model_type", text.get("model_type"))).startswith("deepseek_v41"):
+        raise ValueError("deepseek_options: single_pass is for deepseek_v41; other models read with their own h_pre")
     norm = "norm_eps" if "norm_eps" in text else "rms_norm_eps"
     missing = [name for name in (norm, "hc_eps", "hc_sinkhorn_iters") if name not in text]
     if missing:

@@ -15,6 +15,7 @@ from mhc.convert.layout import check_shape, streams_of
 from mhc.functional import LIGER, mhc_head, mhc_post, mhc_pre, sinkhorn
 from mhc.module import HyperConnection, HyperHead
 from mhc.ops import sinkhorn as sinkhorn_op
+from mhc.single_pass import SinglePassConnection
 
 FORMS = (*sinkhorn_op.FORMS, LIGER)
 _TENSORS = ("phi", "alpha", "bias", "gamma")
@@ -150,6 +151,21 @@ class ConnectionWeights(_Weights):
         """
         made = {**self.options, "gamma": self.gamma is not None, "device": "meta"}
         return self._load(HyperConnection(layer, self.streams, self.hidden, **made, **options))
+
+    def single_pass(self, layer: nn.Module, norm_weight: torch.Tensor, **options: Any) -> SinglePassConnection:
+        """Return the same as a part of an :class:`mhc.SinglePassStack`: DeepSeek-V4.1's form.
+
+        ``norm_weight``, ``[hidden]``, is of the RMSNorm before the layer (``attn_norm`` and ``ffn_norm`` there), which
+        the wrapped layer must not apply again.
+
+        Raises:
+            ValueError: ``norm_weight`` has another shape.
+        """
+        check_shape("ConnectionWeights.single_pass", "norm_weight", norm_weight, (self.hidden,), self.phi)
+        made = {**self.options, "gamma": self.gamma is not None, "device": "meta"}
+        module = self._load(SinglePassConnection(layer, self.streams, self.hidden, **made, **options))
+        module.norm_weight = nn.Parameter(norm_weight.detach().clone())
+        return module
 
     def apply(
         self,
