@@ -24,7 +24,7 @@ from together import first_are_quick
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.report.page_data import HistoryData
 from kernel_matrix.results import history
-from kernel_matrix.results.past import transitions
+from kernel_matrix.results.past import coverage, transitions
 from kernel_matrix.store import names, views
 from kernel_matrix.store.query import Answer, ask, in_csv, in_json, in_lines, opened
 from kernel_matrix.store.record import Record
@@ -113,9 +113,21 @@ def test_a_transition_says_what_else_had_changed(past):
         ("pass", "fail", "2026-11-21 10:00:00", "c20", "c21", "numpy 2.3.0 -> 2.4.0", "too far"),
         ("fail", "pass", "2026-11-22 10:00:00", "c21", "c22", "", ""),
     ]
-    assert transitions(past)[1] == {
+    assert transitions([past])[1] == {
         "cell": CELL, "before": "pass", "after": "fail", "since": "2026-11-21T10:00:00Z", "commit": "c21",
         "commit_before": "c20", "versions": {"numpy": ("2.3.0", "2.4.0")}, "reason": "too far"}  # fmt: skip
+
+
+def test_what_works_on_a_platform_is_counted_by_commit(tmp_path):
+    """An operator works where one of its cases does. The name of a commit may be short."""
+    other = "here/any/good/triple.forward/tokens1-fp32"
+    write_results(tmp_path, [replace(GOOD, job=job(20)), replace(GOOD, case=other, outcome="error", job=job(20))])
+    long = {**job(21), "commit": "0123456789ab"}
+    write_results(tmp_path, [replace(GOOD, action="compile", job=long)])
+    short = {**job(22), "commit": "01234567"}
+    write_results(tmp_path, [replace(GOOD, job=short), replace(GOOD, case=other, outcome="unavailable", job=short)])
+    found = [(one["platform"], one["commit"], one["works"], one["operators"]) for one in coverage([tmp_path])]
+    assert found == [("here", "c20", 1, 2), ("here", "01234567", 1, 2)]
 
 
 @pytest.mark.slow
@@ -123,15 +135,15 @@ def test_a_run_of_fewer_cases_or_on_another_device_is_no_transition(past):
     failing = replace(GOOD, outcome="fail", job=job(23, device="another"))
     write_results(past, [failing])
     write_results(past, [replace(GOOD, case=f"{CELL}/tokens9-fp32", outcome="error", job=job(24))])
-    assert len(transitions(past)) == 2
+    assert len(transitions([past])) == 2
 
 
 @pytest.mark.slow
 def test_a_run_that_starts_in_the_future_is_no_part_of_the_past(past):
-    before = history.read(past), transitions(past)
+    before = history.read(past), transitions([past])
     facts = {**job(20), "started": "2099-01-01T00:00:00Z"}
     write_results(past, [replace(timed(20, 9.0), job=facts, outcome="fail"), replace(GOOD, outcome="fail", job=facts)])
-    assert (history.read(past), transitions(past)) == before
+    assert (history.read(past), transitions([past])) == before
     assert rows("SELECT count(*) FROM transitions", past) == [(3,)]
 
 
@@ -139,7 +151,7 @@ def test_a_run_that_starts_in_the_future_is_no_part_of_the_past(past):
 def test_runs_without_a_start_are_no_part_of_the_past(tmp_path):
     write_results(tmp_path, [replace(timed(20, 2.0), job={**JOB, "started": "soon"})])
     known = history.read(tmp_path)
-    assert (known.lanes, known.measurements, transitions(tmp_path)) == ({}, {}, [])
+    assert (known.lanes, known.measurements, transitions([tmp_path])) == ({}, {}, [])
     assert rows("SELECT ratio, started FROM times", tmp_path) == [(2.0, None)]
 
 
@@ -147,7 +159,7 @@ def test_runs_without_a_start_are_no_part_of_the_past(tmp_path):
 def test_from_compiled_to_ran_is_a_transition(tmp_path):
     for day, action in ((20, "compile"), (21, "run")):
         write_results(tmp_path, [replace(GOOD, action=action, job=job(day))])
-    assert [(one["before"], one["after"]) for one in transitions(tmp_path)] == [("compiled", "pass")]
+    assert [(one["before"], one["after"]) for one in transitions([tmp_path])] == [("compiled", "pass")]
 
 
 @pytest.mark.slow
@@ -177,7 +189,7 @@ def test_the_past_has_the_figures_of_each_run(past):
 
 @pytest.mark.slow
 def test_the_page_takes_the_transitions_as_they_are(past):
-    assert len(HistoryData.model_validate({"transitions": transitions(past), "trends": []}).transitions) == 2
+    assert len(HistoryData.model_validate({"transitions": transitions([past]), "trends": []}).transitions) == 2
 
 
 def test_the_jobs_of_one_day_and_commit_are_one_measurement(tmp_path):
