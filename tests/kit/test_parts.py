@@ -57,3 +57,12 @@ def test_a_timed_case_is_raced_against_its_baseline_which_the_kernel_cannot_impo
 def test_checks_may_be_left_out_in_some_cases_and_a_reason_is_owed(tmp_path):
     [end] = run(tmp_path, "good", "backward", {"gain": False}).ends.values()
     assert "not asked: magnitudes (the cases with a gain have it)" in end["facts"]["checks"]
+
+
+def test_a_kernel_that_works_in_place_gives_the_same_bits_where_it_is_timed(tmp_path):
+    case = ("numpy_momentum", "forward", {"tokens": 7, "hidden": 40, "dtype": "fp32", "kernel": "momentum", "seed": 0})
+    source, suite = driving.ROOT / "tests" / "kit" / "honest", SUITE.with_name("honest")
+    job = driving.run(tmp_path, suite, "numpy_kernels:{kernel}", [case], source, timed=True)
+    [end] = job.ends.values()
+    assert job.red() == {}, job.output
+    assert end["metrics"]["repeats"] == 15

@@ -64,9 +64,10 @@ class Arrays:
         """Return the arrays that the kernel writes."""
         return {name: self.by_name[INTO + name] for name in kernel["writes"]}
 
-    def unwritten(self) -> dict[str, Array]:
-        """Return the bytes of the arrays that the kernel is to write, as they are before it does."""
-        return {name: self.frame.bytes_of(one.memory) for name, one in self.laid.items() if name.startswith(INTO)}
+    def unwritten(self, kernel: Kernel) -> dict[str, Array]:
+        """Return the bytes of the arrays that the kernel is to write or to change, as they are before it does."""
+        names = [name for name in self.laid if name.startswith(INTO) or name in kernel["in_place"]]
+        return {name: self.frame.bytes_of(self.laid[name].memory) for name in names}
 
     def refill(self, wholes: Mapping[str, Array]) -> None:
         """Put bytes back into the memory of arrays."""
@@ -188,10 +189,10 @@ def in_threads(arrays: Mapping[str, Array], *, kernel: Kernel, asked: Sequence[s
     for which in "12":
         values = {name[2:]: one for name, one in arrays.items() if name[0] == which}
         both.append(arrays_of(values, kernel, frame, 1, PACKED, True, UNWRITTEN))
-    unwritten = both[0].unwritten()
+    unwritten = [given.unwritten(kernel) for given in both]
 
     def once(given: Arrays) -> dict[str, bytes]:
-        given.refill(unwritten)
+        given.refill(unwritten[both.index(given)])
         [results] = called(kernel, frame, call, given, list(asked))
         return {name: frame.taken(one).tobytes() for name, one in results.items() if one is not None}
 
