@@ -157,6 +157,8 @@ class _Worker:
         line = self.line
         try:
             verdict: Line = self.pipe.recv()
+            if "no sandbox" in verdict:
+                raise UserError(verdict["no sandbox"])
         except (EOFError, OSError):
             self.end()
             self._start()
@@ -182,7 +184,11 @@ def _work(pipe: Connection, options: argparse.Namespace) -> None:
     from kernel_matrix.tools.verify.whole import device_of
 
     judges: OrderedDict[str, Any] = OrderedDict()
-    server = Server(options.sandbox, device=device_of(options), warm=True)
+    try:
+        server = Server(options.sandbox, device=device_of(options), warm=True)
+    except UserError as error:
+        pipe.send({"no sandbox": str(error)})
+        return
     try:
         while True:
             try:

@@ -24,6 +24,7 @@ from kernel_matrix.tools.verify.tasks.task import Case, Task
 from kernel_matrix.tools.verify.verdict import HACK, RIGHT, UNDECIDED, WRONG, Verdict, digest
 
 _SIDE = "kernel_matrix.tools.verify.inside.candidate"
+_OF_MACHINES = ("kit-unwritten", "kit-address", "kit-other-bits", "kit-misrounded")
 _UNCOPIED = ("seed only", "weights of its own")
 # What a task asks of a candidate, and what goes beyond it: its inputs are packed, have rows, and come one at a time.
 REQUIRED = ("golden", "misrounded", "repeats", "unwritten", "follows", "kept", "fresh", "magnitudes", "gradients")
@@ -65,6 +66,7 @@ class Judge:
         self.task, self.server, self.wish = task, server, wish
         self.numbers = Numbers()
         self.cases, self.skipped = task.cases()
+        self._of_reference: dict[str, bool] = {}  # faults that the reference has on this machine, by check
         self._spent = 0.0  # CPU-seconds of the candidate's process in its first case
         self._free: list[str] | None = None  # the answers without work that pass
 
@@ -177,7 +179,7 @@ class Judge:
         names = REQUIRED if case.whole else ("golden", "misrounded")
         with _red(running, case):
             for name in names:
-                _check(running, name, out)
+                self._checked(running, name, case, out)
         if case.whole and case.operator.differentiable:
             backward = Judged(case, process, self.numbers, self.server.device, "backward")
             out.notes.append("its inputs ask for gradients: the backward is compared too")
@@ -188,6 +190,31 @@ class Judge:
             self._spent = process.cpu_seconds()
         shapes = [list(one.shape) for one in case.values.values()]
         out.cases.append({"name": case.name, "shapes": shapes, "own_sizes": not case.sizes, **running.figures()})
+
+    def _checked(self, running: Judged, name: str, case: Case, out: Verdict) -> None:
+        """Make a check; where the reference itself has the fault on this machine, it is none of the candidate's."""
+        try:
+            _check(running, name, out)
+        except (WrongResultError, MisbehavedError) as error:
+            if error.code not in _OF_MACHINES or not self._has_reference(case, name):
+                raise
+            out.notes.append(f"{name}: the reference does it too, on this machine ({error.sentence[:80]})")
+
+    def _has_reference(self, case: Case, name: str) -> bool:
+        """Return whether the reference, run as a candidate, has a fault by this check; it is asked once."""
+        if self.task.plain is None:
+            return False
+        if name not in self._of_reference:
+            with self.server.process() as other:
+                self._load(other, *self.task.plain)
+                running = Judged(self.prepare(other, case, Verdict()), other, self.numbers, self.server.device)
+                running.out = running.run(running.given)
+                try:
+                    _check(running, name, Verdict())
+                    self._of_reference[name] = False
+                except (WrongResultError, MisbehavedError):
+                    self._of_reference[name] = True
+        return self._of_reference[name]
 
     def _again_and_again(self, process: BoxProcess, out: Verdict) -> Judged:
         """Call one module many times with other inputs, and compare the last results: none knows how many are asked."""
@@ -370,7 +397,7 @@ def _red(running: Judged, case: Case) -> Iterator[None]:
         values, numbers, out = running.last
         if numbers is not None or out:
             golden = (numbers or running.numbers(values)).golden if not running.asked else {}
-            hacks += naming.of_results(out, values.values(), golden, running.earlier[:-1])
+            hacks += naming.of_results(out, values.values(), golden, running.earlier_of_others(values))
             if out and not running.asked:
                 hacks += running.looked_at_again(values, out)
         raise _RedError(sentence, hacks, shown) from None

@@ -55,6 +55,14 @@ def _size(numbers: plain.Numbers) -> int:
     return sum(one.nbytes for part in parts for one in part.values())
 
 
+def _named(values: Mapping[str, Array]) -> str:
+    """Return what names some inputs."""
+    content = hashlib.sha256()
+    for name, one in values.items():
+        content.update(f"{name}{one.dtype}{one.shape}".encode() + np.ascontiguousarray(one).tobytes())
+    return content.hexdigest()
+
+
 class _NoJournal:
     """Nobody reads the stages of a candidate."""
 
@@ -82,7 +90,7 @@ class Judged(Running):
         }
         running = RunningCase(job, {**told, "action": "run", "canary": case.whole}, _NoJournal(), process)  # type: ignore[arg-type]
         self.told, self._numbers = case, numbers
-        self.earlier: list[Arrays] = []
+        self.earlier: list[tuple[str, Arrays]] = []  # results, by what names their inputs
         self.last: tuple[Arrays, plain.Numbers | None, Arrays] = ({}, None, {})  # inputs, what is right, results
         super().__init__(running, case.operator, case.values)
 
@@ -91,7 +99,7 @@ class Judged(Running):
         self.last = (dict(values), None, {})
         out = super().run(values, *given, **how)
         self.last = (dict(values), None, out)
-        self.earlier = [*self.earlier[-_EARLIER:], out]
+        self.earlier = [*self.earlier[-_EARLIER:], (_named(values), out)]
         return out
 
     def numbers(
@@ -99,10 +107,7 @@ class Judged(Running):
     ) -> plain.Numbers:
         """Return what results for these values are compared with; the weights are off by a rounding error as well."""
         sizes = sizes or self.sizes
-        content = hashlib.sha256()
-        for name, one in values.items():
-            content.update(f"{name}{one.dtype}{one.shape}".encode() + np.ascontiguousarray(one).tobytes())
-        key = (self.told.seed, self.told.name, self.case.direction, nudges, tuple(self.asked), content.hexdigest())
+        key = (self.told.seed, self.told.name, self.case.direction, nudges, tuple(self.asked), _named(values))
         given = {**values, **self.told.weights}
         incoming = {name: given.pop(name) for name in self.op.incoming if name in given}
         operator = self.told.weighted
@@ -144,11 +149,16 @@ class Judged(Running):
         numbers = self.numbers(values)
         out = {name: one for name, one in results.items() if one is not None}
         self.last = (values, numbers, out)
-        self.earlier.append(out)
+        self.earlier.append((_named(values), out))
         if wrong := [n for n, one in numbers.golden.items() if n not in out or out[n].shape != one.shape]:
             raise WrongResultError("kit-kind", f"{', '.join(wrong)} of {what} is no result")
         if numbers.finite:
             self.inside("kit-keeps-answers", out, numbers, what)
+
+    def earlier_of_others(self, values: Mapping[str, Array]) -> list[Arrays]:
+        """Return the earlier results for other inputs than these."""
+        own = _named(values)
+        return [out for name, out in self.earlier if name != own]
 
     def looked_at_again(self, values: Arrays, out: Arrays) -> list[Hack]:
         """Run wrong results once more, to name what they are: work that goes on, or memory that nobody has written."""

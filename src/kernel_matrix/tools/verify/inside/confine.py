@@ -30,6 +30,17 @@ _REFUSED = (101, 310, 311, 272, 308, 165, 166, 155, 321, 298, 323, 425, 426, 427
 _SOCKET, _CONNECT, _BIND, _CLONE, _CLONE3, _KILL, _TKILL, _TGKILL, _PRLIMIT = 41, 42, 49, 56, 435, 62, 200, 234, 302
 _EPERM, _ENOSYS, _ALLOW, _END = 0x00050001, 0x00050026, 0x7FFF0000, 0x80000000
 
+_NOBODY_THERE, _NO_FAMILY = 0x00050000 | 111, 0x00050000 | 97  # what a program expects where nobody answers
+
+# How loose a sandbox is: each of these leaves one more thing open, for a GPU's library that does not begin otherwise.
+SOCKETS, NO_FILTER, FEW_LIMITS, OPEN_FOLDERS = 1, 2, 3, 4
+LOOSE = {
+    SOCKETS: "a filter of sockets and signals",
+    NO_FILTER: "a filter of system calls",
+    FEW_LIMITS: "limits of files and processes",
+    OPEN_FOLDERS: "closed folders: it can read all files, and write to /dev and /proc",
+}
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -108,7 +119,7 @@ def landlock(readable: Sequence[str], writable: Sequence[str]) -> int:
     return version if held else 0
 
 
-def limit(limits: Mapping[str, int], *, devices: bool) -> None:
+def limit(limits: Mapping[str, int], *, devices: bool, few: bool = False) -> None:
     """Set the limits of memory, CPU time, processes, files; drop all capabilities; hide this process's memory."""
     wanted = {
         "CPU": limits["cpu"],
@@ -118,7 +129,7 @@ def limit(limits: Mapping[str, int], *, devices: bool) -> None:
         "CORE": 0,
         **({} if devices else {"AS": limits["memory"] << 20}),  # a GPU's library maps more than there is
     }
-    for name, value in wanted.items():
+    for name, value in wanted.items() if not few else [("CPU", limits["cpu"]), ("CORE", 0)]:
         which = getattr(resource, f"RLIMIT_{name}")
         most = resource.getrlimit(which)[1]
         value = value if most == resource.RLIM_INFINITY else min(value, most)
@@ -135,18 +146,24 @@ def adopt_orphans() -> None:
     _libc.prctl(_SUBREAPER, 1, 0, 0, 0)
 
 
-def seccomp(*, alone: bool) -> None:
+def seccomp(*, alone: bool, sockets: bool = False) -> None:
     """Refuse system calls that a kernel never needs; ``alone`` says that no namespace keeps others away.
+
+    ``sockets`` leaves sockets and signals to others alone.
 
     A socket is one of this machine's processes at most. clone3 says that it does not exist, so that the C library uses
     clone, whose flags a filter can see.
     """
     lines = [_op(0x20, 0, 0, 4), _op(0x15, 1, 0, _X86_64), _op(0x06, 0, 0, _END), _op(0x20, 0, 0, 0)]
     lines += [_op(0x35, 0, 1, 0x40000000), _op(0x06, 0, 0, _END)]  # the calls of x32
-    for number in (*_REFUSED, *((_CONNECT, _BIND, _TKILL) if alone else ())):
-        lines += [_op(0x15, 0, 1, number), _op(0x06, 0, 0, _EPERM)]
+    alone = alone and not sockets
+    refused = dict.fromkeys(_REFUSED, _EPERM) | (
+        {_CONNECT: _NOBODY_THERE, _BIND: _EPERM, _TKILL: _EPERM} if alone else {}
+    )
+    for number, answer in refused.items():
+        lines += [_op(0x15, 0, 1, number), _op(0x06, 0, 0, answer)]
     lines += [_op(0x15, 0, 1, _CLONE3), _op(0x06, 0, 0, _ENOSYS)]
-    lines += _unless(_SOCKET, 1) + _unless(_PRLIMIT, 0)
+    lines += ([] if sockets else _unless(_SOCKET, 1, _NO_FAMILY)) + _unless(_PRLIMIT, 0)
     if alone:
         lines += _unless(_KILL, os.getpid()) + _unless(_TGKILL, os.getpid())
     lines += [_op(0x15, 0, 4, _CLONE), _op(0x20, 0, 0, 16), _op(0x45, 0, 1, _NEW_USER), _op(0x06, 0, 0, _EPERM)]
@@ -157,13 +174,13 @@ def seccomp(*, alone: bool) -> None:
     call("prctl", _SET_SECCOMP, 2, ctypes.c_char_p(described), 0, 0)
 
 
-def _unless(number: int, first: int) -> list[bytes]:
+def _unless(number: int, first: int, answer: int = _EPERM) -> list[bytes]:
     """Return the instructions that refuse a call whose first argument is another number."""
     return [
         _op(0x15, 0, 4, number),
         _op(0x20, 0, 0, 16),
         _op(0x15, 1, 0, first),
-        _op(0x06, 0, 0, _EPERM),
+        _op(0x06, 0, 0, answer),
         _op(0x20, 0, 0, 0),
     ]
 

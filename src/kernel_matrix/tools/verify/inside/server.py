@@ -130,21 +130,35 @@ def _confined(settings: dict[str, Any], limits: dict[str, int], folder: str, *, 
     for number in (0, 1, 2):
         _to_nowhere(number)
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-    home = folder if settings["alone"] else confine.HOME
+    home, loose = folder if settings["alone"] else confine.HOME, limits.get("loose", 0)
     if settings["alone"]:
         writable = [home, "/dev/null", "/dev/zero", *settings["devices"], *(["/proc/self"] if devices else [])]
-        version = confine.landlock([*settings["readable"], "/dev/urandom", "/dev/random"], writable)
+        readable = [*settings["readable"], "/dev/urandom", "/dev/random"]
+        if loose >= confine.OPEN_FOLDERS:
+            readable, writable = ["/"], [*writable, "/dev", "/proc"]
+        version = confine.landlock(readable, writable)
         if not version:
             raise OSError("Linux has no Landlock here")
     else:
         confine.own_places(limits, devices=devices)
     os.chdir(home)
     os.environ.clear()
-    os.environ.update({"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": home, "TMPDIR": home, "LANG": "C.UTF-8", **kept})
+    programs = f"{os.path.dirname(sys.executable)}:/usr/local/bin:/usr/bin:/bin"  # noqa: PTH120 (ninja is beside Python)
+    os.environ.update(
+        {
+            "PATH": programs,
+            "CUDA_MPS_PIPE_DIRECTORY": f"{home}/mps",
+            "HOME": home,
+            "TMPDIR": home,
+            "LANG": "C.UTF-8",
+            **kept,
+        }
+    )
     os.environ.update({"OMP_NUM_THREADS": "1", "TRITON_CACHE_DIR": f"{home}/triton", "USER": "candidate"})
     tempfile.tempdir = None
-    confine.limit(limits, devices=devices)
-    confine.seccomp(alone=settings["alone"])
+    confine.limit(limits, devices=devices, few=loose >= confine.FEW_LIMITS)
+    if loose < confine.NO_FILTER:
+        confine.seccomp(alone=settings["alone"], sockets=loose >= confine.SOCKETS)
     return {"landlock": version, "processes": user, "user": os.getuid()}
 
 

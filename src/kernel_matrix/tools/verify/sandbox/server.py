@@ -17,7 +17,8 @@ from typing import Any
 
 import kernel_matrix
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.tools.verify.inside.confine import HOME
+from kernel_matrix.job.kernel_process import KernelProcessError
+from kernel_matrix.tools.verify.inside.confine import HOME, LOOSE
 from kernel_matrix.tools.verify.sandbox.process import BoxProcess
 
 LIMITS = {"memory": 6144, "cpu": 120, "processes": 64, "disk": 768}  # MiB, seconds, a number, MiB
@@ -36,7 +37,7 @@ class Server:
         Raises:
             UserError: none works, or the server does not start.
         """
-        self.device, self._warm = device, warm
+        self.device, self._warm, self._loose = device, warm, 0
         reasons = []
         for one in [kind] if kind else KINDS:
             try:
@@ -53,9 +54,23 @@ class Server:
             )
 
     def _tried(self) -> dict[str, Any]:
-        """Return what holds a process of this server, which is started for that alone."""
-        with self.process() as process:
-            return process.held
+        """Return what holds a process of this server, which is started for that alone, and begins with the card.
+
+        A GPU's library may not begin in the closest sandbox: then as little as it needs is left open, and said.
+        """
+        error = ""
+        for loose in range(1 + (max(LOOSE) if self.device != "cpu" else 0)):
+            self._loose = loose
+            with self.process() as process:
+                if self.device == "cpu":
+                    return process.held
+                try:
+                    process.call("kernel_matrix.tools.verify.inside.candidate:begin", {}, {"device": self.device})
+                except KernelProcessError as failed:
+                    error = failed.text.strip().splitlines()[-1][:200]
+                    continue
+                return process.held
+        raise _NoSandboxError(f"the card does not begin in it ({error})")
 
     def process(self, limits: Mapping[str, int] | None = None) -> BoxProcess:
         """Return a new sandboxed process."""
@@ -64,7 +79,7 @@ class Server:
         reading, writing = os.pipe()
         descriptors = array.array("i", [theirs.fileno(), writing])
         try:
-            message = json.dumps({**LIMITS, **(limits or {})}).encode()
+            message = json.dumps({**LIMITS, "loose": self._loose, **(limits or {})}).encode()
             self._socket.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
         except OSError as error:
             raise _NoSandboxError(f"its server has ended ({error.strerror})") from None
@@ -80,6 +95,7 @@ class Server:
     def description(self) -> dict[str, Any]:
         """The sandbox in words, for the verdict."""
         missing = [] if self.kind == "bubblewrap" else ["namespaces: a candidate sees that other processes exist"]
+        missing += [text for level, text in LOOSE.items() if level <= self._loose]
         if not self.held.get("processes"):
             missing.append("a user of its own: the number of its processes is counted, and not refused by Linux")
         return {"kind": self.kind, "missing": missing}
@@ -189,9 +205,10 @@ def _bubblewrap(bwrap: str, readable: Sequence[str], devices: Sequence[str]) -> 
     command = [bwrap, "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-net", "--unshare-ipc"]
     command += ["--unshare-uts", "--unshare-cgroup-try", *(user if root else ["--unshare-user"])]
     above = {str(one) for path in readable for one in Path(path).parents if str(one) != "/"}
+    above = {one for one in above if not any(Path(one).is_relative_to(path) for path in readable)}
     for path in sorted(above):  # bubblewrap would make folders that root alone may enter
         command += ["--perms", "0755", "--dir", path]
-    for path in readable:
+    for path in [one for one in readable if not any(other in map(str, Path(one).parents) for other in readable)]:
         link = Path(path).is_symlink()
         command += ["--symlink", str(Path(path).readlink()), path] if link else ["--ro-bind", path, path]
     command += ["--proc", "/proc", "--dev", "/dev"]
