@@ -71,8 +71,9 @@ def test_launches_that_change_alike_are_one_line_with_the_first_release():
     ("message", "stage", "warnings", "whose"),
     [
         ("AttributeError: module has no attribute 'make_block_ptr'", "lower",
-         ["FutureWarning: make_block_ptr is deprecated"], "the package: earlier releases warned: FutureWarning: make_"),
-        ("Block pointers have been removed", "lower", ["DeprecationWarning: block pointers go"], "the package: "),
+         ["FutureWarning: use descriptors and no make_block_ptr or block pointers"], "Triton: a name went without"),
+        ("Block pointers have been removed in favor of the tensor descriptor API", "lower",
+         ["UserWarning: tl.make_block_ptr is deprecated. Use tl.make_tensor_descriptor"], "the package: earlier "),
         ("'_aggregate' object has no attribute 'element_ty'", "lower", [], "Triton: a name went without a warning"),
         ("'tt.load' op operation destroyed but still has uses", "compile", [], "Triton: a pass of its compiler fails"),
         ("no end after 150 s", "timeout", [], "Triton: a pass of its compiler fails"),

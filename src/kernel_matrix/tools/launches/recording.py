@@ -213,6 +213,11 @@ def _read(folder: Path, told: Target, targets: Sequence[Target], status: int) ->
         assumed=content["assumed"],
         versions=content["versions"],
         compilers=content["compilers"],
-        warnings=content["warnings"],
+        warnings=_warnings(folder / "warnings.json"),
         python=content["python"],
     )
+
+
+def _warnings(file: Path) -> Sequence[str]:
+    """Return the warnings that Triton gave in the program's process; none where it was ended before."""
+    return tuple(json.loads(file.read_text(encoding="utf-8"))) if file.exists() else ()

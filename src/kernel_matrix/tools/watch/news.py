@@ -22,6 +22,18 @@ _STEPS: Mapping[str, Sequence[int]] = {  # registers of a thread, above which fe
 _OF_TRITON = re.compile(
     r"PassManager::run|Assertion `|LLVM ERROR|op operation|Pipeline failed|the compiler died|ptxas fatal"
 )
+_USUAL = {
+    "error",
+    "warning",
+    "warnings",
+    "deprecated",
+    "object",
+    "module",
+    "attribute",
+    "triton",
+    "language",
+    "removed",
+}
 _GONE = re.compile(r"has no attribute|have been removed|cannot import name|is not defined|unexpected keyword")
 
 
@@ -128,12 +140,17 @@ def _whose(row: Row, earlier: Iterable[Ran]) -> str:
     if row.outcome == "fail":
         return "open: the numbers are others"
     if _GONE.search(row.message):
-        words = set(re.findall(r"[a-z]\w*_\w+|block pointers?", row.message.lower()))
-        warned = [text for ran in earlier for text in ran.warnings if any(word in text.lower() for word in words)]
+        words = _words(row.message)
+        warned = [text for ran in earlier for text in ran.warnings if len(words & _words(text)) > 1]
         return (
             f"the package: earlier releases warned: {warned[0]}" if warned else "Triton: a name went without a warning"
         )
     return "open"
+
+
+def _words(text: str) -> set[str]:
+    """Return the longer words of a text, also those in names."""
+    return set(re.findall(r"[a-z]{5,}", text.lower())) - _USUAL
 
 
 def lines_of(news: Iterable[News]) -> Iterator[str]:

@@ -67,6 +67,7 @@ class Recording:
             for entry in self._compiled([*taken, *sources]):
                 file.write(json.dumps(entry) + "\n")
                 file.flush()
+        (output / "warnings.json").write_text(json.dumps(list(dict.fromkeys(self.warned))), encoding="utf-8")
 
     def _write(
         self, status: Status, units: list[Unit], taken: list[Unit], total: int, compilers: dict[str, list[str]]
@@ -83,7 +84,6 @@ class Recording:
             "python": platform.python_version(),
             "versions": _versions(),
             "compilers": compilers,
-            "warnings": list(dict.fromkeys(self.warned)),
             "launches": [unit.entry(taken=unit.identity in identities) for unit in units],
         }
         path = self.settings.output / "recording.json"
