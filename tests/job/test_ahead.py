@@ -155,7 +155,7 @@ def test_a_case_of_what_its_target_cannot_launch_is_an_error_whoever_compiled_it
 
 def test_no_other_module_has_a_table_of_targets():
     """The emulators import nothing of the harness; what simulators and references can do is theirs alone."""
-    own = ("gpu_emulators", "kernel_matrix/tools/launches/simulators.py", "recorder/emulated/reference.py")
+    own = ("gpu_emulators", "kernel_matrix/tools/launches/simulators.py", "recorder/triton/emulated/reference.py")
     found = []
     for path in at_least(500, sorted((ROOT / "src").rglob("*.py"))):
         if path.name == "targets.py" or any(part in str(path) for part in own):

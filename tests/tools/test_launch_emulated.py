@@ -19,7 +19,7 @@ from kernel_matrix.job.accuracy import correctly_rounded
 from kernel_matrix.run.environments import venv
 from kernel_matrix.run.executors import Request
 from kernel_matrix.tools.launches import emulated
-from kernel_matrix.tools.launches.inside.recorder.emulated import numbers
+from kernel_matrix.tools.launches.inside.recorder.triton.emulated import numbers
 from kernel_matrix.tools.launches.invocation import Invocation
 
 PROGRAM = ROOT / "tests" / "tools" / "launched" / "launched_emulated.py"

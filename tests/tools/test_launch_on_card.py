@@ -20,7 +20,7 @@ from kernel_matrix.run.executors import Request
 from kernel_matrix.tools.launches import configurations
 from kernel_matrix.tools.launches.beside import ulps
 from kernel_matrix.tools.launches.changes import Change
-from kernel_matrix.tools.launches.inside.recorder.card.ptx_order import UnknownFormError, reordered
+from kernel_matrix.tools.launches.inside.recorder.triton.card.ptx_order import UnknownFormError, reordered
 
 DOUBLE = ROOT / "tests" / "tools" / "cards"
 PROGRAM = ROOT / "tests" / "tools" / "launched" / "launched_card.py"

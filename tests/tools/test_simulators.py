@@ -22,7 +22,7 @@ from kernel_matrix.config.plan import Job
 from kernel_matrix.run.environments import venv
 from kernel_matrix.run.executors import Request
 from kernel_matrix.tools.launches import simulators
-from kernel_matrix.tools.launches.inside.recorder.emulated import simulated
+from kernel_matrix.tools.launches.inside.recorder.triton.emulated import simulated
 
 HERE = ROOT / "tests" / "tools" / "simulators"
 BOTH = pytest.mark.parametrize(("name", "target"), [("pantheonsim", "sm_90"), ("rocjitsu", "gfx942")])

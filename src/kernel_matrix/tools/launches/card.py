@@ -18,7 +18,7 @@ from kernel_matrix.tools.launches.targets import known
 if TYPE_CHECKING:
     from kernel_matrix.tools.launches.recording import Compiled, Recording
 
-_HOST = Path(__file__).with_name("inside") / "recorder" / "card" / "host.py"
+_HOST = Path(__file__).with_name("inside") / "recorder" / "triton" / "card" / "host.py"
 _ENVIRONMENT = re.compile(r"PATH|HOME|LD_LIBRARY_PATH|(CUDA|NVIDIA|HIP|ROCR|HSA)_\w+")
 _BY_TORCH = """\
 import json, torch

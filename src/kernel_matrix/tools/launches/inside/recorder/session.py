@@ -161,12 +161,12 @@ def _of_triton(settings: Settings) -> tuple[Any, Callable[[Target], None], Any]:
         driver.__dict__["target"] = target
 
     if settings.run:
-        from .emulated import calls
+        from .triton.emulated import calls
 
         emulator = calls.install(settings, retarget)
         return recorder.install(emulator), retarget, emulator
     if settings.interpret:
-        from .emulated import interpret
+        from .triton.emulated import interpret
 
         return recorder.install(interpret.install()), retarget, None
     return recorder.install(None), retarget, None

@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import compiling
-from ..settings import Settings, Target
-from ..triton.launch import Launch
-from ..unit import Unit
+from ... import compiling
+from ...settings import Settings, Target
+from ...unit import Unit
+from ..launch import Launch
 from . import files, interpret, reference
 from .memory import Region, regions_of, tensors_in
 

@@ -11,7 +11,7 @@ from triton import language
 from triton.runtime import interpreter
 from triton.runtime.jit import JITFunction
 
-from ..triton.launch import Launch
+from ..launch import Launch
 
 _KEPT: dict[Any, Any] = {}
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...settings import Target
 from ..emulated import files, reference
 from ..emulated.memory import Region
-from ..settings import Target
 from .checks import Program
 
 if TYPE_CHECKING:
