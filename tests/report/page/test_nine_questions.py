@@ -119,6 +119,8 @@ def test_no_vendor_is_behind_an_edge(new_tab, web, page_site, width):
     box = page.query_selector(".grid-box").bounding_box()
     assert {name for name, bottom in rows if bottom <= box["y"] + box["height"]} == vendors
     assert page.evaluate("document.querySelector('.grid-box').scrollHeight - 2") <= box["height"]
+    controls = page.query_selector(".controls").bounding_box()
+    assert (controls["y"] > box["y"]) == (width == 390), "on a phone the first rows come before the buttons"
     views = page.eval_on_selector_all("nav a", "all => all.map(link => link.getBoundingClientRect().right)")
     assert max(views) <= width
 

@@ -63,8 +63,8 @@ export function gridView(context: Context): View {
       first
         ? answers(context)
         : [asked(context), place.group === "vendor" && place.q !== "" && said(context, grid.rows)],
-      controls(context),
-      squares.element,
+      // On a phone the first rows come before the buttons.
+      first && narrow ? [squares.element, controls(context)] : [controls(context), squares.element],
     ),
     first,
     print: (on) => squares.print(on),
