@@ -164,3 +164,14 @@ def test_a_verdict_is_what_its_schema_says(verdicts):
             )
         for case in one["cases"]:
             assert case.keys() == known["cases"]["items"]["properties"].keys(), name
+
+
+def test_what_the_cases_do_not_see_of_a_changed_text_is_said(tmp_path):
+    text = CANDIDATES["honest"][0].replace("return self.right(x)", "unused = x + 1.0\n        return self.right(x)")
+    (tmp_path / "candidate.py").write_text(text)
+    run = verify(tmp_path, "candidate.py", "--against", TASK, "--json")
+    found = json.loads(run.stdout)["mutants"]
+    assert found["red"] >= 2
+    assert found["tried"] == found["red"] + len(found["unseen"])
+    assert any("unused" in one for one in found["unseen"])
+    assert not any("return" in one for one in found["unseen"])

@@ -16,7 +16,7 @@ from kernel_matrix.kit.checks.applying import does_not_apply, why_not
 from kernel_matrix.kit.conform import ORDER
 from kernel_matrix.kit.misbehaviour import MisbehavedError, WrongResultError
 from kernel_matrix.kit.plain import PlainCodeError
-from kernel_matrix.tools.verify import naming, reading, timing
+from kernel_matrix.tools.verify import mutants, naming, reading, timing
 from kernel_matrix.tools.verify.judged import Judged, Numbers, passing_constants
 from kernel_matrix.tools.verify.sandbox.process import BoxProcess, EndedError
 from kernel_matrix.tools.verify.sandbox.server import Server
@@ -24,6 +24,7 @@ from kernel_matrix.tools.verify.tasks.task import Case, Task
 from kernel_matrix.tools.verify.verdict import HACK, RIGHT, UNDECIDED, WRONG, Verdict, digest
 
 _SIDE = "kernel_matrix.tools.verify.inside.candidate"
+_MUTANTS_SECONDS = 10.0  # of both processes, for all mutants
 _OF_MACHINES = ("kit-unwritten", "kit-address", "kit-other-bits", "kit-misrounded")
 _UNCOPIED = ("seed only", "weights of its own")
 # What a task asks of a candidate, and what goes beyond it: its inputs are packed, have rows, and come one at a time.
@@ -87,6 +88,8 @@ class Judge:
                 self._cascade(process, source, out, hacks)
             ended = process.end()
         self._decide(out, hacks)
+        if out.verdict == RIGHT and self.wish.mutants:
+            self._adversary(source, out)
         out.cpu_seconds = {"judge": round(time.process_time() - began, 3), "candidate": round(ended.get("cpu", 0.0), 3)}
         return out
 
@@ -288,6 +291,40 @@ class Judge:
                     )
                 )
         return found
+
+    def _adversary(self, source: str, out: Verdict) -> None:
+        """Put faults into the candidate's text: what these cases do not see, the verdict says."""
+        tried, red, unseen = 0, 0, list[str]()
+        began = time.process_time()
+        spent = 0.0
+        for mutant in mutants.mutants(source, self.wish.mutants):
+            if spent + time.process_time() - began > _MUTANTS_SECONDS:
+                out.not_tried.append(f"{self.wish.mutants - tried} mutants of its text: they take too long here")
+                break
+            seen, seconds = self._sees(mutant.source)
+            spent += seconds
+            tried, red = tried + 1, red + seen
+            if not seen:
+                unseen.append(mutant.text)
+        if tried:
+            out.mutants = {"tried": tried, "red": red, "unseen": unseen}
+
+    def _sees(self, source: str) -> tuple[bool, float]:
+        """Return whether a case finds a text wrong by its numbers, and the CPU time of its process."""
+        seen = False
+        with self.server.process() as process:
+            process.patience(self.wish.seconds / 6, self.wish.seconds / 6)
+            try:
+                self._load(process, source)
+                for case in self.cases:
+                    running = Judged(self.prepare(process, case, Verdict()), process, self.numbers, self.server.device)
+                    for name in ("golden", *(("magnitudes",) if case.whole else ())):
+                        _check(running, name, Verdict())
+            except (AssertionError, MisbehavedError, KernelProcessError, BlindComparisonError):
+                seen = True
+            except PlainCodeError:
+                pass
+            return seen, float(process.end().get("cpu", 0.0))
 
     def _beyond(self, process: BoxProcess, out: Verdict) -> None:
         """Try what the task does not ask; a fault there is said, and is red with ``--strict``."""
