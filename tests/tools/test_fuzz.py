@@ -220,3 +220,38 @@ def test_one_line_above_a_test_with_the_fixture_searches_in_it(tmp_path):
     again = run("-k", "ragged", KERNEL_MATRIX_FUZZ="fuzz:rows=17,columns=2:plain:0")
     assert "y: max_abs" in again, again
     assert "1 passed" in run("-k", "ragged", KERNEL_MATRIX_FUZZ="fuzz:rows=18,columns=2:plain:0")
+
+
+OF_FIGURES = """
+import contextlib
+import numpy as np
+from kernel_matrix.tools.fuzz.fixture import fuzzed
+
+
+@fuzzed(rows=12, columns=(2, 12), examples=40)
+def test_wrong(matrix, rows, columns):
+    x = np.ones((rows, columns), np.float32)
+    matrix.compare(x + (rows > 4), x.astype(np.float64), eager=x, name=f"rows{rows}")
+
+
+@fuzzed(rows=12, examples=40)
+def test_caught(matrix, rows):
+    x = np.ones((rows, 3), np.float32)
+    with contextlib.suppress(AssertionError):
+        matrix.compare(x + (rows > 4), x.astype(np.float64), eager=x, name="y")
+"""
+
+
+@pytest.mark.slow
+def test_the_figures_are_those_of_the_case_that_failed_and_a_caught_error_counts(tmp_path):
+    (tmp_path / "test_figures.py").write_text(OF_FIGURES)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "kernel_matrix.job.fixture"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        [*command, str(tmp_path)], capture_output=True, text=True, check=False, env=environment, cwd=tmp_path
+    )
+    [figures] = [line for line in done.stdout.splitlines() if "test_wrong" in line and "largest error" in line]
+    assert "rows5: largest error 1," in figures, done.stdout
+    assert "rows4" not in figures
+    assert "fuzz:rows=5:plain:0" in done.stdout
+    assert "the test caught the error of a comparison: y: " in done.stdout

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from hypothesis import HealthCheck, Phase
 from hypothesis import strategies as st
 
-from kernel_matrix.job.case import BlindComparisonError
+from kernel_matrix.job.case import BlindComparisonError, OutOfBudgetError
 from kernel_matrix.job.suite_compare import Comparer
 from kernel_matrix.tools.fuzz.inside import values as unusual
 from kernel_matrix.tools.fuzz.inside.drawing import edges, size_between, unusual_values
@@ -162,16 +162,24 @@ class _Search:
         compared = _Fuzzed(self.matrix, case)
         try:
             self.test(compared, case.sizes)
+            if compared.faults:
+                raise OutOfBudgetError(f"the test caught the error of a comparison: {compared.faults[0]}")
         except Exception as error:
             unjudged = isinstance(error, BlindComparisonError) or "no budget follows" in str(error)
             if case.rules and (unjudged or "nothing can be compared" in str(error)):
                 return
             error.add_note(f"{case.name}\nAgain: {NAME}='{case.name}' and this test")
+            self._keep(compared)
             raise
         finally:
             self.drawn |= compared.drawn
-        for mine, its in (("metrics", compared.metrics), ("facts", compared.facts)):
-            getattr(self.matrix, mine).update(its)
+        self._keep(compared)
+
+    def _keep(self, compared: _Fuzzed) -> None:
+        """Give the test the figures of this case, and no others: the last case is the one that fails, if any does."""
+        self.matrix.metrics.clear()
+        self.matrix.metrics.update(compared.metrics)
+        self.matrix.facts.update(compared.facts)
 
 
 def fuzzed(*, examples: int = 50, **sizes: int | tuple[int, int]) -> Callable[[Test], Test]:
