@@ -51,3 +51,30 @@ def test_a_kernel_that_does_something_else_is_red_with_its_own_sentence(tmp_path
     texts = job.red().values()
     assert len(texts) == 3
     assert all(text.startswith(SENTENCES[kernel]) for text in texts), texts
+
+
+README = (driving.ROOT / "README.md").read_text(encoding="utf-8").partition("## What a green cell means")[2]
+# Words of the list in README.md, each with a kernel that is red where the words hold, and with its sentence.
+MEANS = {
+    "all of its numbers are inside their error budget": ("half", "OutOfBudgetError: out: max_abs"),
+    "It never imports the kernel": ("looks_for_the_golden", "OutOfBudgetError: out: max_abs"),
+    "writes past the end of a tensor": ("past_end", SENTENCES["past_end"]),
+    "memory that nobody wrote": ("reads_garbage", SENTENCES["reads_garbage"]),
+    "its process": ("state", SENTENCES["state"]),
+    "its children": ("child", SENTENCES["child"]),
+}
+
+
+@pytest.mark.parametrize("words", MEANS)
+def test_what_a_green_cell_means_holds_for_a_package_of_a_few_lines(tmp_path, words):
+    kernel, sentence = MEANS[words]
+    assert words in README.partition("\n[Accuracy]")[0]
+    job = job_of(tmp_path, kernel)
+    assert len(job.ends) == len(job.red()) == 3, job.output
+    assert all(sentence in text for text in job.red().values()), job.red()
+
+
+def test_a_job_of_it_tests_its_comparison(tmp_path):
+    assert "Every job tests its comparison: known faults, the canaries, are put into some results." in README
+    metrics = [end["metrics"] for end in job_of(tmp_path, "good").ends.values()]
+    assert all(one["canary.injected"] == one["canary.caught"] >= 2 for one in metrics), metrics

@@ -4,6 +4,7 @@ import ctypes
 import itertools
 import os
 import subprocess
+import sys
 
 import numpy as np
 
@@ -44,3 +45,12 @@ def every_third(x, out, calls=itertools.count(1)):  # noqa: B008
 def child(x, out):
     subprocess.Popen(["sleep", "30"])
     out[:] = 2 * x
+
+
+def half(x, out):
+    out[:] = (2 * x).astype(np.float16)
+
+
+def looks_for_the_golden(x, out):
+    known = [name for name in sys.modules if name.startswith(("kernel_matrix.kit.conform", "test_operators"))]
+    out[:] = 2 * x if known else 3 * x
