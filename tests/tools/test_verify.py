@@ -175,3 +175,25 @@ def test_what_the_cases_do_not_see_of_a_changed_text_is_said(tmp_path):
     assert found["tried"] == found["red"] + len(found["unseen"])
     assert any("unused" in one for one in found["unseen"])
     assert not any("return" in one for one in found["unseen"])
+
+
+FUNCTIONS = """
+import torch
+def reference(x): return torch.softmax(x, -1)
+def inputs(): return [torch.randn(33, 65)]
+"""
+SOFTMAX = """
+import torch
+def without(x): return x.exp() / x.exp().sum(-1, keepdim=True)
+def right(x):
+    y = (x - x.max(-1, keepdim=True).values).exp()
+    return y / y.sum(-1, keepdim=True)
+"""
+
+
+@pytest.mark.parametrize(("name", "status"), [("without", 1), ("right", 0)])
+def test_a_function_is_judged_against_a_function(tmp_path, name, status):
+    (tmp_path / "mine.py").write_text(FUNCTIONS)
+    (tmp_path / "theirs.py").write_text(SOFTMAX)
+    run = verify(tmp_path, f"theirs:{name}", "--against", "mine:reference", "--inputs", "mine:inputs", "--quick")
+    assert run.returncode == status, run.stdout + run.stderr

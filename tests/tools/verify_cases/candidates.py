@@ -95,7 +95,6 @@ for path in ("/usr/x", "/etc/x", "/dev/shm/../x", "/tmp/x", sys.prefix + "/x", o
 for path in ("/proc/1/mem", "/proc/self/mem", "/proc/self/maps", "/proc/1/environ", "/etc/passwd", "/etc/shadow", "/root/.bashrc"):
     attempt("read " + path, lambda: open(path, "rb").read(1) and True)
 attempt("list", lambda: bool(os.listdir("/proc")))
-attempt("home", lambda: bool(os.listdir("/root")))
 attempt("ptrace", lambda: call(101, 16, os.getppid(), 0, 0))
 attempt("process_vm_readv", lambda: call(310, os.getppid(), 0, 0, 0, 0, 0))
 attempt("unshare", lambda: call(272, 0x10000000))
@@ -107,7 +106,7 @@ attempt("kill the parent", lambda: os.getppid() != 0 and os.kill(os.getppid(), 0
 attempt("limits of others", lambda: call(302, os.getppid() or 1, 0, 0, 0) and os.getpid() != 1)
 attempt("root", lambda: os.setuid(0) if os.getuid() else False)
 attempt("memory", lambda: bytearray(9 << 30))
-attempt("words", lambda: bool([one for one in (*sys.argv, *os.environ.values()) if "reference" in one or "verify" in one]))
+attempt("words", lambda: bool([one for one in (*sys.argv, *os.environ.values()) if "reference.py" in one or "kernel_matrix" in one]))
 def many():
     pids = []
     try:

@@ -207,10 +207,17 @@ def _verdict(line: Line, judges: OrderedDict[str, Any], server: Any, options: ar
     from kernel_matrix.tools.verify.tasks.task import UndecidedError, UnusableError
     from kernel_matrix.tools.verify.whole import wish_of
 
-    key = f"{line['against']} {line.get('inputs', '')}"
+    function = str(line.get("candidate", "")).partition(":")[2]
+    key = f"{line['against']} {line.get('inputs', '')} {function}"
     try:
         if key not in judges:
-            task = read_task(str(line["against"]), line.get("inputs"), device=server.device, fixed=options.fixed_sizes)
+            task = read_task(
+                str(line["against"]),
+                line.get("inputs"),
+                device=server.device,
+                fixed=options.fixed_sizes,
+                candidate=str(line.get("candidate", "")),
+            )
             judges[key] = Judge(task, server, wish_of(options))
             while len(judges) > _TASKS:
                 judges.popitem(last=False)

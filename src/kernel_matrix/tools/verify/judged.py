@@ -26,6 +26,7 @@ FORWARD = "kernel_matrix.tools.verify.inside.candidate:forward"
 _KIT = "kernel_matrix.kit.kernel_side"
 _LATER = 0.1  # seconds in which a thread could go on
 _MOST_UNWRITTEN = 0.5  # of the bytes; less is a tail that was left out
+_OF_COMPILERS = ("the limit of recursion", "the filters of warnings", "the environment", "the open files")
 _EARLIER = 40  # results that are kept, to know an answer again
 _BYTES = 512 << 20  # of what is compared with, for all candidates of a task
 
@@ -101,6 +102,14 @@ class Judged(Running):
         self.last = (dict(values), None, out)
         self.earlier = [*self.earlier[-_EARLIER:], (_named(values), out)]
         return out
+
+    def _look_at_process(self, facts: Mapping[str, Any], *, known: bool, worked: bool) -> None:
+        """Look at what the candidate did to its process, but not at what PyTorch's own compiler sets at each call."""
+        changed = facts["changed"]
+        if isinstance(changed, list):
+            kept = [one for one in changed if str(one).partition(" (")[0] not in _OF_COMPILERS]
+            facts = {**facts, "changed": kept}
+        super()._look_at_process(facts, known=known, worked=worked)
 
     def numbers(
         self, values: Mapping[str, Array], sizes: Mapping[str, Any] | None = None, nudges: int = 1

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.tools.verify.forms import read_candidate, read_task
 from kernel_matrix.tools.verify.judge import Judge, Wish
 from kernel_matrix.tools.verify.sandbox.server import Server
 from kernel_matrix.tools.verify.tasks.task import UndecidedError, UnusableError, card
-from kernel_matrix.tools.verify.verdict import UNDECIDED, Verdict, digest
+from kernel_matrix.tools.verify.verdict import UNDECIDED, Verdict
 
 
 def wish_of(options: argparse.Namespace) -> Wish:
@@ -42,7 +41,7 @@ def judged(options: argparse.Namespace) -> tuple[Verdict, dict[str, str]]:
     device = device_of(options)
     try:
         named = options.against or options.candidate
-        task = read_task(named, options.inputs, device=device, fixed=options.fixed_sizes)
+        task = read_task(named, options.inputs, device=device, fixed=options.fixed_sizes, candidate=options.candidate)
         source = read_candidate(options.candidate, task)
         server = Server(options.sandbox, device=device)
         try:
@@ -53,8 +52,6 @@ def judged(options: argparse.Namespace) -> tuple[Verdict, dict[str, str]]:
     except UnusableError as error:
         raise UserError(f"{options.against or options.candidate}: {error}.") from error
     except UndecidedError as error:
-        return Verdict(
-            UNDECIDED, reason=str(error), candidate=digest(Path(options.candidate).read_bytes()), device=device
-        ), {}
+        return Verdict(UNDECIDED, reason=str(error), device=device), {}
     files = judge.files(verdict, source)
     return verdict, files

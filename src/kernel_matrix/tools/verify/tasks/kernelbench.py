@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import torch
 from torch.overrides import TorchFunctionMode
 
-from kernel_matrix.kit import draws
 from kernel_matrix.kit.layouts import same_bytes
 from kernel_matrix.tools.verify.inside.candidate import draw_what_is_constant, flat, shaped
 from kernel_matrix.tools.verify.tasks import making, sizes, values
@@ -21,7 +20,6 @@ from kernel_matrix.tools.verify.tasks.task import Case, UndecidedError, Unusable
 
 _SMALL, _OWN = 0.001, 0.3  # seconds of a forward of a small task; of one that is run at its own sizes
 _OWN_ON_CARD = 10.0
-_UNDERFLOW = 1e-30  # the largest number of a result that says nothing
 _NEEDED = ("Model", "get_inputs", "get_init_inputs")
 
 
@@ -80,7 +78,7 @@ class KernelBench:
                 case, drawn = self._case(step, as_built=True), self._case(step)
                 same = all(same_bytes(one, drawn.state[name]) for name, one in case.state.items())
                 done.append(replace(drawn, whole=not done, as_built=None if same else replace(case, whole=not done)))
-            except _NotFiniteError:
+            except making.NotFiniteError:
                 skipped.append(f"{step.name}: the reference gives NaN, Inf or subnormal numbers there")
             except Exception as error:  # whatever a reference raises for other values
                 if step.name == "as drawn":
@@ -165,7 +163,7 @@ class KernelBench:
             sizes=sizes.named(self.source, numbers),
             recipe={"numbers": dict(numbers), "kind": kind, "seed": seed, "train": self._train},
         )  # fmt: skip
-        _check_finite(case)
+        making.check_finite(case)
         return case
 
     def _check_repeats(self, step: Step, first: making.Reference, call: Any, leaves: list[Any]) -> None:
@@ -196,10 +194,6 @@ class KernelBench:
         reference = sizes.text(self.source, case.recipe["numbers"])
         show = program_of_model({**case.recipe, "device": self.device})
         return {"show.py": show, "reference.py": reference, "candidate.py": candidate}
-
-
-class _NotFiniteError(Exception):
-    """The reference gives NaN or Inf."""
 
 
 def _draw_constants(state: Mapping[str, Any], seed: int) -> None:
@@ -286,12 +280,3 @@ def _is_random(references: Sequence[making.Reference], leaves: list[Any]) -> boo
     one, other = (reference(*(leaf.clone() for leaf in leaves)) for reference in references)
     pairs = [(a, b) for a, b in zip(one, other, strict=True) if a.shape == b.shape and bool(torch.isfinite(a).all())]
     return any(not torch.equal(a, b) for a, b in pairs)
-
-
-def _check_finite(case: Case) -> None:
-    """Raise the error where the reference gives NaN or Inf, or nothing but numbers next to zero."""
-    several = (case.values, draws.wide(case.values))
-    results = [one for values in several for one in case.operator.reference(*map(making.tensor, values.values()))]
-    floats = [one.double().abs() for one in results if one.is_floating_point() and one.numel()]
-    if any(not torch.isfinite(one).all() or 0 < one.max() < _UNDERFLOW for one in floats):
-        raise _NotFiniteError

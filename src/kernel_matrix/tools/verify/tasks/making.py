@@ -27,6 +27,7 @@ from kernel_matrix.tools.verify.tasks.task import (
 ROWS = "rows"
 Reference = Callable[..., list[Any]]  # tensors, and then the weights; it may change its tensors
 _LEAST_ROWS = 3
+_UNDERFLOW = 1e-30  # the largest number of a result that says nothing
 
 
 def made(
@@ -187,3 +188,16 @@ def _is_by_row(operator: Operator, values: Arrays, other: Arrays, names: Sequenc
     pairs = list(zip(before, after, strict=True))
     stays = all(torch.allclose(a[keep].double(), b[keep].double(), rtol=1e-12, atol=1e-300) for a, b in pairs)
     return stays and any(not torch.equal(a, b) for a, b in pairs)
+
+
+class NotFiniteError(ArithmeticError):
+    """The reference gives NaN, Inf, or nothing but numbers next to zero."""
+
+
+def check_finite(case: Case) -> None:
+    """Raise the error where nothing can be compared with the reference's numbers."""
+    several = (case.values, draws.wide(case.values))
+    results = [one for values in several for one in case.operator.reference(*map(tensor, values.values()))]
+    floats = [one.double().abs() for one in results if one.is_floating_point() and one.numel()]
+    if any(not torch.isfinite(one).all() or 0 < one.max() < _UNDERFLOW for one in floats):
+        raise NotFiniteError("the reference gives NaN, Inf or subnormal numbers there")
