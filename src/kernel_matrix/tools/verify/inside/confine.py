@@ -33,12 +33,13 @@ _EPERM, _ENOSYS, _ALLOW, _END = 0x00050001, 0x00050026, 0x7FFF0000, 0x80000000
 _NOBODY_THERE, _NO_FAMILY = 0x00050000 | 111, 0x00050000 | 97  # what a program expects where nobody answers
 
 # How loose a sandbox is: each of these leaves one more thing open, for a GPU's library that does not begin otherwise.
-SOCKETS, NO_FILTER, FEW_LIMITS, OPEN_FOLDERS = 1, 2, 3, 4
+SOCKETS, NO_FILTER, FEW_LIMITS, OPEN_FOLDERS, SAME_USER = 1, 2, 3, 4, 5
 LOOSE = {
     SOCKETS: "a filter of sockets and signals",
     NO_FILTER: "a filter of system calls",
     FEW_LIMITS: "limits of files and processes",
     OPEN_FOLDERS: "closed folders: it can read all files, and write to /dev and /proc",
+    SAME_USER: "a user of its own, where root judges",
 }
 
 _libc = ctypes.CDLL(None, use_errno=True)

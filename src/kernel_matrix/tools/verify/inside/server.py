@@ -79,7 +79,7 @@ def _candidate(settings: dict[str, Any], limits: dict[str, int], own: int, statu
     told: dict[str, Any] = {}
     folder = ""
     try:
-        drops = settings["drops"] and os.getuid() == 0
+        drops = settings["drops"] and os.getuid() == 0 and limits.get("loose", 0) < confine.SAME_USER
         if settings["alone"]:
             folder = tempfile.mkdtemp(prefix="kernel-matrix-verify-")
             if drops:
@@ -154,7 +154,9 @@ def _confined(settings: dict[str, Any], limits: dict[str, int], folder: str, *, 
             **kept,
         }
     )
-    os.environ.update({"OMP_NUM_THREADS": "1", "TRITON_CACHE_DIR": f"{home}/triton", "USER": "candidate"})
+    os.environ.update(
+        {"OMP_NUM_THREADS": "1", "TRITON_CACHE_DIR": f"{home}/triton", "USER": "candidate", "LOGNAME": "candidate"}
+    )
     tempfile.tempdir = None
     confine.limit(limits, devices=devices, few=loose >= confine.FEW_LIMITS)
     if loose < confine.NO_FILTER:

@@ -67,7 +67,7 @@ class Server:
                 try:
                     process.call("kernel_matrix.tools.verify.inside.candidate:begin", {}, {"device": self.device})
                 except KernelProcessError as failed:
-                    error = failed.text.strip().splitlines()[-1][:200]
+                    error = " ".join(failed.text.split())[:400]
                     continue
                 return process.held
         raise _NoSandboxError(f"the card does not begin in it ({error})")
@@ -187,6 +187,8 @@ def _environment(device: str) -> dict[str, str]:
         **{name: os.environ[name] for name in kept if name in os.environ},
         "PATH": "/usr/local/bin:/usr/bin:/bin",
         "LANG": "C.UTF-8",
+        "USER": "candidate",
+        "LOGNAME": "candidate",
         "HOME": HOME,
         "OMP_NUM_THREADS": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
