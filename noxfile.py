@@ -288,8 +288,7 @@ def watch(session: nox.Session) -> None:
     )
     install(load(ROOT / "matrix.yaml").installer, python, lock_file(ROOT, "ci/locks/launches.txt"))
     kept.parent.mkdir(exist_ok=True)
-    if (examples / "watch.xz").exists():
-        shutil.copy(examples / "watch.xz", kept)
+    shutil.copy(examples / "watch.xz", kept)
     words = ("watch", examples / "packages.yaml", "--python", python, "--kept", kept, *session.posargs)
     kernel_matrix(session, *map(str, words), python=python_with_checks(session))
 

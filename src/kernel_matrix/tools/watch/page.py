@@ -60,7 +60,7 @@ def markdown(page: Page) -> str:
     programs = [one for one in page.news if one.reproducer]
     for number, one in enumerate(programs, 1):
         title = f"{one.package} since triton {one.since}"
-        lines += ["", f"## Reproducer {number}: {title}", "", "```python", one.reproducer.rstrip(), "```"]
+        lines += ["", f"## Reproducer {number}", "", f"{title}:", "", "```python", one.reproducer.rstrip(), "```"]
     return "\n".join([*lines, ""])
 
 
