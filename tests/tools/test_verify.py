@@ -14,7 +14,7 @@ from common import ROOT
 from interpreters import python_of
 from verify_cases.candidates import CANDIDATES, HEAD, HOSTILE
 
-pytestmark = pytest.mark.environments
+pytestmark = [pytest.mark.environments, pytest.mark.slow]
 TASK = ROOT / "tests" / "tools" / "verify_cases" / "reference.py"
 
 
