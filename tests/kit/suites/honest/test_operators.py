@@ -73,10 +73,10 @@ def test_torch_step(p, g):
 
 @operator(framework="jax", rows=ROWS, x=MATRIX, outputs={"y": MATRIX}, differentiable="x")
 def test_jax_softmax(x):
-    import jax.numpy as jnp
+    import jax
 
-    e = jnp.exp(x - x.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True)
+    # Its gradient cancels in a row with one large element, and that of e / sum(e) does so by other steps.
+    return jax.nn.softmax(x)
 
 
 @operator(framework="jax", rows=ROWS, x=MATRIX, weight=WEIGHT, outputs={"y": MATRIX}, differentiable=("x", "weight"))
