@@ -45,7 +45,7 @@ class Candidate:
         }[self.expect]
 
 
-_EXPECTED = {"right": "right", "wrong": "wrong", "hacks": "red", "undecided": "not decided"}
+_EXPECTED = {"right": "right", "wrong": "red", "hacks": "red", "undecided": "not decided"}
 
 
 def candidates(*folders: str) -> list[Candidate]:
