@@ -65,7 +65,7 @@ def off(told: dict[str, dict], asked: list[Candidate]) -> dict[str, str]:
     for one in asked:
         allowed = one.allowed if one.needs == "cpu" else {"not decided"}
         verdict = told[one.name]
-        word = "not decided" if one.path.parent.name == "undecided" and verdict["undecided"] else verdict["verdict"]
+        word = "not decided" if one.path.parent.name == "undecided" and verdict.get("undecided") else verdict["verdict"]
         if (word in allowed) == bool(one.missed):
             found[one.name] = f"{word}: {verdict['reason'][:160]}"
     return found
