@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ml_dtypes
 import numpy as np
-
-if TYPE_CHECKING:
-    from kernel_matrix.tools.launches.recording import Recording
 
 FLOATS: Mapping[str, Any] = {
     "float64": np.float64,
@@ -77,34 +73,3 @@ def _ordered(dtype: str, bits: Any) -> Any:
         return signed
     least = np.int64(-(2 ** (8 * width - 1)))
     return np.where(signed < 0, least - signed, signed)
-
-
-def table(recordings: Iterable[Recording]) -> Iterator[str]:
-    """Yield a table in Markdown: a row for each kernel, and one for each kind of instruction."""
-    rows, kinds = list[str](), defaultdict[str, list[Beside]](list)
-    for recording in recordings:
-        kernels = {launch.identity: launch for launch in recording.launches}
-        for one in recording.compiled:
-            if one.beside is None:
-                continue
-            found, launch = one.beside, kernels[one.identity]
-            figures = (found.elements, found.different, f"{found.ulps:g}", f"{found.share:.2g}")
-            numbers = " | ".join("-" if found.reason else str(figure) for figure in figures)
-            rows.append(f"| {launch.kernel} | {numbers} | {found.reason or ' '.join(found.instructions)} |")
-            for kind in found.instructions or ("none of these",):
-                kinds[kind].append(found)
-    if not rows:
-        return
-    yield "| kernel | elements | different | ulp | of the largest | instructions that a GPU may round in its own way |"
-    yield from ("| --- | --- | --- | --- | --- | --- |", *rows, "")
-    yield "| instruction | launches with it | of these different | largest ulp | of the largest |"
-    yield "| --- | --- | --- | --- | --- |"
-    yield from (_kind(kind, found) for kind, found in sorted(kinds.items()))
-
-
-def _kind(kind: str, found: Sequence[Beside]) -> str:
-    compared = [one for one in found if not one.reason]
-    different = [one for one in compared if one.different]
-    most = max((one.ulps for one in compared), default=0)
-    of_largest = max((one.share for one in compared), default=0)
-    return f"| {kind} | {len(compared)} | {len(different)} | {most:g} | {of_largest:.2g} |"

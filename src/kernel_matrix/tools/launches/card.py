@@ -1,4 +1,4 @@
-"""The GPU of this machine on which recorded launches run again: what it is, and what is said of the launches there."""
+"""The GPU of this machine on which recorded launches run again."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.tools.launches.targets import known
-
-if TYPE_CHECKING:
-    from kernel_matrix.tools.launches.recording import Compiled, Recording
 
 _HOST = Path(__file__).with_name("inside") / "recorder" / "triton" / "card" / "host.py"
 _ENVIRONMENT = re.compile(r"PATH|HOME|LD_LIBRARY_PATH|(CUDA|NVIDIA|HIP|ROCR|HSA)_\w+")
@@ -77,45 +74,3 @@ def card_named(text: str, python: str, *, order: bool) -> Card:
             return Card(number, api=api, order=order, timed=True, environment=environment, **described)
         errors.append(run.stderr.strip().rpartition("\n")[2].removeprefix("kernel-matrix: "))
     raise UserError(f"--on {text}: there is no such GPU: {errors[0]}; PyTorch: {errors[1]}")
-
-
-def lines(recording: Recording) -> Iterator[str]:
-    """Yield what each launch did on the GPU, a line for each."""
-    ran = [one for one in recording.compiled if one.card is not None]
-    kernels = {launch.identity: launch for launch in recording.launches}
-    for one in ran:
-        launch = kernels[one.identity]
-        config = f" configuration {launch.tuned[1] + 1}" if launch.tuned else ""
-        constants = ", ".join(f"{name}={value}" for name, value in launch.constants.items())
-        yield f"  {launch.kernel}{config} ({constants}; grid {launch.grid}): {said(one)}"
-
-
-def said(one: Compiled) -> str:
-    """Return what a launch did on the GPU."""
-    return "; ".join(_said(one))
-
-
-def _said(one: Compiled) -> Iterator[str]:
-    card = one.card or {}
-    yield "RED: " + "; ".join(one.findings) if one.findings else "the same in all runs"
-    if note := card.get("varies"):
-        yield note
-    if one.numbers is not None:
-        error = f"its error is {_share(one.numbers.metrics):.0%} of its limit"
-        yield "RED: " + "; ".join(one.numbers.faults) if one.numbers.faults else error
-    elif one.without:
-        yield f"not compared: {one.without}"
-    yield f"{one.figures.get('registers', 0):g} registers"
-    if "microseconds" in card:
-        yield f"{card['microseconds']:.1f} µs (least {card['microseconds.least']:.1f})"
-    if "order" in card:
-        yield str(card["order"])
-    if one.beside is not None:
-        yield f"emulator: {one.beside.text}"
-
-
-def _share(metrics: Mapping[str, float]) -> float:
-    """Return the largest error over its limit."""
-    names = [(name, name.replace(".", ".limit_")) for name in metrics if name.endswith((".max_abs", ".rel_fro"))]
-    pairs = [(metrics[name], metrics[limit]) for name, limit in names if limit in metrics]
-    return max((error / limit for error, limit in pairs if limit), default=0.0)

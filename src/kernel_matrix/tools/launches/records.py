@@ -16,7 +16,7 @@ from kernel_matrix.config.reads import Checkout
 from kernel_matrix.pipeline import Project
 from kernel_matrix.store import write
 from kernel_matrix.store.record import Record
-from kernel_matrix.tools.launches import card
+from kernel_matrix.tools.launches import card_words
 from kernel_matrix.tools.launches.matrix_file import Names
 from kernel_matrix.tools.launches.naming import DIRECTION
 from kernel_matrix.tools.launches.outcome import outcome_of
@@ -115,7 +115,7 @@ def _as_record(case: Case, launch: Launch, compiled: Compiled, recording: Record
         facts={
             **(numbers.facts if numbers else {}),
             **({"not compared": compiled.without} if compiled.without else {}),
-            **({"on the GPU": card.said(compiled)} if compiled.card is not None else {}),
+            **({"on the GPU": card_words.said(compiled)} if compiled.card is not None else {}),
             **({"artifact.kind": compiled.artifact or recording.vendor.artifact} if compiled.figures else {}),
             **(_reproducer(launch, case, clean) if compiled.stage else {}),
             **_facts(launch),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from kernel_matrix.config.plan import Case, Cell
 from kernel_matrix.results.states import Verdict
-from kernel_matrix.tools.launches import beside, card, emulated
+from kernel_matrix.tools.launches import card_words, emulated
 from kernel_matrix.tools.launches.naming import kernel_of
 from kernel_matrix.tools.launches.recording import Options, Recording
 
@@ -42,7 +42,7 @@ def recorded_lines(recording: Recording) -> Iterator[str]:
         held = "" if recording.fault else ", and the program's own assertions held"
         yield f"  {computed} of the distinct launches were computed by the interpreter{held}"
     yield from emulated.lines(recording)
-    yield from card.lines(recording)
+    yield from card_words.lines(recording)
     if recording.fault:
         yield f"  the program did not end well, so what it would launch later is not known: {recording.fault[:300]}"
     yield from _counted("  not answered by the stand-in for a GPU", recording.unanswered)
@@ -86,7 +86,7 @@ def page(
     lines = [f"# {package}: what `{program}` launches, compiled", "", sample_of(options), "", "## Recorded", ""]
     lines += [f"- {line.strip()}" for recording in recordings for line in recorded_lines(recording)]
     lines += ["", "## States and errors", "", *(f"- {line}" for line in cell_lines(verdicts))]
-    if rows := list(beside.table(recordings)):
+    if rows := list(card_words.table(recordings)):
         lines += ["", "## The emulator beside the GPU", "", *rows]
     return "\n".join([*lines, "", *_FIGURES_HEAD, *_figure_rows(verdicts), ""])
 

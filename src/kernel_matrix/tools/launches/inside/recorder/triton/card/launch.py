@@ -7,15 +7,13 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...settings import Target
 from ..emulated import files, reference
+from ..emulated.call import Call, run
 from ..emulated.memory import Region
 from .checks import Program
-
-if TYPE_CHECKING:
-    from ..emulated.calls import Call
 
 
 @dataclass
@@ -31,8 +29,6 @@ class OnCard:
 
     def compile(self, report: Callable[[str], None]) -> dict[str, Any]:
         """Return the figures of the code, and what the checks found."""
-        from ..emulated.calls import run
-
         report("bind")
         source = self.call.launch.source(self.target)
         os.environ["TRITON_CACHE_DIR"] = str(self.cache)

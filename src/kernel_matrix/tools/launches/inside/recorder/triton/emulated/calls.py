@@ -25,7 +25,7 @@ from ...settings import Settings, Target
 from ...unit import Unit
 from ..launch import Launch
 from . import files, interpret, reference
-from .memory import Region, regions_of, tensors_in
+from .call import Call, run
 
 
 def load_emulator(folder: Path, target: Target, *, runs: bool = True) -> None:
@@ -48,28 +48,6 @@ def load_emulator(folder: Path, target: Target, *, runs: bool = True) -> None:
 
     library.library()
     decoding.decode(b"\0\0\x80\xbf", target.name)  # s_nop, which each of them has
-
-
-@dataclass
-class Call:
-    """One call of a kernel, with its arguments and its grid."""
-
-    kernel: Any
-    launch: Launch
-    bound: Mapping[str, Any]
-    grid: Sequence[int]
-
-    def regions(self) -> list[Region]:
-        """Return the storages of the tensors."""
-        return regions_of(tensors_in(dict(self.bound)))
-
-    def go_on(self, folder: Path | None) -> None:
-        """Compute with rounding, and write the numbers into the tensors, and what has changed into the folder."""
-        before = [region.bytes.copy() for region in self.regions()] if folder else []
-        for region in (regions := reference.compute(self.kernel, self.bound, self.grid, rounds=True)):
-            region.write_back()
-        if folder:
-            files.save_bits(folder / "eager.npz", regions, before)
 
 
 @dataclass
@@ -101,21 +79,6 @@ class OnEmulator:
         return {**done, "findings": findings, "kept": str(self.cache / f"{kernel.hash}.json")}
 
 
-def run(call: Call, program: Any, launcher: Any) -> list[str]:
-    """Run the machine code on the tensors, and return the findings."""
-    import torch
-
-    from gpu_emulators.common.errors import FoundError
-
-    x, y, z = [*map(int, call.grid), 1, 1][:3]
-    with torch._C.DisableTorchFunction():
-        try:
-            launcher(x, y, z, None, program, None, None, None, None, *map(_bare, call.bound.values()))
-        except FoundError as error:
-            return [str(finding) for finding in error.findings]
-    return []
-
-
 def _loaded(target: Target, source: Any, kernel: Any, simulator: Mapping[str, Any] | None) -> tuple[Any, Any]:
     """Return the program that the emulator or the simulator runs, and its launcher."""
     of_ptx = target.backend == "cuda"
@@ -131,11 +94,6 @@ def _loaded(target: Target, source: Any, kernel: Any, simulator: Mapping[str, An
     else:
         program = importlib.import_module("gpu_emulators.amd").Program(code, target.name, name)
     return program, driver.Launcher(source.ast, kernel.metadata)
-
-
-def _bare(value: Any) -> Any:
-    """Return the tensor that another dtype's view of it wraps."""
-    return value.base if hasattr(value, "base") and hasattr(value, "data_ptr") else value
 
 
 @dataclass
