@@ -47,7 +47,7 @@ class ReadingBackward(MhcCoefficientsBackwardInputs):
 
 
 class Incoming(NamedTuple):
-    """What the backward takes for the read and the coefficients, and the gradient of ``pre``."""
+    """Hold what the backward takes for the read and the coefficients, and the gradient of ``pre``."""
 
     pre: Any = None
     grad_h_in: Any = None

@@ -49,7 +49,7 @@ class ReadingBackward(MhcCoefficientsBackwardInputs):
 
 
 class Results(NamedTuple):
-    """What a forward takes beside the mapping, ``pre``, and what it stores; or the types of these."""
+    """Hold what a forward takes beside the mapping, ``pre``, and what it stores; or the types of these."""
 
     pre: Any = None
     h_in: Any = None
@@ -61,7 +61,7 @@ class Results(NamedTuple):
 
 
 class Incoming(NamedTuple):
-    """What a backward takes for the read and the coefficients, and the gradient of ``pre``; or the types of these."""
+    """Hold what a backward takes for the read and the coefficients, and the gradient of ``pre``; or their types."""
 
     pre: Any = None
     grad_h_in: Any = None
