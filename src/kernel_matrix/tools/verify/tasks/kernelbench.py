@@ -144,16 +144,9 @@ class KernelBench:
         if not as_built and step.name == "as drawn":
             self._check_repeats(step, _reference(model, {}, call, len(leaves), seed + 2, grads=grads), call, leaves)
 
-        def redraw(other: int) -> list[Any]:
-            again: list[Any] = []
-            torch.manual_seed(other)
-            drawn = list(sizes.module(self.source, numbers).get_inputs())
-            for one in values.mapped(drawn, kind, seed) if kind else drawn:
-                flattened(one, again)
-            return again
-
         case = making.made(
-            name, seed, {"args": inputs}, reference, redraw=redraw, weights=state, steps=self._steps,
+            name, seed, {"args": inputs}, reference,
+            redraw=lambda other: self._redrawn(step, other), weights=state, steps=self._steps,
             differentiable=grads,
             build={
                 "call": {"args": built, "words": {}}, "train": self._train, "seed": seed + 1,
@@ -165,6 +158,15 @@ class KernelBench:
         )  # fmt: skip
         making.check_finite(case)
         return case
+
+    def _redrawn(self, step: Step, other: int) -> list[Any]:
+        """Return the tensors of the inputs for another seed."""
+        again: list[Any] = []
+        torch.manual_seed(other)
+        drawn = list(sizes.module(self.source, step.numbers).get_inputs())
+        for one in values.mapped(drawn, step.kind, step.seed) if step.kind else drawn:
+            flattened(one, again)
+        return again
 
     def _check_repeats(self, step: Step, first: making.Reference, call: Any, leaves: list[Any]) -> None:
         """Build the reference once more from its seed, and compare.
