@@ -98,38 +98,40 @@ def run(
     times: int = 1,
     variant: str = "",
 ) -> Answer:
-    """Call the kernel once; return facts, its results, and the bytes of its arrays.
-
-    Equal shapes lie at the same addresses in every run but a ``fresh`` one. With ``poison`` what the kernel allocates
-    is filled and guarded. With ``keep`` the results stay, and :func:`kept` looks at them later.
-    """
+    """Call the kernel once, ``fresh`` with other addresses; return facts, its results, and the bytes of its arrays."""
     frame, call = framework(kernel["framework"]), found(kernel, variant)
     given = arrays_of(arrays, kernel, frame, secret, layout, fresh, FILLS[poison])
-    facts: dict[str, Any] = {"aliases": []}
+    facts: dict[str, Any] = {}
     marks = given.marks(kernel["args"])
+    leaves = list(kernel["floats"]) if mode == RECORDED else list(asked)
     with (
         _noted(frame, kernel) as operators,
         _watched(frame, facts),
         poisoned(frame, poison, kernel["device"], guarded=kernel["guards"]) as scratch,
     ):
         with frame.mode(mode):
-            leaves = list(kernel["floats"]) if mode == RECORDED else list(asked)
             rounds = called(kernel, frame, call, given, leaves, with_gradients=not mode, times=times)
         facts["subnormal"] = state.subnormal_flag() if poison else None
     facts["operators"] = sorted(operators)
     facts["marked"] = _differing(marks, given.marks(kernel["args"]))
-    if not kernel["incoming"]:
-        facts["aliases"] = _aliases(kernel, frame, given, rounds[0])
-    back = given.back()
-    for number, results in enumerate(rounds):
-        returned = {name: one for name, one in results.items() if one is not None and name not in kernel["writes"]}
-        back |= {f"out{number} {name}": frame.taken(one) for name, one in returned.items()}
+    facts["aliases"] = [] if kernel["incoming"] else _aliases(kernel, frame, given, rounds[0])
+    back = given.back() | _returned(kernel, frame, rounds)
     if keep:
         _kept.update(frame=frame, results=rounds[0])
     facts["scratch"] = scratch.overran() if scratch else []
-    rounds = results = None  # type: ignore[assignment]  # what is held now, the kernel holds
+    rounds = None  # type: ignore[assignment]  # what is held now, the kernel holds
     facts["kept"] = scratch.kept() if scratch and not keep else 0
     return facts, back
+
+
+def _returned(kernel: Kernel, frame: Framework, rounds: list[dict[str, Any]]) -> dict[str, Array]:
+    """Return the arrays that each round gave back."""
+    return {
+        f"out{number} {name}": frame.taken(one)
+        for number, results in enumerate(rounds)
+        for name, one in results.items()
+        if one is not None and name not in kernel["writes"]
+    }
 
 
 def _differing(before: Mapping[str, Mapping[str, Any]], after: Mapping[str, Mapping[str, Any]]) -> list[str]:
