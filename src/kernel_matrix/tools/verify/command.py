@@ -30,7 +30,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--seconds", type=float, default=120, help="the CPU time of a call that compiles; a sixth of it else (120)"
     )
     parser.add_argument("--time", action="store_true", help="time it by the judge's clock, in runs that are checked")
-    parser.add_argument("--targets", action="store_true", help="compile its Triton kernels for eight targets")
     parser.add_argument("--json", action="store_true", help="print the verdict as verdict.schema.json has it")
     parser.add_argument("--jsonl", type=Path, metavar="FILE", help="judge each line: {candidate, against}")
     parser.add_argument("--jobs", type=int, default=1, help="how many candidates at a time (1)")

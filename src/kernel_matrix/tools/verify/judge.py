@@ -50,7 +50,6 @@ class Wish:
     strict: bool = False
     time: bool = False
     mutants: int = 0
-    targets: bool = False
     seconds: float = 120.0
 
 

@@ -31,8 +31,6 @@ def lines(one: Verdict) -> Iterator[str]:
         yield f"  time by the judge's clock: {candidate:.3g} s a call; the reference {reference:.3g} s"
     yield from _several("beyond what the task asks", one.beyond)
     yield from _several("note", one.notes)
-    for target in one.targets:
-        yield f"  compiled: {target['text']}"
     yield from _mutants(one)
     yield from _several("a reader would look at", one.advice)
     missing = f"; without {'; '.join(one.sandbox['missing'])}" if one.sandbox.get("missing") else ""

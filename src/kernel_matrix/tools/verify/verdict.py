@@ -33,7 +33,6 @@ class Verdict:
     operators: dict[str, float] = field(default_factory=dict)
     counterexample: dict[str, Any] = field(default_factory=dict)
     times: dict[str, float] = field(default_factory=dict)
-    targets: list[dict[str, Any]] = field(default_factory=list)
     mutants: dict[str, Any] = field(default_factory=dict)
     program: str = ""
     form: str = ""

@@ -20,7 +20,6 @@ def wish_of(options: argparse.Namespace) -> Wish:
         strict=options.strict,
         mutants=0 if options.quick else options.mutants,
         time=options.time,
-        targets=options.targets,
         seconds=options.seconds,
     )
 

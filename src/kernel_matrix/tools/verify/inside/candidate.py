@@ -150,13 +150,11 @@ def forward(*tensors: Any) -> Any:
         TypeError: they are more or fewer than the reference gives.
     """
     arguments, words = shaped(_now["call"], tensors)
-    random = torch.get_rng_state()
-    torch.manual_seed(_now["seed"])
-    try:
+    cards = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
+    with torch.random.fork_rng(devices=cards):
+        torch.manual_seed(_now["seed"])
         with _noted[0], torch.set_grad_enabled(_now["grad"]):
             results = list(flat(_now["target"](*arguments, **words)))
-    finally:
-        torch.set_rng_state(random)
     changed = {tensors[place].untyped_storage().data_ptr() for place in _now["in_place"]}
     if changed:
         results = [one for one in results if one.untyped_storage().data_ptr() not in changed]

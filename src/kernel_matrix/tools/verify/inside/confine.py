@@ -77,17 +77,22 @@ def enter_namespaces() -> None:
             file.write(text)
 
 
-def own_places(limits: Mapping[str, int], *, devices: bool) -> None:
+def own_places(limits: Mapping[str, int], *, devices: bool) -> bool:
     """Mount an empty folder to write in, and an empty /dev/shm: a shared one is a channel to the next candidate.
 
-    A GPU's library needs /proc. It has the processes of these namespaces alone; elsewhere it is empty.
+    A GPU's library needs /proc: one with the processes of these namespaces alone, or where Linux refuses that
+    the one of all candidates. Return whether it is an own one. Without a GPU it is empty.
     """
     _mount("tmpfs", HOME, _NO_SUID | _NO_DEV, f"size={limits['disk']}m,mode=700")
     _mount("tmpfs", "/dev/shm", _NO_SUID | _NO_DEV, "size=64m,mode=700")  # noqa: S108
-    if devices:
-        _mount("proc", "/proc", _NO_SUID | _NO_DEV | _NO_EXEC, None)
-    else:
+    if not devices:
         _mount("tmpfs", "/proc", _READ_ONLY | _NO_SUID | _NO_DEV | _NO_EXEC, "size=4k")
+        return True
+    try:
+        _mount("proc", "/proc", _NO_SUID | _NO_DEV | _NO_EXEC, None)
+    except PermissionError:  # a part of /proc is hidden here, as in most containers
+        return False
+    return True
 
 
 def _mount(kind: str, target: str, flags: int, data: str | None) -> None:

@@ -55,7 +55,8 @@ def _warm_up(settings: dict[str, Any]) -> dict[str, Any]:
     for name in settings["modules"]:
         with contextlib.suppress(Exception):  # the candidate that imports it gets the error
             __import__(name)
-    if settings["warm"]:  # what takes seconds, and a first call would import
+    # What takes seconds, and a first call would import. Autograd begins with all cards: no fork can use one after that.
+    if settings["warm"] and not settings["devices"]:
         ones = torch.ones(2, requires_grad=True)
         torch.autograd.grad([ones.sin()], [ones], [ones])
         torch.use_deterministic_algorithms(True)
@@ -126,7 +127,7 @@ def _serve(settings: dict[str, Any], limits: dict[str, int], own: int, folder: s
 
 def _confined(settings: dict[str, Any], limits: dict[str, int], folder: str, *, user: bool) -> dict[str, Any]:
     """Confine this process, and return what holds it."""
-    devices, version = bool(settings["devices"]), 0
+    devices, version, proc = bool(settings["devices"]), 0, True
     for number in (0, 1, 2):
         _to_nowhere(number)
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
@@ -140,7 +141,7 @@ def _confined(settings: dict[str, Any], limits: dict[str, int], folder: str, *, 
         if not version:
             raise OSError("Linux has no Landlock here")
     else:
-        confine.own_places(limits, devices=devices)
+        proc = confine.own_places(limits, devices=devices)
     os.chdir(home)
     os.environ.clear()
     programs = f"{os.path.dirname(sys.executable)}:/usr/local/bin:/usr/bin:/bin"  # noqa: PTH120 (ninja is beside Python)
@@ -161,7 +162,7 @@ def _confined(settings: dict[str, Any], limits: dict[str, int], folder: str, *, 
     confine.limit(limits, devices=devices, few=loose >= confine.FEW_LIMITS)
     if loose < confine.NO_FILTER:
         confine.seccomp(alone=settings["alone"], sockets=loose >= confine.SOCKETS)
-    return {"landlock": version, "processes": user, "user": os.getuid()}
+    return {"landlock": version, "processes": user, "user": os.getuid(), "proc": proc}
 
 
 def _to_nowhere(number: int) -> None:

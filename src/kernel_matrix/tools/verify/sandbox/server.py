@@ -61,19 +61,19 @@ class Server:
         error = ""
         for loose in range(1 + (max(LOOSE) if self.device != "cpu" else 0)):
             self._loose = loose
-            with self.process() as process:
-                if self.device == "cpu":
+            try:
+                with self.process() as process:
                     return process.held
-                try:
-                    process.call("kernel_matrix.tools.verify.inside.candidate:begin", {}, {"device": self.device})
-                except KernelProcessError as failed:
-                    error = " ".join(failed.text.split())[:400]
-                    continue
-                return process.held
+            except KernelProcessError as failed:
+                error = " ".join(failed.text.split())[:400]
         raise _NoSandboxError(f"the card does not begin in it ({error})")
 
     def process(self, limits: Mapping[str, int] | None = None) -> BoxProcess:
-        """Return a new sandboxed process."""
+        """Return a new sandboxed process, in which the card has begun: what begins later would be a change.
+
+        Raises:
+            KernelProcessError: the card does not begin in it.
+        """
         mine, theirs = socket.socketpair()
         mine.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         reading, writing = os.pipe()
@@ -89,6 +89,12 @@ class Server:
         process = BoxProcess(mine, reading, (limits or LIMITS).get("processes", LIMITS["processes"]))
         if not process.held:
             raise _NoSandboxError(str(process.end().get("fatal", "a process in it ended at once")))
+        if self.device != "cpu":
+            try:
+                process.call("kernel_matrix.tools.verify.inside.candidate:begin", {}, {"device": self.device})
+            except KernelProcessError:
+                process.end()
+                raise
         return process
 
     @property
@@ -96,6 +102,8 @@ class Server:
         """The sandbox in words, for the verdict."""
         missing = [] if self.kind == "bubblewrap" else ["namespaces: a candidate sees that other processes exist"]
         missing += [text for level, text in LOOSE.items() if level <= self._loose]
+        if not self.held.get("proc", True):
+            missing.append("a /proc of its own: it sees which other candidates run")
         if not self.held.get("processes"):
             missing.append("a user of its own: the number of its processes is counted, and not refused by Linux")
         return {"kind": self.kind, "missing": missing}
@@ -190,6 +198,7 @@ def _environment(device: str) -> dict[str, str]:
         "USER": "candidate",
         "LOGNAME": "candidate",
         "HOME": HOME,
+        "TMPDIR": HOME,
         "OMP_NUM_THREADS": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "MALLOC_ARENA_MAX": "1",
@@ -216,4 +225,5 @@ def _bubblewrap(bwrap: str, readable: Sequence[str], devices: Sequence[str]) -> 
     command += ["--proc", "/proc", "--dev", "/dev"]
     for path in devices:
         command += ["--dev-bind", path, path]
-    return [*command, "--dir", HOME, "--dir", "/tmp", "--chdir", "/", "--remount-ro", "/"]  # noqa: S108
+    # The server alone writes into this HOME while it imports: each candidate has one of its own mounted over it.
+    return [*command, "--tmpfs", HOME, "--dir", "/tmp", "--chdir", "/", "--remount-ro", "/"]  # noqa: S108
