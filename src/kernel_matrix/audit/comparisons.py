@@ -1,4 +1,4 @@
-"""What the lines of a suite see of known faults, counted from the raw results."""
+"""Count what the lines of a suite see of known faults from the raw results."""
 
 from __future__ import annotations
 

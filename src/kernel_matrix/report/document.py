@@ -105,7 +105,7 @@ class ComparingLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparisons:
-    """What the suite's own comparisons see of known faults that were put into copies of results."""
+    """Say what the suite's own comparisons see of known faults that were put into copies of results."""
 
     seen: Annotated[int, Field(description="The kinds of faults that every line found that was asked about them.")]
     faults: Annotated[int, Field(description="The kinds of faults that lines were asked about.")]

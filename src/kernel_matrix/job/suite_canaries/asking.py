@@ -55,7 +55,7 @@ class Line:
 
 
 class Asking:
-    """What was asked of the lines of the test that runs."""
+    """Keep what was asked of the lines of the test that runs."""
 
     def __init__(self, root: Path, suite: Path | None = None) -> None:
         """Name lines by their files below ``root``. ``suite`` is the folder of the suite, if it is known."""

@@ -1,4 +1,4 @@
-"""What the comparisons of several tests see together, by line, and in words."""
+"""Sum up what the comparisons of several tests see together, by line, and in words."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Sum:
 
     @property
     def seen(self) -> int:
-        """How many of the faults it found every time."""
+        """The number of faults that it found every time."""
         return len(self.tried) - len(self.unseen)
 
 

@@ -36,7 +36,7 @@ class Beside:
 
     @property
     def text(self) -> str:
-        """What is said of it."""
+        """Its text."""
         if self.reason:
             return self.reason
         most = f"{self.ulps:g} ulp at most, and {self.share:.2g} of the largest number"

@@ -1,4 +1,4 @@
-"""What a launch has changed in memory, as the recorder writes it into files."""
+"""The changes of a launch in memory, as the recorder writes it into files."""
 
 from __future__ import annotations
 

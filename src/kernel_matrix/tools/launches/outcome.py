@@ -1,4 +1,4 @@
-"""How a launch ended for a target: compiled or run, with an error, or with wrong numbers."""
+"""The end of a launch for a target: compiled or run, with an error, or with wrong numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was found before, in one compressed file: the rows of each package with each release, by a key.
+"""Keep what was found before, in one compressed file: the rows of each package with each release, by a key.
 
 The key is of all that decides the rows: where it is the same nothing is installed, recorded or compiled.
 """

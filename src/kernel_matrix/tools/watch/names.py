@@ -1,4 +1,4 @@
-"""Which names of Triton do packages use, and which of them does a release lack? Nothing is compiled for this.
+"""Find the names of Triton that packages use and a release lacks. Nothing is compiled for this.
 
 A name that stays and raises an error, and an attribute of a value, are not seen here.
 """

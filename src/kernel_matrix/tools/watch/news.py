@@ -1,4 +1,4 @@
-"""What is news between two releases, by rules: most figures of most kernels differ between any two compilers."""
+"""Find what is news between two releases, by rules: most figures of most kernels differ between any two compilers."""
 
 from __future__ import annotations
 

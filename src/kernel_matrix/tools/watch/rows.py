@@ -38,7 +38,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Ran:
-    """What one package did with one release: its rows, the end of its program, warnings, and reproducers of errors.
+    """Keep what one package did with one release: its rows, the end of its program, warnings, reproducers of errors.
 
     A reproducer has the key of kernel, target and message.
     """

@@ -1,4 +1,4 @@
-"""What ``host.py`` is given for the launches of one kernel: its code, its arguments, and copies of its memory."""
+"""Write what ``host.py`` is given for the launches of one kernel: its code, its arguments, and copies of its memory."""
 
 from __future__ import annotations
 
