@@ -72,7 +72,7 @@ def test_there_are_ninety_faults_and_more():
     assert sum(len(kernels_of(module)) - 1 for module in CASES) >= 90
 
 
-@pytest.mark.parametrize("module", CASES.keys() - ENVIRONMENTS.keys())
+@pytest.mark.parametrize("module", [module for module in CASES if module not in ENVIRONMENTS])
 def test_every_fault_in_numpy_is_red_and_the_right_kernel_green(tmp_path, module):
     hold(outcomes(tmp_path, module))
 
