@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kernel_matrix.job.suite_canaries import OPTION, wrapping
+from kernel_matrix.job.suite_canaries import OPTION
 from kernel_matrix.job.suite_canaries.asking import FACT, Asking, OneAtATime
 
 _SAID = "kernel_matrix_comparisons"  # an attribute of reports: it travels from the processes of xdist
@@ -34,9 +35,16 @@ class Watching:
     """Ask the comparisons of each test, while pytest runs."""
 
     def __init__(self, suite: Path | None = None) -> None:
-        """Watch modules from now on. ``suite`` is the folder of the suite, where it is known."""
+        """Watch modules from now on. ``suite`` is the folder of the suite, where it is known.
+
+        Comparisons of arrays need NumPy. An environment without it has none.
+        """
         self.asking = Asking(Path.cwd(), suite)
-        self._finder = wrapping.install()
+        self._finder = None
+        if importlib.util.find_spec("numpy"):
+            from kernel_matrix.job.suite_canaries import wrapping
+
+            self._finder = wrapping.install()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
@@ -69,4 +77,7 @@ class Watching:
     def pytest_unconfigure(self) -> None:
         """Ask no more."""
         OneAtATime.asking = None
-        wrapping.uninstall(self._finder)
+        if self._finder:
+            from kernel_matrix.job.suite_canaries import wrapping
+
+            wrapping.uninstall(self._finder)
