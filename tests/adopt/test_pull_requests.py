@@ -186,7 +186,7 @@ def test_a_site_that_a_report_wrote_is_read(matrix, passing, tmp_path):
     text = made(read(tmp_path / "before"), read(tmp_path / "now"), name="matrix")
     assert text.startswith("**With this change 1 cell no longer ran.**")
     assert f"- **NVIDIA**: **1 no longer ran**: `{TRITON}` " in text
-    assert {lane.state for lane in read(tmp_path / "now").report.lanes} >= {"unavailable"}
+    assert {cell.state for cell in read(tmp_path / "now").report.cells} >= {"unavailable"}
 
 
 class Service:

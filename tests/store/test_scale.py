@@ -55,4 +55,4 @@ def test_too_few_cases_for_the_jobs_are_refused(tmp_path):
     few = ROOT / "docs" / "results" / "nvidia-h200"
     refused = scale("--cases", "100", "--jobs", "10", "--like", str(few), "--into", str(tmp_path / "none"))
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert "10 jobs have at least 2400 cases" in refused.stderr
+    assert "10 jobs have at least 3600 cases" in refused.stderr

@@ -19,6 +19,7 @@ from kernel_matrix.job.accuracy import correctly_rounded
 from kernel_matrix.run.environments import venv
 from kernel_matrix.run.executors import Request
 from kernel_matrix.tools.launches import emulated
+from kernel_matrix.tools.launches.changes import Change
 from kernel_matrix.tools.launches.inside.recorder.triton.emulated import numbers
 from kernel_matrix.tools.launches.invocation import Invocation
 
@@ -151,7 +152,7 @@ def test_the_page_says_emulated_and_the_program_went_on_with_right_numbers(done)
 
 
 def changes(where, before, after):
-    return {"x float32": emulated._Change(np.array(where), np.array(before), np.array(after))}
+    return {"x float32": Change(np.array(where), np.array(before), np.array(after))}
 
 
 def bits(*values):
@@ -173,7 +174,7 @@ def test_elements_that_are_not_written_or_written_elsewhere_are_outside_of_the_b
 
 def test_an_integer_is_one_that_the_reference_gives():
     def change(*after):
-        return {"n int32": emulated._Change(np.arange(2), np.zeros(2, np.uint32), np.array(after, np.uint32))}
+        return {"n int32": Change(np.arange(2), np.zeros(2, np.uint32), np.array(after, np.uint32))}
 
     assert not emulated._numbers("k", change(3, 4), change(3, 5), change(3, 4), change(3, 5)).faults
     [fault] = emulated._numbers("k", change(3, 6), change(3, 5), change(3, 4), change(3, 5)).faults

@@ -62,7 +62,7 @@ def test_each_version_has_a_folder_and_the_program_finds_it_first(tmp_path, monk
     seen: list[str] = []
 
     def study(words, targets, told, options, folder: Path, *_):
-        seen.append((options.packages / "helper_of_doubles.py").read_text())
+        seen.append((options.packages[0] / "helper_of_doubles.py").read_text())
         if folder.name == "helper-of-doubles-2.0":
             raise UserError("python calls.py: there is nothing to compile.")
         return SimpleNamespace(dashboard=None, exit_status=0, not_compared=(), verdicts=(verdict("sm_90", 90),))

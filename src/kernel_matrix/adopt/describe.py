@@ -14,7 +14,7 @@ from kernel_matrix.report.sentences import counted
 FOLDER, MATRIX = "operators", "operators.matrix.yaml"
 _MOST = 40  # operators of a proposal: a package may have hundreds
 _SIZES = {0: "[1, 7, 128]", 1: "[64]"}  # of the first axis, and of the others
-_HEAD = '''"""Operators of {package}, as kernel-matrix init reads them in its sources. Nobody has confirmed them.
+_HEAD = '''"""Operators of {package}, as `kernel-matrix init` reads them in its sources. Nobody has confirmed them.
 
 Each case is an error until its description has no line ``proposed=``. For each operator that you want to test: write
 the axes in place of "...", compare the other words with what the operator is for, see that the plain code does not

@@ -281,7 +281,7 @@ def _several(given: str | Sequence[str]) -> tuple[str, ...]:
 #                 words of an array do not say how it is drawn (a triangle, a table of places, rows that sum to one)
 # proposed        where a program has read the description: every case is an error until a person takes this word out
 # code            the function of the suite that returns the code that ran, where the package has it
-# operators       the operators of PyTorch that the kernel may call besides those that move values
+# operators       the operators of the framework that the kernel may call besides those that move values
 # forbidden       modules that the kernel may not import: what its results are compared with
 # holds           functions of the suite (module:function): properties of the operator, each gets (run, inputs, outputs)
 # once            the axes of the cases that have the checks which are made once, such as threads; else the first case
