@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import multiprocessing
 import os
@@ -93,12 +94,15 @@ def _done(out: Path, lines: list[Line]) -> dict[int, Line]:
     if not out.exists():
         return {}
     content = out.read_bytes()
-    whole = content[: content.rfind(b"\n") + 1]
+    kept: list[tuple[Line, bytes]] = []
+    for text in content.splitlines(keepends=True):
+        with contextlib.suppress(ValueError):  # a kill left a part of a line
+            kept.append((json.loads(text), text.rstrip(b"\n") + b"\n"))
+    whole = b"".join(text for _, text in kept)
     if whole != content:
-        with out.open("r+b") as file:
-            file.truncate(len(whole))
+        out.write_bytes(whole)
     keys = {one["line"]: one["key"] for one in lines}
-    done = {int(one["line"]): one for one in map(json.loads, whole.splitlines())}
+    done = {int(one["line"]): one for one, _ in kept}
     if any(keys.get(number) != one["key"] for number, one in done.items()):
         raise UserError(f"{out} has verdicts on other lines than this file's: name another file by --out.")
     return done
