@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -15,6 +17,7 @@ from kernel_matrix.base.errors import UserError
 
 _AGAIN = "KERNEL_MATRIX_VERIFY_PYTHON"  # set for the Python that was chosen, so that it chooses no other one
 _ASKED = "import torch, numpy, ml_dtypes, pytest"
+_DIE_WITH_PARENT = 1  # prctl(2)
 _NEEDED = ("torch", "numpy", "ml_dtypes", "pytest")
 
 
@@ -23,6 +26,11 @@ def is_here(named: str | None) -> bool:
     if _AGAIN in os.environ:
         return True
     return named is None and all(importlib.util.find_spec(name) for name in _NEEDED)
+
+
+def _bound() -> None:
+    """End with the parent, however it ends: else a judge whose command was killed writes on."""
+    ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
 
 
 def one_thread() -> None:
@@ -43,9 +51,9 @@ def instead(named: str | None, words: Sequence[str]) -> int:
         if asked.returncode == 0:
             harness = str(Path(kernel_matrix.__file__).resolve().parents[1])
             program = f"import sys; sys.path.append({harness!r}); from kernel_matrix.cli import main; sys.exit(main())"
-            return subprocess.run(
-                [path, "-c", program, *words], env={**os.environ, _AGAIN: path}, check=False
-            ).returncode
+            judge = subprocess.Popen([path, "-c", program, *words], env={**os.environ, _AGAIN: path}, preexec_fn=_bound)
+            with judge:
+                return judge.wait()
         if named:
             raise UserError(
                 f"--python {named}: {asked.stderr.strip().splitlines()[-1]}. It needs {', '.join(_NEEDED)}."
