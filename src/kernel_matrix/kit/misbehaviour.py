@@ -99,7 +99,7 @@ KINDS = {
     "kit-operators": Kind(
         "The kernel has operators of the framework compute for it, besides those that move values.",
         "compute in the kernel; if an operator is meant, name it: operators=",
-        "the kernel computes with PyTorch: add, bmm",
+        "the kernel computes with operators: add, bmm",
     ),
     "kit-growth": Kind(
         "The error of a result grows with the number of rows as that of one long chain of additions.",
