@@ -35,7 +35,7 @@ export function helpView({ model }: Context): View {
           "li",
           null,
           "Words that name nothing may ask: ",
-          h("code", null, "which triton do I pin"),
+          h("code", null, "which version do I pin"),
           ", ",
           h("code", null, "why not ascend"),
           ", ",
