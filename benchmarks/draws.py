@@ -9,7 +9,17 @@ from typing import Any
 import torch
 
 from mhc.backends import load
-from mhc.ops import expand, mhc_head, mhc_post, mhc_post_pre, mhc_pre, sinkhorn
+from mhc.ops import (
+    expand,
+    mhc_coefficients,
+    mhc_head,
+    mhc_post,
+    mhc_post_pre,
+    mhc_pre,
+    mhc_read,
+    mhc_single_pass,
+    sinkhorn,
+)
 
 OPS: Mapping[str, Any] = {
     "mhc_pre": mhc_pre,
@@ -17,10 +27,13 @@ OPS: Mapping[str, Any] = {
     "mhc_post": mhc_post,
     "mhc_post_pre": mhc_post_pre,
     "mhc_head": mhc_head,
+    "mhc_read": mhc_read,
+    "mhc_coefficients": mhc_coefficients,
+    "mhc_single_pass": mhc_single_pass,
     "expand": expand,
 }
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
-PARAMETERS = {"phi", "alpha", "bias", "gamma"}  # their gradients are sums over tokens
+PARAMETERS = {"phi", "alpha", "bias", "gamma", "norm_weight"}  # their gradients are sums over tokens
 
 
 class Draw:
@@ -128,6 +141,50 @@ class Draw:
             self.data(self.tokens, self.n, self.hidden),
             precision=self.precision,
         )
+
+    def _weights(self) -> torch.Tensor:
+        """Return the weights of a read."""
+        return self.normal(self.tokens, self.n, scale=0.05, mean=0.25)
+
+    def _mhc_read(self, backward: bool) -> Any:
+        tensors = (self.x(), self._weights())
+        if not backward:
+            return mhc_read.MhcReadInputs(*tensors)
+        return mhc_read.MhcReadBackwardInputs(*tensors, self.data(self.tokens, self.hidden))
+
+    def _mhc_coefficients(self, backward: bool) -> Any:
+        tensors = (self.x(), *self.mapping(self.n * (self.n + 2), 3))
+        forward = mhc_coefficients.MhcCoefficientsInputs(*tensors, precision=self.precision)
+        if not backward:
+            return forward
+        kept = _saved("mhc_coefficients", forward)
+        return mhc_coefficients.MhcCoefficientsBackwardInputs(
+            *tensors, *kept, *self._grads_of_coefficients(), precision=self.precision
+        )
+
+    def _mhc_single_pass(self, backward: bool) -> Any:
+        norm_weight = self.normal(self.hidden, scale=0.05, mean=0.2)
+        tensors = (*self._written(), self._weights(), *self.mapping(self.n * (self.n + 2), 3), norm_weight)
+        forward = mhc_single_pass.MhcSinglePassInputs(*tensors, precision=self.precision)
+        if not backward:
+            return forward
+        exact = load("reference", "mhc_single_pass").golden(forward)  # type: ignore[attr-defined]
+        return mhc_single_pass.MhcSinglePassBackwardInputs(
+            *tensors,
+            exact.out.to(self.dtype),
+            exact.read.to(self.dtype),
+            exact.s.float(),
+            exact.m.float(),
+            exact.r.float(),
+            self.data(self.tokens, self.hidden),
+            *self._grads_of_coefficients(),
+            self.data(self.tokens, self.n, self.hidden),
+            precision=self.precision,
+        )
+
+    def _grads_of_coefficients(self) -> tuple[torch.Tensor, ...]:
+        """Return the gradients of h_pre, h_post and n² logits."""
+        return tuple(self.normal(self.tokens, columns) for columns in (self.n, self.n, self.n**2))
 
     def _expand(self, backward: bool) -> Any:
         if backward:
