@@ -45,7 +45,9 @@ def test_an_exported_model_gives_the_same_bits_for_other_numbers_of_tokens(name,
         assert torch.equal(loaded(x), model(x))
 
 
-@pytest.mark.filterwarnings("ignore:.torch.jit.trace. is deprecated:DeprecationWarning")
+@pytest.mark.filterwarnings(
+    "ignore:.torch.jit.trace.* is deprecated:DeprecationWarning", "ignore::torch.jit.TracerWarning"
+)
 @pytest.mark.parametrize("name", list(models()))
 def test_torchscript_is_refused_with_a_sentence(name):
     model, shape = models()[name]
