@@ -16,7 +16,8 @@ from mhc.backends.cpp.kernel import Kernel
 from mhc.backends.cpp.mhc_pre.launches import backward, forward
 from mhc.backends.cpp.mhc_pre.one_read import OneRead
 from mhc.backends.cpp.mhc_pre.resident import Resident
-from mhc.backends.cpp.mhc_pre.tensors import constants
+from mhc.backends.reading import Spec
+from mhc.ops.mhc_coefficients import MhcCoefficientsSpec
 
 GRADIENTS = (
     "mhc_pre_factors",
@@ -25,6 +26,13 @@ GRADIENTS = (
     "mhc_pre_grad_phi_gamma",
     "mhc_pre_grad_alpha_bias",
 )
+
+
+def constants(spec: Spec) -> tuple[tuple[str, int], ...]:
+    """Return the constants of the source that only operators with logits of their own have."""
+    return (("GIVES", 1), ("LOGITS", spec.logits)) if isinstance(spec, MhcCoefficientsSpec) else ()
+
+
 _PLAIN = Kernel("mhc_pre", ("mhc_pre_forward",), forward, constants)
 FORWARD = {"plain": _PLAIN, "resident": Resident(_PLAIN)}
 _PLAIN_BACKWARD = Kernel("mhc_pre", GRADIENTS, backward, constants)

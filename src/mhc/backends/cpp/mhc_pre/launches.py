@@ -9,7 +9,7 @@ import torch
 from mhc.backends.cpp.compilers import THREADS
 from mhc.backends.cpp.devices import F32, I32, I64, Launch
 from mhc.backends.cpp.kernel import cdiv, whole
-from mhc.backends.cpp.mhc_pre.tensors import BackwardInputs, Grads, Inputs, Outputs, Spec, incoming, results
+from mhc.backends.reading import BackwardInputs, Grads, Inputs, Outputs, Spec, incoming, results
 from mhc.ops.mhc_head import MhcHeadSpec
 
 # As in mhc_pre.cu: the tokens of a block, the rows of phi at a time, the tokens of a stage, the columns of a thread.

@@ -16,7 +16,7 @@ from mhc.backends.cpp.compilers import THREADS
 from mhc.backends.cpp.devices import F32, I32, I64, Launch
 from mhc.backends.cpp.kernel import Kernel, cdiv, whole
 from mhc.backends.cpp.mhc_pre.launches import STAGE
-from mhc.backends.cpp.mhc_pre.tensors import Reading, ReadingBackward
+from mhc.backends.reading import Reading, ReadingBackward
 from mhc.ops.mhc_coefficients import MhcCoefficientsGrads, MhcCoefficientsOutputs
 from mhc.ops.mhc_post import MhcPostBackwardInputs, MhcPostGrads, MhcPostInputs, MhcPostOutputs, MhcPostSpec
 from mhc.ops.mhc_single_pass import (

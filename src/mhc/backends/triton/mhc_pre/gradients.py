@@ -13,10 +13,11 @@ import torch
 import triton
 from triton.backends.compiler import GPUTarget
 
+from mhc.backends.reading import BackwardInputs, Grads, Spec, incoming
 from mhc.backends.triton.launch import POINTERS, Config, Launch, Source, cdiv, options, scratch
 from mhc.backends.triton.mhc_pre.backward import coefficients_kernel
 from mhc.backends.triton.mhc_pre.backward_sums import sums_kernel
-from mhc.backends.triton.mhc_pre.tensors import BackwardInputs, Grads, Spec, incoming, incoming_types
+from mhc.backends.triton.mhc_pre.tensors import incoming_types
 from mhc.ops.mhc_head import MhcHeadSpec
 
 # Programs to aim at: some for each of the multiprocessors of a large GPU. It bounds the chunks, and with them the

@@ -12,12 +12,12 @@ import torch
 import triton
 from triton.backends.compiler import GPUTarget
 
+from mhc.backends.reading import Spec
 from mhc.backends.triton.kernel import Kernel
 from mhc.backends.triton.launch import POINTERS, Config, Launch, Source, cdiv, options, scratch
 from mhc.backends.triton.mhc_pre.forward_overlapped import COUNTER, project_strip_kernel, read_kernel
 from mhc.backends.triton.mhc_pre.gradients import GROUP, post_scale
 from mhc.backends.triton.mhc_pre.products import weights_config, weights_elements, weights_launch, weights_source
-from mhc.backends.triton.mhc_pre.tensors import Spec
 from mhc.ops.mhc_head import MhcHeadInputs, MhcHeadOutputs
 from mhc.ops.mhc_pre import MhcPreInputs, MhcPreOutputs, MhcPreSpec
 

@@ -14,6 +14,7 @@ import torch
 import triton
 from triton.backends.compiler import GPUTarget
 
+from mhc.backends.reading import BackwardInputs, Grads, Inputs, Outputs, Spec, incoming, results
 from mhc.backends.triton.kernel import Kernel
 from mhc.backends.triton.launch import POINTERS, Config, Launch, Source, cdiv, options, scratch
 from mhc.backends.triton.mhc_pre import gradients
@@ -25,17 +26,7 @@ from mhc.backends.triton.mhc_pre.forward_products import (
     weights_kernel,
 )
 from mhc.backends.triton.mhc_pre.gradients import GROUP, padded, post_scale
-from mhc.backends.triton.mhc_pre.tensors import (
-    BackwardInputs,
-    Grads,
-    Inputs,
-    Outputs,
-    Spec,
-    incoming,
-    incoming_types,
-    result_types,
-    results,
-)
+from mhc.backends.triton.mhc_pre.tensors import incoming_types, result_types
 from mhc.ops.mhc_head import MhcHeadSpec
 
 _MOST_PARTS = 8  # of the width: few tokens fill the GPU too

@@ -9,23 +9,14 @@ from typing import NamedTuple
 import triton
 from triton.backends.compiler import GPUTarget
 
+from mhc.backends.reading import BackwardInputs, Grads, Inputs, Outputs, Spec, incoming, results
 from mhc.backends.triton.kernel import Kernel
 from mhc.backends.triton.launch import POINTERS, Config, Launch, Source, cdiv, options, token_grid
 from mhc.backends.triton.mhc_pre import gradients
 from mhc.backends.triton.mhc_pre.backward import stream_kernel
 from mhc.backends.triton.mhc_pre.forward import mhc_pre_kernel
 from mhc.backends.triton.mhc_pre.gradients import padded, post_scale
-from mhc.backends.triton.mhc_pre.tensors import (
-    BackwardInputs,
-    Grads,
-    Inputs,
-    Outputs,
-    Spec,
-    incoming,
-    incoming_types,
-    result_types,
-    results,
-)
+from mhc.backends.triton.mhc_pre.tensors import incoming_types, result_types
 from mhc.ops.mhc_head import MhcHeadSpec
 
 MOST_MIXES = 24  # of 4 streams; more spill, and the time to compile grows faster than their number

@@ -14,13 +14,13 @@ import torch
 import triton
 from triton.backends.compiler import GPUTarget
 
+from mhc.backends.reading import Reading, ReadingBackward
 from mhc.backends.triton import mhc_coefficients, mhc_post
 from mhc.backends.triton.kernel import Kernel
 from mhc.backends.triton.launch import POINTERS, Config, Launch, Source, cdiv, options, scratch, token_grid
 from mhc.backends.triton.mhc_post.backward import mhc_post_backward_kernel
 from mhc.backends.triton.mhc_post.forward import mhc_post_kernel
 from mhc.backends.triton.mhc_pre.gradients import chunks_of
-from mhc.backends.triton.mhc_pre.tensors import Reading, ReadingBackward
 from mhc.backends.triton.mhc_single_pass.kernels import (
     norm_backward_kernel,
     norm_kernel,

@@ -1,4 +1,4 @@
-"""The tensors of the operators that these kernels compute, in the order of the arguments; None for what one lacks.
+"""The tensors of the operators that read with the kernels of ``mhc_pre``; None for what an operator has not.
 
 ``mhc_pre`` reads with its own weights, ``mhc_head`` does that alone, and ``mhc_coefficients`` reads nothing and gives
 the weights. In ``mhc_single_pass`` the kernels read with weights that are given, and give their own.
@@ -46,8 +46,20 @@ class ReadingBackward(MhcCoefficientsBackwardInputs):
     added: torch.Tensor
 
 
+class Results(NamedTuple):
+    """Hold what a forward takes beside the mapping, ``pre``, and what it stores; or their types."""
+
+    pre: Any = None
+    h_in: Any = None
+    h_pre: Any = None
+    h_post: Any = None
+    h_res: Any = None
+    m: Any = None
+    r: Any = None
+
+
 class Incoming(NamedTuple):
-    """Hold what the backward takes for the read and the coefficients, and the gradient of ``pre``."""
+    """Hold what a backward takes for the read and the coefficients, and the gradient of ``pre``; or their types."""
 
     pre: Any = None
     grad_h_in: Any = None
@@ -57,25 +69,20 @@ class Incoming(NamedTuple):
     grad_pre: Any = None
 
 
-def results(inputs: Inputs, out: Outputs) -> tuple[Any, ...]:
-    """Return pre, h_in, h_pre, h_post, h_res, m and r."""
+def results(inputs: Inputs, out: Outputs) -> Results:
+    """Return what a forward takes beside the mapping, and stores."""
     if isinstance(out, MhcPreOutputs):
-        return None, out.h_in, None, *out[1:]
+        return Results(None, out.h_in, None, *out[1:])
     if isinstance(out, MhcHeadOutputs):
-        return None, out.out, None, None, None, out.m, out.r
-    return getattr(inputs, "pre", None), getattr(inputs, "read", None), *out
+        return Results(h_in=out.out, m=out.m, r=out.r)
+    return Results(getattr(inputs, "pre", None), getattr(inputs, "read", None), *out)
 
 
 def incoming(inputs: BackwardInputs) -> Incoming:
-    """Return what the backward takes beside the mapping."""
+    """Return what a backward takes beside the mapping."""
     if isinstance(inputs, MhcPreBackwardInputs):
         return Incoming(None, inputs.grad_h_in, None, inputs.grad_h_post, inputs.grad_h_res)
     if isinstance(inputs, MhcHeadBackwardInputs):
         return Incoming(grad_h_in=inputs.grad_out)
     read = [getattr(inputs, name, None) for name in ("pre", "grad_read", "grad_pre")]
     return Incoming(*read[:2], *inputs[7:10], read[2])
-
-
-def constants(spec: Spec) -> tuple[tuple[str, int], ...]:
-    """Return the constants of the source that only operators with logits of their own have."""
-    return (("GIVES", 1), ("LOGITS", spec.logits)) if isinstance(spec, MhcCoefficientsSpec) else ()
