@@ -14,7 +14,7 @@ from torch.profiler import ExecutionTraceObserver
 
 ALLOCATIONS = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
 # Operators that move values and compute nothing.
-_MOVES = set(
+MOVES = set(
     """
     alias as_strided clone contiguous copy_ detach expand fill_ full full_like is_pinned lift_fresh new_full
     new_ones new_zeros ones ones_like permute record_stream reshape resize_ select set_ slice split
@@ -47,7 +47,7 @@ def noted() -> Iterator[set[str]]:
             nodes = json.load(file)["nodes"]
         except ValueError:
             raise RuntimeError("a child of the kernel's process has called PyTorch's operators too") from None
-    operators |= {_operator(node).removeprefix("aten::") for node in nodes} - {"", *ALLOCATIONS, *_MOVES}
+    operators |= {_operator(node).removeprefix("aten::") for node in nodes} - {"", *ALLOCATIONS, *MOVES}
 
 
 def _operator(node: dict[str, Any]) -> str:

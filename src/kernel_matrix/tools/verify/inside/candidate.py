@@ -36,7 +36,7 @@ def ready() -> None:
 
 
 def begin(_: Mapping[str, Array], *, device: str) -> Answer:
-    """Have the card compute, which is tried once for each sandbox."""
+    """Have the card compute, so that it has begun before anything is watched."""
     return float((torch.ones(2, device=device) + 1).sum()), {}
 
 

@@ -15,82 +15,19 @@ from typing import Any
 
 import torch
 
-# Operators that only make, move or look at memory.
-MOVES = frozenset(
-    [
-        "empty",
-        "empty_like",
-        "empty_strided",
-        "new_empty",
-        "new_empty_strided",
-        "view",
-        "reshape",
-        "_unsafe_view",
-        "as_strided",
-        "expand",
-        "expand_as",
-        "detach",
-        "detach_",
-        "alias",
-        "permute",
-        "transpose",
-        "t",
-        "squeeze",
-        "unsqueeze",
-        "slice",
-        "select",
-        "flatten",
-        "contiguous",
-        "clone",
-        "copy_",
-        "to",
-        "_to_copy",
-        "zeros",
-        "zeros_like",
-        "new_zeros",
-        "zero_",
-        "fill_",
-        "ones",
-        "ones_like",
-        "full",
-        "full_like",
-        "resize_",
-        "resolve_conj",
-        "resolve_neg",
-        "lift_fresh",
-        "split",
-        "split_with_sizes",
-        "chunk",
-        "narrow",
-        "unbind",
-        "_reshape_alias",
-        "set_",
-        "is_pinned",
-        "item",
-        "_local_scalar_dense",
-        "result_type",
-        "arange",
-        "broadcast_to",
-        "ravel",
-        "unflatten",
-        "movedim",
-        "numpy_T",
-        "mT",
-        "view_as",
-        "_has_compatible_shallow_copy_type",
-        "is_nonzero",
-        "record_stream",
-        "data",
-        "numel",
-        "size",
-        "stride",
-        "dim",
-        "swapaxes",
-        "tensor",
-        "scalar_tensor",
-        "_unsafe_index",
-        "unfold",
-    ]
+from kernel_matrix.kit.frameworks import torch_calls
+
+# Operators that only make, move or look at memory: what a profiler shows in addition are those that are made of others.
+MOVES = (
+    torch_calls.ALLOCATIONS
+    | torch_calls.MOVES
+    | set(
+        """
+    expand_as detach_ flatten to resolve_conj resolve_neg chunk narrow _reshape_alias item _local_scalar_dense
+    result_type arange broadcast_to ravel unflatten movedim numpy_T mT view_as _has_compatible_shallow_copy_type
+    is_nonzero data numel size stride dim swapaxes tensor scalar_tensor _unsafe_index unfold
+    """.split()  # noqa: SIM905  # a list of literals is one name a line
+    )
 )
 _WATCHED = {
     "torch": torch,
