@@ -52,7 +52,7 @@ def verdicts(python: Path, folder: Path, asked: list[Candidate]) -> dict[str, di
         lines.write_text("".join(one.line for one in chosen))
         words = f"-m kernel_matrix verify --jsonl {lines} --out {out} --jobs 2 --device cpu --python {python}"
         quick = [] if "--strict" in options else ["--quick"]
-        done = sh(sys.executable, *words.split(), *options, *quick, PYTHONPATH=str(ROOT / "src"))
+        done = sh(sys.executable, *words.split(), *options, *quick, PYTHONPYCACHEPREFIX="")  # as test_verify.py
         told = [json.loads(line) for line in out.read_text().splitlines()]
         assert len(told) == len(chosen), done.stdout + done.stderr
         found |= {one["id"]: one for one in told}

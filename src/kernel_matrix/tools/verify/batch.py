@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.tools.verify import python
 from kernel_matrix.tools.verify.verdict import HACK, RIGHT, UNDECIDED, WRONG, digest
 
 UNUSABLE = "unusable"
@@ -184,11 +185,12 @@ class _Worker:
 
 def _work(pipe: Connection, options: argparse.Namespace) -> None:
     """Judge lines until the pipe ends. What is right for a task is computed once."""
-    from kernel_matrix.tools.verify.sandbox.server import Server
-    from kernel_matrix.tools.verify.whole import device_of
-
     judges: OrderedDict[str, Any] = OrderedDict()
     try:
+        python.imported()
+        from kernel_matrix.tools.verify.sandbox.server import Server
+        from kernel_matrix.tools.verify.whole import device_of
+
         server = Server(options.sandbox, device=device_of(options), warm=True)
     except UserError as error:
         pipe.send({"no sandbox": str(error)})

@@ -64,6 +64,7 @@ def main(options: argparse.Namespace) -> int:
 
 def _one(options: argparse.Namespace) -> int:
     """Judge one candidate, and print the verdict."""
+    python.imported()
     from kernel_matrix.tools.verify import screen
     from kernel_matrix.tools.verify.whole import judged
 

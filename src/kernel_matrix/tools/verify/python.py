@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import importlib.util
 import os
 import shutil
@@ -16,9 +17,10 @@ import kernel_matrix
 from kernel_matrix.base.errors import UserError
 
 _AGAIN = "KERNEL_MATRIX_VERIFY_PYTHON"  # set for the Python that was chosen, so that it chooses no other one
-_ASKED = "import torch, numpy, ml_dtypes, pytest"
 _DIE_WITH_PARENT = 1  # prctl(2)
 _NEEDED = ("torch", "numpy", "ml_dtypes", "pytest")
+# Looked for and not imported, which takes seconds, and the judge does it too.
+_ASKED = f"from importlib.util import find_spec; print(*(name for name in {_NEEDED} if not find_spec(name)), sep=', ')"
 
 
 def is_here(named: str | None) -> bool:
@@ -38,6 +40,19 @@ def one_thread() -> None:
     os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
 
 
+def imported() -> None:
+    """Import what the judge needs.
+
+    Raises:
+        UserError: this Python has it, and it is broken.
+    """
+    for name in _NEEDED:
+        try:
+            importlib.import_module(name)
+        except (ImportError, OSError) as error:
+            raise UserError(f"--python {sys.executable}: {name} cannot be imported: {error}.") from error
+
+
 def instead(named: str | None, words: Sequence[str]) -> int:
     """Run the same command in a Python that has PyTorch, and return its exit status.
 
@@ -48,14 +63,14 @@ def instead(named: str | None, words: Sequence[str]) -> int:
         if path is None or (not named and Path(path).resolve() == Path(sys.executable).resolve()):
             continue
         asked = subprocess.run([path, "-c", _ASKED], capture_output=True, text=True, check=False)
-        if asked.returncode == 0:
+        if asked.returncode == 0 and not asked.stdout.strip():
             harness = str(Path(kernel_matrix.__file__).resolve().parents[1])
             program = f"import sys; sys.path.append({harness!r}); from kernel_matrix.cli import main; sys.exit(main())"
             judge = subprocess.Popen([path, "-c", program, *words], env={**os.environ, _AGAIN: path}, preexec_fn=_bound)
             with judge:
                 return judge.wait()
         if named:
-            raise UserError(
-                f"--python {named}: {asked.stderr.strip().splitlines()[-1]}. It needs {', '.join(_NEEDED)}."
-            )
+            missing = asked.stdout.strip()
+            lacks = f"it has no {missing}" if missing else asked.stderr.strip().split("\n")[-1] or "it is no Python"
+            raise UserError(f"--python {named}: {lacks}. It needs {', '.join(_NEEDED)}.")
     raise UserError("no Python here has PyTorch: name one that has it, with pytest and ml_dtypes: --python PATH")
