@@ -20,10 +20,15 @@ def as_numpy(value: Any) -> Array:
     ``get`` (on a GPU), one with ``__array__``, or one with ``__dlpack__``.
 
     Raises:
-        TypeError: it is none of these.
+        TypeError: it is none of these, or hides elements behind a mask.
     """
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise TypeError(
+            f"{int(np.ma.getmaskarray(value).sum())} elements are masked, so nobody compares them: give .filled()"
+        )
     if isinstance(value, np.ndarray):
-        return value
+        plain = np.asarray(value)  # a subclass may compute otherwise
+        return plain if plain.dtype.isnative else plain.astype(plain.dtype.newbyteorder("="))
     for method in ("detach", "cpu"):
         if callable(getattr(value, method, None)):
             value = getattr(value, method)()

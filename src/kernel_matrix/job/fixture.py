@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kernel_matrix.job.test_names import SAME
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 RUNNING = "kernel-matrix-suite"  # the name of the plugin that runs a job
 WATCHING = "kernel-matrix-canaries"  # the name of the plugin that asks the suite's own comparisons
 COMPARED: pytest.StashKey[Any] = pytest.StashKey()
-_FIGURES = "kernel_matrix_figures"  # an attribute of reports
+_FIGURES, _SAME = "kernel_matrix_figures", "kernel_matrix_same"  # attributes of reports
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -60,16 +62,24 @@ def matrix(request: pytest.FixtureRequest) -> Comparer:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """Put the figures of a test's comparisons into its report, which also travels from the processes of xdist."""
+    """Put the figures of a test's comparisons into its report, which also travels from the processes of xdist.
+
+    An error of a comparison that the test caught counts all the same, and so it does where the test then skips itself.
+    """
     outcome: Any = yield
-    compared = item.stash.get(COMPARED, None)
-    if compared and (report := outcome.get_result()).when == "call":
+    compared, report = item.stash.get(COMPARED, None), outcome.get_result()
+    if not compared:
+        return
+    if report.when == "call":
         setattr(report, _FIGURES, dict(compared.metrics))
-        if compared.faults and report.passed:
-            report.outcome = "failed"
-            report.longrepr = (
-                f"the test caught the error of a comparison, which counts all the same: {compared.faults[0]}"
-            )
+        setattr(report, _SAME, [name for name in compared.facts if name.startswith(SAME)])
+    if report.when == "setup":
+        return
+    expected = report.skipped and hasattr(report, "wasxfail")
+    if compared.faults and not report.failed and not expected:
+        report.outcome = "failed"
+        report.longrepr = f"the test caught the error of a comparison, which counts all the same: {compared.faults[0]}"
+    compared.faults.clear()  # they are told
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
@@ -77,18 +87,20 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     if config.pluginmanager.get_plugin(RUNNING):
         return
     reports = [report for outcome in ("passed", "failed") for report in terminalreporter.stats.get(outcome, ())]
-    lines = [line for report in reports for line in _lines(report, getattr(report, _FIGURES, {}))]
+    lines = [line for report in reports for line in _lines(report)]
     if lines:
         terminalreporter.section("compared with a float64 golden")
     for line in lines:
         terminalreporter.line(line)
 
 
-def _lines(report: Any, figures: Mapping[str, float]) -> Iterator[str]:
+def _lines(report: Any) -> Iterator[str]:
     """Yield a line for each output that a test compared."""
+    figures: Mapping[str, float] = getattr(report, _FIGURES, {})
     for output in (name.removesuffix(".elements") for name in figures if name.endswith(".elements")):
         error, limit, noise = (
             figures.get(f"{output}.{name}", math.nan) for name in ("max_abs", "limit_max_abs", "noise_ratio")
         )
         words = f"{report.outcome}  {report.nodeid} {output}: largest error {error:.2g}, limit {limit:.2g}"
-        yield words if math.isnan(noise) else f"{words}, noise {noise:.3g} ×"
+        same = ", eager is the result bit by bit" if SAME + output in getattr(report, _SAME, ()) else ""
+        yield words + ("" if math.isnan(noise) else f", noise {noise:.3g} ×") + same

@@ -20,8 +20,27 @@ _RATIO = 16.0  # between the sizes of two groups
 _LEAST = 32  # elements of a group: of fewer, the baseline's error can be small by luck
 
 
-def faults_of_small_rows(
+def faults_of_small_lines(
     result: Array, golden: Golden, baseline: Sequence[Array], nudged: Sequence[Golden], steps: int, rules: Rules
+) -> list[str]:
+    """Return what :func:`faults_of_small_rows` does, along the other axes too: one large column hides the others."""
+    for axis in reversed(range(golden.ndim)):
+        own, exact = np.moveaxis(result, axis, -1), np.moveaxis(golden, axis, -1)
+        others = [np.moveaxis(one, axis, -1) for one in baseline], [np.moveaxis(one, axis, -1) for one in nudged]
+        word = "rows" if axis == golden.ndim - 1 else f"lines along axis {axis}"
+        if faults := faults_of_small_rows(own, exact, *others, steps, rules, word):
+            return faults
+    return []
+
+
+def faults_of_small_rows(
+    result: Array,
+    golden: Golden,
+    baseline: Sequence[Array],
+    nudged: Sequence[Golden],
+    steps: int,
+    rules: Rules,
+    word: str = "rows",
 ) -> list[str]:
     """Return in words which groups of small rows are further from the golden than the baseline's noise allows.
 
@@ -43,7 +62,9 @@ def faults_of_small_rows(
         conditioning = max(map(relative, nudged), default=0.0)
         limit = max(rules.factor * max(floor, conditioning, rules.ulps * EPSILON), math.sqrt(steps) * conditioning)
         if not (error := relative(result)) <= limit:
-            faults.append(f"rel_fro {error:.3g} of the {np.count_nonzero(group)} rows of this size is over {limit:.3g}")
+            faults.append(
+                f"rel_fro {error:.3g} of the {np.count_nonzero(group)} {word} of this size is over {limit:.3g}"
+            )
     return faults
 
 

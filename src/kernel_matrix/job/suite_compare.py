@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import importlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,10 +20,13 @@ from kernel_matrix.job.canaries import Subject, try_canaries
 from kernel_matrix.job.case import BlindComparisonError, OutOfBudgetError
 from kernel_matrix.job.comparison import Comparison, Noise, compare_outputs
 from kernel_matrix.job.inputs import DTYPES, Array
-from kernel_matrix.job.small_rows import faults_of_small_rows
+from kernel_matrix.job.small_rows import faults_of_small_lines, faults_of_small_rows
+from kernel_matrix.job.test_names import SAME
 
 __tracebackhide__ = True  # pytest shows the line of the test that compares, and not what is below it
 _DIRECTION = "tests"  # whose cap holds
+_MOST_STEPS = 2**24
+_FEWEST_FINITE = 0.01  # of the elements of a golden
 _SOURCE = 20  # characters that the source of a declared budget has at least
 
 
@@ -92,25 +97,31 @@ class Comparer:
             ValueError: shapes differ, the name was used already, or nothing says what the budget is.
             TypeError: an argument is no array of floating-point numbers.
         """
-        self._check_inputs(name)
-        result, exact = _pair(name, actual, golden, declared=budget is not None)
-        limitless = ~np.isfinite(exact)
-        compared_as, wide = _finite(result, limitless), _finite(exact, limitless)
-        unit = _unit(name, unit, wide)
-        if budget is not None:
-            compared = self._with_declared(name, compared_as, wide, budget, relative, source, unit, steps)
-            faults = compared.faults
-        else:
-            how = unit, steps, limitless, result, source
-            compared, faults = self._with_noise(name, compared_as, wide, eager, nudged, *how)
-        self._record(name, compared, result, declared=budget is not None)
-        self._hold(name, [*_missing(result, exact), *faults])
-        self._try_canaries(name, compared)
+        with self._counted(name):
+            self._check_inputs(name)
+            result, exact = _pair(name, actual, golden, declared=budget is not None)
+            limitless = ~np.isfinite(exact)
+            compared_as, wide = _finite(result, limitless), _finite(exact, limitless)
+            shared = name, compared_as, wide
+            last = source, _unit(name, unit, wide), _steps(name, steps)
+            if budget is not None:
+                compared, faults = self._with_declared(*shared, budget, relative, *last)
+            else:
+                compared, faults = self._with_noise(*shared, eager, nudged, limitless, result, *last)
+            self._record(name, compared, result, declared=budget is not None)
+            if faults := [*_missing(result, exact), *faults]:
+                raise OutOfBudgetError("; ".join(f"{name}: {fault}" for fault in faults))
+            self._try_canaries(name, compared)
 
-    def _hold(self, name: str, faults: list[str]) -> None:
-        if faults:
-            self.faults.append("; ".join(f"{name}: {fault}" for fault in faults))
-            raise OutOfBudgetError(self.faults[-1])
+    @contextlib.contextmanager
+    def _counted(self, name: str) -> Iterator[None]:
+        """Keep the error of a comparison, or of one that could not be made: it counts where the test catches it."""
+        try:
+            yield
+        except Exception as error:
+            text = str(error) or type(error).__name__
+            self.faults.append(text if text.startswith(f"{name}: ") else f"{name}: {text}")
+            raise
 
     def check(self, kernel: Any, reference: Any, inputs: Mapping[str, Any], **words: Any) -> None:
         """Run a kernel in a process of its own, under every check that follows from its inputs.
@@ -125,9 +136,11 @@ class Comparer:
             MisbehavedError: the kernel did something else than to compute its outputs.
             ValueError: the kernel cannot be imported by another process, or a word does not fit.
         """
-        self._check_inputs(str(words.get("name", "kernel")))
-        checking = importlib.import_module("kernel_matrix.kit.checking")  # it imports this module
-        checking.check(self, kernel, reference, inputs, **words)
+        name = str(words.get("name", "kernel"))
+        with self._counted(name):
+            self._check_inputs(name)
+            checking = importlib.import_module("kernel_matrix.kit.checking")  # it imports this module
+            checking.check(self, kernel, reference, inputs, **words)
 
     def limits(self, directions: Iterable[str]) -> dict[str, Any]:
         """Return the limits of this test, for other directions."""
@@ -164,11 +177,11 @@ class Comparer:
         golden: Golden,
         eager: Any,
         nudged: Any,
-        unit: float,
-        steps: int,
         limitless: npt.NDArray[np.bool_],
         actual: Array,
         source: str,
+        unit: float,
+        steps: int,
     ) -> tuple[Comparison, list[str]]:
         """Compare by the budget that follows from the error of the baseline; return the faults too."""
         baseline = [{name: copy} for copy in _plain(name, result, eager, actual, limitless)]
@@ -184,11 +197,14 @@ class Comparer:
         )
         copies = [copy[name] for copy in baseline], [copy[name] for copy in moved]
         result = np.nan_to_num(result.astype(np.float64), posinf=0.0, neginf=0.0)  # these are a fault already
-        small = faults_of_small_rows(result, golden, *copies, steps, self._rules_of(name))
-        faults = [*compared[name].faults, *small, *self._doubts(name, compared[name], copies[0], source)]
-        return compared[name], faults
+        of_small = faults_of_small_lines if self._strict else faults_of_small_rows
+        small = of_small(result, golden, *copies, steps, self._rules_of(name))
+        faults = [*compared[name].faults, *small]
+        return compared[name], [*faults, *self._doubts(name, compared[name], *copies, source, known=bool(faults))]
 
-    def _doubts(self, name: str, compared: Comparison, eager: list[Array], source: str) -> list[str]:
+    def _doubts(
+        self, name: str, compared: Comparison, eager: list[Array], nudged: list[Golden], source: str, *, known: bool
+    ) -> list[str]:
         """Return what is wrong with a result inside its budget.
 
         Raises:
@@ -196,17 +212,19 @@ class Comparer:
         """
         if not self._strict:
             return []
-        result, golden = compared.result, compared.golden
+        result, golden, steps = compared.result, compared.golden, compared.steps
         finite = np.nan_to_num(result, posinf=0.0, neginf=0.0) if result.dtype.kind == "f" else result
-        faults = [doubts.one_sided(finite, golden, eager), doubts.zero_rows(finite, golden, eager)]
-        if not (found := [fault for fault in faults if fault]) and not compared.faults:
-            conditioning = compared.noise.conditioning.rel_fro
-            far = doubts.far_eager(result, golden, eager, conditioning, compared.steps)
-            if source:
-                self.facts[f"budget.{name}"], far = source, ""
-            if wrong := doubts.narrow_golden(result, golden, eager, compared.steps) or far:
-                self.faults.append(f"{name}: {wrong}")
-                raise ValueError(self.faults[-1])
+        if compared.errors.max_abs and any(np.array_equal(one, result) for one in eager):
+            self.facts[SAME + name] = "the result bit by bit: the budget follows from the same error"
+        seen = (doubts.one_sided, doubts.unwritten_zeros, doubts.narrow_result)
+        found = [fault for fault in (doubt(finite, golden, eager) for doubt in seen) if fault]
+        if source:
+            self.facts[f"budget.{name}"] = source
+        elif not found and not known:
+            wrong = doubts.narrow_golden(result, golden, eager, steps) or doubts.far_nudged(golden, nudged)
+            wrong = wrong or doubts.far_eager(result, golden, eager, compared.noise.conditioning.rel_fro, steps)
+            if wrong:
+                raise ValueError(f"{name}: {wrong}")
         return found
 
     def _with_declared(
@@ -219,8 +237,8 @@ class Comparer:
         source: str,
         unit: float,
         steps: int,
-    ) -> Comparison:
-        """Compare by a budget that the test declares."""
+    ) -> tuple[Comparison, list[str]]:
+        """Compare by a budget that the test declares; return the faults too."""
         if len(source.split()) < 2 or len(source) < _SOURCE:
             raise ValueError(f"{name}: a declared budget needs its source: a sentence that says where it comes from")
         if not 0 < budget < math.inf:
@@ -235,8 +253,11 @@ class Comparer:
         largest = float(np.abs(golden).max(initial=0.0))
         cap = cap_at(self._rules_of(name).cap * unit, largest, result.dtype.itemsize)
         allowed = Budget(min(budget, cap), relative)
+        if wrong := doubts.wide_budget(golden, *dataclasses.astuple(allowed)) if self._strict else "":
+            raise ValueError(f"{name}: {wrong}")
         self.metrics |= {f"{name}.declared_max_abs": budget, f"{name}.declared_rel_fro": relative}
-        return Comparison(result, golden, measure(result, golden), Noise(none, none), allowed, unit, steps)
+        compared = Comparison(result, golden, measure(result, golden), Noise(none, none), allowed, unit, steps)
+        return compared, compared.faults
 
     def _record(self, name: str, compared: Comparison, result: Array, *, declared: bool) -> None:
         """Record the figures; and a sample of the result, where others can have the same inputs."""
@@ -275,8 +296,9 @@ def _pair(name: str, actual: Any, golden: Any, *, declared: bool) -> tuple[Array
         raise ValueError(f"the golden is {exact.dtype}: give it as float64, or declare a budget with its source")
     if result.shape != exact.shape:
         raise ValueError(f"{name}: the result has shape {result.shape} and the golden {exact.shape}")
-    if exact.size and not np.isfinite(exact.astype(np.float64)).any():
-        raise ValueError(f"{name}: no element of the golden is finite, so nothing is compared")
+    finite = int(np.isfinite(exact.astype(np.float64)).sum())
+    if exact.size and finite <= _FEWEST_FINITE * exact.size:
+        raise ValueError(f"{name}: {finite or 'no'} element of the golden is finite, so nothing is compared")
     return result, exact.astype(np.float64)
 
 
@@ -290,6 +312,17 @@ def _unit(name: str, unit: float | None, golden: Golden) -> float:
     if unit is not None and not 0 < unit <= largest:
         raise ValueError(f"{name}: unit is {unit}, and the golden's largest value is {largest:.3g}: give no larger one")
     return largest if unit is None else float(unit)
+
+
+def _steps(name: str, steps: int) -> int:
+    """Return how many rounded operations make an element.
+
+    Raises:
+        ValueError: it is no such number: a chain of additions of fp32 no longer grows after 2**24 of them.
+    """
+    if not 1 <= steps <= _MOST_STEPS:
+        raise ValueError(f"{name}: steps is {steps}: from 1 to 2**24 rounded operations make an element")
+    return steps
 
 
 def _finite(values: Any, limitless: npt.NDArray[np.bool_]) -> Any:

@@ -17,6 +17,7 @@ MOST = 120  # characters of a case's name
 SUITE, COLLECTED = "suite", "collected"  # the operator and the case that stand for all tests of a lane
 NOT_COLLECTED = "the suite has no such test here: it was not collected in this environment"
 IMPORT = "import"  # the case of a file that does not import
+SAME = "eager."  # and an output: the fact that plain code gives the very bits of the result
 FAULTS = "faults"  # the fact that says how many parts of a test failed, where more than one did
 
 _NOT_IN_AN_OP = re.compile(r"[^A-Za-z0-9._-]+")

@@ -52,23 +52,19 @@ def check(
         ValueError: the kernel cannot be imported by another process, or a word does not fit.
     """
     __tracebackhide__ = True
-    frame = _framework_of(next(iter(inputs.values())))
-    values = {key: as_numpy(one) for key, one in inputs.items()}
+    path, values = _path_of(kernel), {key: as_numpy(one) for key, one in inputs.items()}
     by_row = [rows] if isinstance(rows, str) else list(rows)
-    sizes = {_ROWS: len(values[by_row[0]])} if by_row else {}
+    _hold_apart(comparer, path, reference, name)
+    sizes = _sizes(values, by_row)
+    frame = _framework_of(next(iter(inputs.values())))
     one = _described(reference, values, sizes, by_row, {"framework": frame, **words})
     device = str(getattr(next(iter(inputs.values())), "device", "cpu")).partition(":")[0]
     folder = Path(sys.modules[reference.__module__].__file__ or ".").parent
     for direction in ("forward", *(("backward",) if one.differentiable else ())):
         with _process(folder) as process:
-            case = _case(
-                comparer, _path_of(kernel), direction, sizes, device if frame in ON_DEVICES else "cpu", process
-            )
+            case = _case(comparer, path, direction, sizes, device if frame in ON_DEVICES else "cpu", process)
             try:
                 conform(case, one, values)
-            except Exception as error:
-                comparer.faults.append(f"{name}: {error}")
-                raise
             finally:
                 _take(comparer, f"{name}_{direction}", case)
 
@@ -94,12 +90,42 @@ def _path_of(kernel: Callable[..., Any] | str) -> str:
     if isinstance(kernel, str):
         return kernel
     module, name = getattr(kernel, "__module__", ""), getattr(kernel, "__qualname__", "")
-    if not module or not name or "<" in name or module == "__main__":
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if found is not kernel or module == "__main__":
         raise ValueError(
-            f"{name or kernel!r} cannot be imported by another process: put it at the top of a module, or give "
-            "'module:function'"
+            f"{name or kernel!r} cannot be imported by another process: nothing of that name is at the top of "
+            f"'{module}', or something else is. Put a function there, or give 'module:function'"
         )
     return f"{module}:{name}"
+
+
+def _hold_apart(comparer: Comparer, path: str, reference: Callable[..., Any], name: str) -> None:
+    """Check that plain code is not the kernel itself, and that the name is a new one.
+
+    Raises:
+        ValueError: it is the kernel, or the name was used already.
+    """
+    if path == f"{reference.__module__}:{getattr(reference, '__qualname__', '')}":
+        raise ValueError(f"{path} is the kernel and its plain code: they would be wrong together")
+    if any(figure.startswith((f"{name}_forward_", f"{name}_backward_")) for figure in comparer.metrics):
+        raise ValueError(f"this test has checked {name!r} already: give each kernel another name=")
+
+
+def _sizes(values: Mapping[str, Array], by_row: Sequence[str]) -> dict[str, int]:
+    """Return how many rows there are, if rows are counted.
+
+    Raises:
+        ValueError: there is no input, or none of a name in ``rows``, or they have different numbers of rows.
+    """
+    if not values or not set(by_row) <= values.keys():
+        raise ValueError(
+            f"rows= names {', '.join(by_row) or 'nothing'}, and the inputs are {', '.join(values) or 'none'}"
+        )
+    if len(counts := {values[name].shape[:1] for name in by_row}) > 1 or () in counts:
+        raise ValueError(f"the first axis of {', '.join(by_row)} counts rows, and they have {sorted(counts)} of them")
+    return {_ROWS: counts.pop()[0]} if counts else {}
 
 
 def _described(
@@ -134,10 +160,9 @@ def _kind(values: Array, *, with_rows: bool) -> array:
     if draws.is_whole(values):
         return array(*axes, dtype=kind, below=int(values.max(initial=0)) + 1)
     wide = values.astype(np.float64)
-    spread = float(wide.std()) if wide.size else 1.0
-    return array(
-        *axes, dtype=kind, mean=float(wide.mean()) if wide.size else 0.0, scale=spread, positive=bool((wide >= 0).all())
-    )
+    mean = float(wide.mean()) if wide.size else 0.0
+    spread = float(wide.std()) if wide.size else 1.0  # of equal values none, and others have to be drawn all the same
+    return array(*axes, dtype=kind, mean=mean, scale=spread or abs(mean) / 4 or 1.0, positive=bool((wide >= 0).all()))
 
 
 def _axes(values: Array, with_rows: bool) -> tuple[str | int, ...]:
