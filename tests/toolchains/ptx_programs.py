@@ -13,6 +13,7 @@ from typing import Any
 
 import gfx_programs as common
 import torch
+import triton.language as tl
 from emulated_programs import run_all
 
 from gpu_emulators.nvidia import Memory, Program
@@ -36,6 +37,19 @@ def wide_products(target: str) -> dict[str, Any]:
         common.dot[(1,)](a, b, out, 128, M=64, N=64, B=32, num_warps=4)
         errors[str(dtype)[6:]] = common.relative(out, a.double() @ b.double())
     return {"errors": errors}
+
+
+def narrow_sums(target: str) -> dict[str, Any]:
+    """Add products up in fp16: Triton unpacks such a sum in front of the wait for it."""
+    a, b = common.normal(64, 128, dtype=torch.float16), common.normal(128, 64, dtype=torch.float16)
+    out = torch.full((64, 64), float("nan"), dtype=torch.float16)
+    with common.Kept(Program) as kept:
+        common.dot[(1,)](a, b, out, 128, M=64, N=64, B=32, SUM=tl.float16, num_warps=4)
+    [(program, grid, threads, arguments, shared)] = kept.launches
+    waits = [one for one in program.instructions if re.fullmatch(_KINDS["product's wait"], one.opcode)]
+    mutants = [program.without(one.number).launch(grid, threads, arguments, shared=shared) for one in waits]
+    found = [sorted({one.kind for one in ran.findings}) for ran in mutants]
+    return {"error": common.relative(out, a.double() @ b.double()), "without a wait": found}
 
 
 def mutants(target: str) -> dict[str, Any]:
@@ -70,7 +84,7 @@ def named(target: str) -> dict[str, Any]:
 
 
 PROGRAMS: tuple[tuple[Callable[[str], dict[str, Any]], tuple[str, ...]], ...] = (
-    *((program, TARGETS) for program in (common.sums, common.softmaxes, common.products, wide_products)),
+    *((program, TARGETS) for program in (common.sums, common.softmaxes, common.products, wide_products, narrow_sums)),
     *((program, TARGETS[:1]) for program in (common.atomics, common.integers, common.quotients, common.repeated)),
     (common.outside, TARGETS[:1]),
     (named, TARGETS[:1]),

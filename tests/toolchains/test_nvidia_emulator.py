@@ -55,6 +55,14 @@ def test_products_of_matrices_are_right_in_the_layouts_of_mma_and_wgmma(results,
         assert error < (2e-3 if dtype == "float32" else 1e-6), dtype  # factors of 10 bits in TF32
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_sums_in_fp16_may_be_unpacked_in_front_of_their_wait(results, target):
+    result = results["narrow_sums", target]
+    assert result["error"] < 2e-3
+    assert len(result["without a wait"]) == (target == "sm_90")
+    assert all("no wait" in found for found in result["without a wait"])
+
+
 def test_atomics_of_several_blocks_add_up(results):
     assert results["atomics", "sm_80"] == {"counts": [96] * 8}
 

@@ -375,6 +375,40 @@ $behind:
     assert set(out[:, 1].tolist()) == {sum(1 << n for n, value in enumerate(sums) if value > 100)}
 
 
+# Code whose lanes part and meet at a barrier, in any order; %r1 is the thread, and %r2 is 0.
+_MEETING = {
+    "behind what leads there": "bra $first; $both: bar.sync 0; bra $end; $first: @%p1 bra $a; bra $b;"
+    " $a: add.u32 %r2, %r2, 1; bra $both; $b: bra $both;",
+    "a loop that goes on in the middle": "$loop: add.u32 %r2, %r2, 1; setp.ge.u32 %p2, %r2, 4; @%p2 bra $end;"
+    " bar.sync 0; @%p1 bra $loop; xor.b32 %r3, %r1, %r2; bra $loop;",
+    "the others have ended": "@%p1 bra $a; bra $end; $a: bar.sync 0;",
+    "some end before": "@%p1 bra $a; bra $b; $a: setp.lt.u32 %p2, %r1, 2; @%p2 ret; $b: bar.sync 0;",
+    "some end elsewhere": "@%p1 bra $a; bra $b; $gone: ret; $b: bar.sync 0; bra $end;"
+    " $a: setp.lt.u32 %p2, %r1, 2; @%p2 bra $gone; bra $b;",
+    "two loops, left from the inner one": "$outer: mov.u32 %r3, 0; $inner: add.u32 %r3, %r3, 1;"
+    " setp.gt.u32 %p2, %r3, %r1; @%p2 bra $out; setp.lt.u32 %p2, %r3, 3; @%p2 bra $inner;"
+    " add.u32 %r2, %r2, 1; setp.lt.u32 %p2, %r2, 3;"
+    " @%p2 bra $outer; $out: bar.sync 0;",
+    "the body before the head": "bra $head; $body: bar.sync 0; @%p1 bra $a; bra $tail; $a: xor.b32 %r3, %r1, %r2;"
+    " $tail: add.u32 %r2, %r2, 1; $head: setp.lt.u32 %p2, %r2, 3; @%p2 bra $body;",
+}
+_PARTED = {
+    "in one way": "@%p1 bra $a; bra $b; $a: bar.sync 0; $b: add.u32 %r2, %r2, 1;",
+    "in both": "@%p1 bra $a; bar.sync 0; bra $end; $a: bar.sync 0;",
+    "as often as the lane says": "$loop: bar.sync 0; add.u32 %r2, %r2, 1; setp.lt.u32 %p2, %r2, %r1; @%p2 bra $loop;",
+}
+
+
+@pytest.mark.parametrize("way", [*_MEETING, *_PARTED])
+def test_a_barrier_is_met_by_part_of_a_warp_only_where_no_way_leads_the_others_to_it(way):
+    text = f"""{_HEAD}.visible .entry k()
+{{ .reg .b32 %r<6>; .reg .pred %p<3>;
+  mov.u32 %r1, %tid.x; mov.u32 %r2, 0; setp.lt.u32 %p1, %r1, 9;
+  {(_MEETING | _PARTED)[way]} $end: ret; }}"""
+    found = {one.kind for one in Program(text).launch((1,), 32, [], limit=1000).findings}
+    assert found - {"deadlock"} == (set() if way in _MEETING else {"divergent"})
+
+
 def test_shuffles_follow_the_text_of_the_isa():
     lines = {
         "shfl.sync.bfly.b32 {to}, {0}, 4, 0x1f, -1": lambda n: n ^ 4,

@@ -7,7 +7,7 @@ import re
 from gpu_emulators.nvidia.forms import form
 from gpu_emulators.nvidia.operands import Registers, pair, unknown, vector
 from gpu_emulators.nvidia.parse import Instruction
-from gpu_emulators.nvidia.records import PROPAGATES, Record
+from gpu_emulators.nvidia.records import COPIES, PROPAGATES, Record
 
 _INTEGER = r"[su](?:16|32|64)"
 _ROUNDING = r"(?:\.(r[nzmp]))?"
@@ -183,18 +183,18 @@ def choice(one: Instruction, _: re.Match[str], registers: Registers) -> Record:
 
 @form(r"mov\.([busf])(16|32|64|128)")
 def move(one: Instruction, found: re.Match[str], registers: Registers) -> Record:
-    """Translate a move, also from and to vectors."""
-    to, source = one.operands
+    """Translate a move, also from and to vectors. It is a name to ptxas, so it waits for no product."""
+    to, source = map(vector, one.operands)
     width = int(found[2])
-    if to.startswith("{"):
-        parts = vector(to)
-        numbers = [registers.number(part) for part in parts]
-        return Record("unpack", numbers, [registers.number(source)], (width // len(parts),), PROPAGATES)
-    if source.startswith("{"):
-        parts = vector(source)
-        numbers = [registers.number(part) for part in parts]
-        return Record("pack", [registers.number(to)], numbers, (width // len(parts),), PROPAGATES)
-    return plain("mov", one, registers, kind=f"f{width}")
+    if len(to) == len(source) == 1:
+        record = plain("mov", one, registers, kind=f"f{width}")
+    else:
+        numbers = [registers.number(part) for part in to], [registers.number(part) for part in source]
+        record = Record(
+            "unpack" if len(to) > 1 else "pack", *numbers, (width // max(len(to), len(source)),), PROPAGATES
+        )
+    record.flags |= COPIES
+    return record
 
 
 @form(r"cvt((?:\.(?:r[nzmp]i?|rna|ftz|sat|satfinite|relu))*)\.(\w+?)(x2)?\.(\w+?)(x2)?")

@@ -16,6 +16,7 @@ from gpu_emulators.common.library import Found, Region, opened
 from gpu_emulators.common.memory import LIMIT, MOST_FINDINGS, SPOILED, Memory, Ran, identical, in_windows, place_of
 from gpu_emulators.nvidia import access, arithmetic, records
 from gpu_emulators.nvidia.findings import described
+from gpu_emulators.nvidia.flow import turns
 from gpu_emulators.nvidia.forms import record_of
 from gpu_emulators.nvidia.operands import Registers
 from gpu_emulators.nvidia.parse import Instruction, Kernel, Variable, read
@@ -23,7 +24,6 @@ from gpu_emulators.nvidia.records import Record
 
 TARGETS = ("sm_80", "sm_86", "sm_89", "sm_90")
 SOURCES = Path(__file__).with_name("native")
-_END = Record("ret")
 _TABLES = (access, arithmetic)  # they are imported for their forms
 
 
@@ -76,10 +76,17 @@ class Program:
         addresses = shared | local | {one.name: ctypes.addressof(image) for one, image in self._globals.items()}
         start = ctypes.addressof(self._block)
         self._registers = Registers(self.kernel, addresses | {name: start + at for name, at in self._offsets.items()})
-        self._records = [self._record(one) for one in self.kernel.instructions]
+        self._turns, back = turns(self.kernel.instructions, self.kernel.labels)
+        self._records = [self._record(one, back) for one in self.kernel.instructions]
 
-    def _record(self, instruction: Instruction) -> Record:
-        record = record_of(instruction, self._registers, self.kernel.labels)
+    def _record(self, instruction: Instruction, back: Mapping[int, int]) -> Record:
+        record, number = record_of(instruction, self._registers, self.kernel.labels), instruction.number
+        record.turn = self._turns[number]
+        if record.handler == "bra":
+            [to] = record.parameters
+            record.parameters = (to, back.get(number, self._turns[to]))
+        elif record.handler == "ret" and not instruction.guard:
+            record.flags |= records.ENDS
         for name in filter(None, (record.handler, record.half)):
             if _handler(name) is None:
                 raise UnknownInstructionError(f"{self.kernel.name}: {instruction.opcode} is not known ({name})")
@@ -94,7 +101,7 @@ class Program:
         """Return the program with the instruction of a number left out: a mutant, for the test of a test."""
         mutant = copy.copy(self)
         mutant._records = list(self._records)
-        mutant._records[number] = Record("nothing", flags=records.PRODUCTS)
+        mutant._records[number] = Record("nothing", flags=records.PRODUCTS, turn=self._turns[number])
         return mutant
 
     def launch(
@@ -161,7 +168,7 @@ class Program:
         """Return the bytes of the records, and their operands."""
         operands: list[int] = [0]
         code = []
-        for record in [*self._records, _END]:
+        for record in [*self._records, Record("ret", flags=records.ENDS, turn=self._turns[-1])]:
             code.append(record.packed(_handler(record.handler) or 0, len(operands), _handler(record.half) or 0))
             operands += [*record.to, *record.sources, *record.half_operands]
         return b"".join(code), operands

@@ -6,9 +6,9 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-PROPAGATES, PRODUCTS = 1, 2  # flags
+PROPAGATES, PRODUCTS, COPIES, ENDS = 1, 2, 4, 8  # flags
 _PARAMETERS = 6
-_LAYOUT = struct.Struct(f"<QIIIIiI{_PARAMETERS}q")
+_LAYOUT = struct.Struct(f"<QIIIIiI{_PARAMETERS}qII")
 SIZE = _LAYOUT.size
 
 
@@ -25,6 +25,8 @@ class Record:
     negated: bool = False
     half: str = ""  # of an instruction on pairs: the handler of each half, and the registers that it uses
     half_operands: Sequence[int] = ()
+    turn: int = 0  # of its lanes among those that have parted
+    behind: int = 0  # the turn behind it, where that is not the next one's
 
     def packed(self, handler: int, first: int, half: int) -> bytes:
         """Return the bytes of the record: its operands begin at ``first``; ``half`` is the handler of each half."""
@@ -33,4 +35,6 @@ class Record:
         if self.half:  # its operands stand behind the operands of the whole
             parameters[3], parameters[5] = first + len(self.to) + len(self.sources), half
         sizes = len(self.to), len(self.sources)
-        return _LAYOUT.pack(handler, first, *sizes, self.flags, self.guard, int(self.negated), *parameters)
+        return _LAYOUT.pack(
+            handler, first, *sizes, self.flags, self.guard, int(self.negated), *parameters, self.turn, 0
+        )

@@ -3,31 +3,25 @@
 
 namespace control_ops {
 
-void park(Wave& w, u32 lanes, u32 at) {
-  for (u32 lane = 0; lane < kLanes; lane++) {
-    if (lanes >> lane & 1) w.at[lane] = at;
-  }
-  w.parked |= lanes, w.active &= ~lanes;
-  if (lanes) w.least = std::min(w.least, at);
-}
+void leave(Wave& w) { w.active &= ~w.mask, w.exited |= w.mask; }
 
-// bra: the lanes with the lesser address go on, so lanes meet again behind a loop or a condition.
+// bra: parameters: where it leads, and the turn of the lanes there. Where lanes part, all wait for their turn.
 HANDLER(bra) {
-  const u32 to = static_cast<u32>(i.parameter[0]);
+  const u32 to = static_cast<u32>(i.parameter[0]), turn = static_cast<u32>(i.parameter[1]);
+  if (w.group->code[to].flags & kEnds) return leave(w);
   if (w.mask == w.active) {
-    w.next = to;
+    w.next = to, w.turn = turn;
     return;
   }
-  const u32 taken = w.mask, others = w.active & ~w.mask;
-  if (to > w.next) park(w, taken, to);
-  else park(w, others, w.next), w.next = to;
+  park(w, w.active & ~w.mask, w.next, w.group->code[w.next].turn);
+  park(w, w.active, to, turn);
 }
 
-HANDLER(ret) { w.active &= ~w.mask, w.exited |= w.mask; }
+HANDLER(ret) { leave(w); }
 
 HANDLER(trap) {
   report(w, i, kTrap);
-  w.active &= ~w.mask, w.exited |= w.mask;
+  leave(w);
 }
 
 u32 threads_that_run(const Group& g) {

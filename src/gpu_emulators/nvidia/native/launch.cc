@@ -54,7 +54,7 @@ void begin(Wave& w, const Launch& launch, Group& group, u32 number, const u32* b
   std::fill(w.local.begin(), w.local.end(), static_cast<char>(launch.spoiled));
   const u32 threads = launch.threads[0] * launch.threads[1] * launch.threads[2], left = threads - number * kLanes;
   w.all = left >= kLanes ? ~0u : (1u << left) - 1;
-  w.active = w.all, w.parked = w.exited = 0, w.least = ~0u, w.next = 0, w.number = number, w.executed = 0;
+  w.active = w.all, w.parked = w.exited = 0, w.least = ~0u, w.next = w.turn = 0, w.number = number, w.executed = 0;
   w.waiting = w.spinning = false, w.group = &group;
   w.clocks.assign(group.agents, 0), w.clocks[number] = 1;
   w.copies = w.products = w.bulk = Started(), w.products_done = 0, w.raced = 0;
@@ -65,28 +65,27 @@ void begin(Wave& w, const Launch& launch, Group& group, u32 number, const u32* b
   }
 }
 
-// Choose the lanes that go on: those with the least address.
+// Choose the lanes that go on: those with the least turn, which are at one place.
 void gather(Wave& w) {
-  for (u32 lane = 0; lane < kLanes; lane++) {
-    if (w.active >> lane & 1) w.at[lane] = w.next;
-  }
-  w.parked |= w.active, w.active = 0, w.next = w.least = ~0u;
-  for (u32 lane = 0; lane < kLanes; lane++) {
-    if (w.parked >> lane & 1) w.next = std::min(w.next, w.at[lane]);
-  }
+  park(w, w.active, w.next, w.turn);
+  w.turn = w.least, w.least = ~0u;
   for (u32 lane = 0; lane < kLanes; lane++) {
     if (!(w.parked >> lane & 1)) continue;
-    if (w.at[lane] == w.next) w.active |= 1u << lane;
-    else w.least = std::min(w.least, w.at[lane]);
+    if (w.turns[lane] == w.turn) w.active |= 1u << lane, w.next = w.at[lane];
+    else w.least = std::min(w.least, w.turns[lane]);
   }
   w.parked &= ~w.active;
 }
 
 void check_products(Wave& w, const Record& i) {
+  u32 filled = 0;
   for (u32 k = 0; k < i.to + i.from; k++) {
     const u32 number = w.group->operands[i.first + k];
-    if (w.filled[number] > w.products_done) report(w, i, kRegisterInUse, number), w.filled[number] = 0;
+    if (w.filled[number] <= w.products_done) continue;
+    if (i.flags & kCopies && k >= i.to) filled = std::max(filled, w.filled[number]);
+    else report(w, i, kRegisterInUse, number), w.filled[number] = 0;
   }
+  for (u32 k = 0; filled && k < i.to; k++) w.filled[target(w, i, k)] = filled;
 }
 
 void execute(Wave& w, const Record& i) {
@@ -102,7 +101,7 @@ void execute(Wave& w, const Record& i) {
 bool advance(Wave& w, u32 size, u64 limit) {
   w.spinning = false;
   while (!w.waiting && !w.spinning) {
-    if (w.parked && (!w.active || w.next >= w.least)) gather(w);
+    if (w.parked && (!w.active || w.turn >= w.least)) gather(w);
     if (!w.active) return true;
     if (w.next >= size || w.executed >= limit) return false;
     const Record& i = w.group->code[w.next++];
@@ -113,7 +112,9 @@ bool advance(Wave& w, u32 size, u64 limit) {
       check_defined(w, i, guard, kAsCondition);
       w.mask &= bits_of(w, guard) ^ (i.negated ? ~0u : 0);
     }
+    w.turn = 0;
     if (w.mask) execute(w, i);
+    if (!w.turn && w.active) w.turn = w.group->code[w.next].turn;
   }
   return true;
 }

@@ -14,6 +14,8 @@ constexpr u64 kSharedWindow = 1ull << 60, kLocalWindow = 1ull << 61;  // generic
 enum Flag : u32 {
   kPropagates = 1,  // the result is defined where all sources are
   kProducts = 2,    // it may use registers that a product is still to fill
+  kCopies = 4,      // it gives them another name, which is filled by the same product
+  kEnds = 8,        // lanes that come here end, and do nothing else
 };
 
 // One instruction, as Python's `records.py` lays it out. Its operands are registers: first those that it writes.
@@ -23,6 +25,7 @@ struct Record {
   i32 guard;
   u32 negated;
   i64 parameter[kParameters];
+  u32 turn, unused;
 };
 
 enum FindingKind : u32 {
@@ -92,9 +95,9 @@ struct Wave {
   std::vector<char> local;
   u32 local_bytes;
   u32 active, mask, parked, exited, all;  // mask: the lanes of the present instruction
-  u32 at[kLanes];                         // where a parked lane goes on
-  u32 least;                              // the least of these
-  u32 next, number;
+  u32 at[kLanes], turns[kLanes];          // where a parked lane goes on, and its turn
+  u32 least;                              // the least of these turns
+  u32 next, turn, number;                 // of the lanes that are active
   u64 executed;
   bool waiting, spinning;
   Group* group;
@@ -144,6 +147,15 @@ static inline u32 bits_of(Wave& w, u32 number) { return static_cast<u32>(*w.lane
 
 static inline void define(Wave& w, u32 number, u32 defined = ~0u) {
   w.defined[number] = (w.defined[number] & ~w.mask) | (defined & w.mask);
+}
+
+// Let lanes wait for their turn.
+static inline void park(Wave& w, u32 lanes, u32 at, u32 turn) {
+  for (u32 lane = 0; lane < kLanes; lane++) {
+    if (lanes >> lane & 1) w.at[lane] = at, w.turns[lane] = turn;
+  }
+  w.parked |= lanes, w.active &= ~lanes;
+  if (lanes) w.least = std::min(w.least, turn);
 }
 
 // Report a source that nobody wrote in a lane that is on.
