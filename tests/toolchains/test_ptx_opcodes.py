@@ -391,6 +391,8 @@ _MEETING = {
     " @%p2 bra $outer; $out: bar.sync 0;",
     "the body before the head": "bra $head; $body: bar.sync 0; @%p1 bra $a; bra $tail; $a: xor.b32 %r3, %r1, %r2;"
     " $tail: add.u32 %r2, %r2, 1; $head: setp.lt.u32 %p2, %r2, 3; @%p2 bra $body;",
+    "back to a head that comes next": "bra $head; $odd: @%p1 bra $head; xor.b32 %r3, %r1, %r2; $head:"
+    " add.u32 %r2, %r2, 1; bar.sync 0; setp.lt.u32 %p2, %r2, 4; @%p2 bra $more; bra $end; $more: bra $odd;",
 }
 _PARTED = {
     "in one way": "@%p1 bra $a; bra $b; $a: bar.sync 0; $b: add.u32 %r2, %r2, 1;",

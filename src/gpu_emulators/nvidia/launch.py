@@ -79,12 +79,12 @@ class Program:
         self._turns, back = turns(self.kernel.instructions, self.kernel.labels)
         self._records = [self._record(one, back) for one in self.kernel.instructions]
 
-    def _record(self, instruction: Instruction, back: Mapping[int, int]) -> Record:
+    def _record(self, instruction: Instruction, back: Mapping[tuple[int, int], int]) -> Record:
         record, number = record_of(instruction, self._registers, self.kernel.labels), instruction.number
-        record.turn = self._turns[number]
+        record.turn, record.behind = self._turns[number], back.get((number, number + 1), 0)
         if record.handler == "bra":
             [to] = record.parameters
-            record.parameters = (to, back.get(number, self._turns[to]))
+            record.parameters = (to, back.get((number, to), self._turns[to]))
         elif record.handler == "ret" and not instruction.guard:
             record.flags |= records.ENDS
         for name in filter(None, (record.handler, record.half)):

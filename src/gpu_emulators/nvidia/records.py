@@ -36,5 +36,5 @@ class Record:
             parameters[3], parameters[5] = first + len(self.to) + len(self.sources), half
         sizes = len(self.to), len(self.sources)
         return _LAYOUT.pack(
-            handler, first, *sizes, self.flags, self.guard, int(self.negated), *parameters, self.turn, 0
+            handler, first, *sizes, self.flags, self.guard, int(self.negated), *parameters, self.turn, self.behind
         )

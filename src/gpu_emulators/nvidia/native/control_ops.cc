@@ -13,7 +13,7 @@ HANDLER(bra) {
     w.next = to, w.turn = turn;
     return;
   }
-  park(w, w.active & ~w.mask, w.next, w.group->code[w.next].turn);
+  park(w, w.active & ~w.mask, w.next, turn_behind(w, i));
   park(w, w.active, to, turn);
 }
 

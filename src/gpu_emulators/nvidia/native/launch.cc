@@ -114,7 +114,7 @@ bool advance(Wave& w, u32 size, u64 limit) {
     }
     w.turn = 0;
     if (w.mask) execute(w, i);
-    if (!w.turn && w.active) w.turn = w.group->code[w.next].turn;
+    if (!w.turn && w.active) w.turn = turn_behind(w, i);
   }
   return true;
 }

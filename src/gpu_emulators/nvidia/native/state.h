@@ -25,7 +25,7 @@ struct Record {
   i32 guard;
   u32 negated;
   i64 parameter[kParameters];
-  u32 turn, unused;
+  u32 turn, behind;
 };
 
 enum FindingKind : u32 {
@@ -148,6 +148,8 @@ static inline u32 bits_of(Wave& w, u32 number) { return static_cast<u32>(*w.lane
 static inline void define(Wave& w, u32 number, u32 defined = ~0u) {
   w.defined[number] = (w.defined[number] & ~w.mask) | (defined & w.mask);
 }
+
+static inline u32 turn_behind(const Wave& w, const Record& i) { return i.behind ? i.behind : w.group->code[w.next].turn; }
 
 // Let lanes wait for their turn.
 static inline void park(Wave& w, u32 lanes, u32 at, u32 turn) {
