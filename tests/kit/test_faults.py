@@ -54,13 +54,29 @@ def kernels_of(module: str) -> list[str]:
 
 
 def outcomes(folder: Path, module: str, python: str = sys.executable) -> dict[str, list[str]]:
-    """Run the right kernel first, and then all others, in one job; return the messages of the red cases of each."""
-    kernels = sorted(kernels_of(module), key=lambda name: name != "good")
-    cases = [(op, way, {**axes, "kernel": kernel}) for kernel in kernels for op, way, axes in CASES[module]]
+    """Return the messages of the red cases of each kernel.
+
+    One job runs the right kernel in all cases, which come first, and each fault in the first case. A second one asks
+    the other cases of the faults that are not red there.
+    """
+    first, *others = CASES[module]
+    good, *faults = sorted(kernels_of(module), key=lambda name: name != "good")
+    asked = [(good, case) for case in CASES[module]] + [(kernel, first) for kernel in faults]
+    found = red_of(folder / "first", module, asked, python)
+    unseen = [kernel for kernel in faults if not found[kernel] and kernel not in NOT_SEEN]
+    if others and unseen:
+        asked = [(kernel, case) for kernel in unseen for case in others]
+        found |= red_of(folder / "others", module, asked, python)
+    return found
+
+
+def red_of(folder: Path, module: str, asked: list, python: str) -> dict[str, list[str]]:
+    """Run the cases of kernels in one job, and return the messages of those that are red."""
+    cases = [(op, way, {**axes, "kernel": kernel}) for kernel, (op, way, axes) in asked]
     job = driving.run(folder, SUITE, module + ":{kernel}", cases, FAULTS, python=python)
     assert len(job.ends) == len(cases), job.output
     red = job.red()
-    return {kernel: [text for case, text in red.items() if case.endswith(f"kernel={kernel}")] for kernel in kernels}
+    return {kernel: [text for case, text in red.items() if case.endswith(f"kernel={kernel}")] for kernel, _ in asked}
 
 
 def hold(found: dict[str, list[str]]) -> None:
