@@ -229,16 +229,17 @@ class Judge:
         draws = [running.given, *(dict(draw(case.axes, f"/again {n}")) for n in range(2))]
         most = int(_AGAIN_SECONDS / max(self._spent / 20, 1e-4))  # the first case has about twenty calls
         runs = 3 + min(25, most) + secrets.randbelow(max(2, min(100, most)))
-        order = [secrets.randbelow(len(draws)) for _ in range(runs)]
+        order = [(secrets.randbelow(len(draws)), 1.0) for _ in range(runs)]
         wanted = sorted({runs - 1, runs - 2, *(secrets.randbelow(runs) for _ in range(2))})
-        arrays = {f"{n} {name}": one for n, values in enumerate(draws) for name, one in values.items()}
-        words = {"order": order, "wanted": wanted, "device": self.server.device}
-        _, back = process.call(f"{_SIDE}:again_and_again", arrays, words)
         with _red(running, case):
-            for place in wanted:
-                values = draws[order[place]]
-                results = {name: back.get(f"{place} {n}") for n, name in enumerate(running.op.outputs)}
-                running.hold_again(values, results, f"call {place + 1} of one module")
+            running.call_again(process, draws, order, wanted)
+        if self.server.device != "cpu":
+            try:
+                with _red(running, case):
+                    running.call_again(process, draws, [(1, 1.0), (0, 1.0), (2, 1.0)], [1, 2], late=True)
+            except _RedError as red:
+                text = "its work does not wait for the stream of its inputs, or its caller cannot wait for it"
+                raise _RedError(red.reason, [naming.Hack(naming.CLOCK, text)], red.counterexample) from None
         return running
 
     def _timed(self, process: BoxProcess, out: Verdict) -> list[naming.Hack]:
@@ -261,17 +262,15 @@ class Judge:
         running = Judged(case, process, self.numbers, self.server.device)
         with _red(running, case):
             running.out = running.run(running.given)
-            return timing.seconds_of(running, process, self.server.device)
+            return timing.seconds_of(running, process)
         raise AssertionError  # a finding is raised
 
     def _computes(self, process: BoxProcess, source: str, running: Judged, out: Verdict) -> list[naming.Hack]:
         """Look at PyTorch's operators in a call, and at what a call gives without its Triton kernels."""
-        told, _ = process.call(f"{_SIDE}:observed", running.given, {"device": self.server.device})
-        found: list[naming.Hack] = []
-        if isinstance(told, dict):
-            out.operators = {
-                str(name)[:60]: float(share) for name, share in told.items() if isinstance(share, (int, float))
-            }
+        draw = None if running.op.in_place else running.op.draw
+        fresh = dict(draw(running.sizes, "/observed")) if draw else running.given
+        told, _ = process.call(f"{_SIDE}:observed", fresh, {"device": self.server.device})
+        out.operators, found = naming.of_observed(told)
         if out.operators and self.wish.own_kernels:
             found.append(naming.Hack(naming.NOT_ITSELF, f"PyTorch computes: {', '.join(out.operators)}"))
         if reading.has_triton(source):

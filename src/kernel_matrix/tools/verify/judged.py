@@ -18,11 +18,14 @@ from kernel_matrix.kit import draws, plain
 from kernel_matrix.kit.layouts import same_bytes
 from kernel_matrix.kit.misbehaviour import MisbehavedError, WrongResultError
 from kernel_matrix.kit.running import Running
+from kernel_matrix.tools.verify.inside.candidate import scaled
 from kernel_matrix.tools.verify.naming import CLOCK, NO_WORK, Hack, of_code
 from kernel_matrix.tools.verify.sandbox.process import BoxProcess
-from kernel_matrix.tools.verify.tasks.task import Arrays, Case
+from kernel_matrix.tools.verify.tasks.making import tensor
+from kernel_matrix.tools.verify.tasks.task import Arrays, Case, as_array
 
-FORWARD = "kernel_matrix.tools.verify.inside.candidate:forward"
+_SIDE = "kernel_matrix.tools.verify.inside.candidate"
+FORWARD = f"{_SIDE}:forward"
 _KIT = "kernel_matrix.kit.kernel_side"
 _LATER = 0.1  # seconds in which a thread could go on
 _MOST_UNWRITTEN = 0.5  # of the bytes; less is a tail that was left out
@@ -152,6 +155,22 @@ class Judged(Running):
                 found |= {"output": name, "index": [int(n) for n in place], "expected": float(right[place]),
                           "got": float(got[place]), "wrong": wrong, "of": int(right.size)}  # fmt: skip
         return found
+
+    def call_again(
+        self, process: BoxProcess, draws: list[Arrays], order: list[tuple[int, float]], wanted: list[int], **how: Any
+    ) -> float:
+        """Call one module with these draws times these factors, compare the results that are wanted; return seconds."""
+        arrays = {f"{n} {name}": one for n, values in enumerate(draws) for name, one in values.items()}
+        began = time.perf_counter()
+        process.call(f"{_SIDE}:again_and_again", arrays, {"order": order, "device": self.case.device, **how})
+        seconds = time.perf_counter() - began
+        _, back = process.call(f"{_SIDE}:results_at", {}, {"places": wanted})
+        for place in wanted:
+            results = {name: back.get(f"{place} {n}") for n, name in enumerate(self.op.outputs)}
+            number, factor = order[place]
+            values = {name: as_array(scaled(tensor(one), factor)) for name, one in draws[number].items()}
+            self.hold_again(values, results, f"call {place + 1} of one module")
+        return seconds
 
     def hold_again(self, values: Arrays, results: Mapping[str, Array | None], what: str) -> None:
         """Hold the results of a later call to their golden."""

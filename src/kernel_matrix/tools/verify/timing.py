@@ -1,14 +1,14 @@
 """Time a candidate by the judge's clock, in runs that are checked: a time that a cheat could make would be no time.
 
-Every clock in the candidate's process is the candidate's. So the judge asks for few calls and for many, each with other
-inputs than the one before, and the difference of its own two times belongs to the calls between. The last results and
-some that chance picks are compared. The reference is timed in the same way, in a sandbox of its own.
+Every clock in the candidate's process is the candidate's. So the judge asks for few calls and for many, each with
+values that no call had before, and the difference of its own two times belongs to the calls between. The last results
+and some that chance picks when all are there are compared. The reference is timed in the same way, in
+a sandbox of its own.
 """
 
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Callable
 
 from kernel_matrix.tools.verify import naming
@@ -16,13 +16,13 @@ from kernel_matrix.tools.verify.judged import Judged
 from kernel_matrix.tools.verify.sandbox.process import BoxProcess
 from kernel_matrix.tools.verify.tasks.card import copy_seconds
 
-_SIDE = "kernel_matrix.tools.verify.inside.candidate"
 _FEW, _MOST, _SECONDS, _DRAWS, _REPEATS = 4, 2000, 0.5, 3, 3
 _FLOOR = 0.5  # of the time that a copy of all inputs and outputs takes: the cache of a card holds a part of them
+_KEPT = 512 << 20  # bytes of results of one timing: none knows which the judge will look at
 _LARGE = 256 << 20  # bytes that no cache holds
 
 
-def seconds_of(running: Judged, process: BoxProcess, device: str) -> float:
+def seconds_of(running: Judged, process: BoxProcess) -> float:
     """Return the seconds of a call.
 
     Raises:
@@ -31,21 +31,12 @@ def seconds_of(running: Judged, process: BoxProcess, device: str) -> float:
     draw = running.op.draw
     assert draw is not None
     draws = [running.given, *(dict(draw(running.sizes, f"/timed {n}")) for n in range(_DRAWS - 1))]
-    arrays = {f"{n} {name}": one for n, values in enumerate(draws) for name, one in values.items()}
 
     def asked(runs: int) -> float:
-        order = [(n + secrets.randbelow(2)) % _DRAWS for n in range(runs)]
-        wanted = sorted({runs - 1, secrets.randbelow(runs)})
-        words = {"order": order, "wanted": wanted, "device": device}
-        began = time.perf_counter()
-        _, back = process.call(f"{_SIDE}:again_and_again", arrays, words)
-        seconds = time.perf_counter() - began
-        for place in wanted:
-            results = {name: back.get(f"{place} {n}") for n, name in enumerate(running.op.outputs)}
-            running.hold_again(draws[order[place]], results, f"call {place + 1} of a timed run")
-        return seconds
+        order = [((n + secrets.randbelow(2)) % _DRAWS, 1 - secrets.randbelow(1 << 20) / (1 << 21)) for n in range(runs)]
+        return running.call_again(process, draws, order, sorted({runs - 1, secrets.randbelow(runs)}))
 
-    return _difference(asked)
+    return _difference(asked, min(_MOST, _KEPT // max(1, sum(one.nbytes for one in running.out.values()))))
 
 
 def too_fast(running: Judged, seconds: float, device: str) -> list[naming.Hack]:
@@ -59,13 +50,13 @@ def too_fast(running: Judged, seconds: float, device: str) -> list[naming.Hack]:
     return []
 
 
-def _difference(asked: Callable[[int], float]) -> float:
+def _difference(asked: Callable[[int], float], most: int) -> float:
     """Return the seconds of one call: the least difference between many calls and few, over the calls between."""
     asked(_FEW)
     few = min(asked(_FEW) for _ in range(_REPEATS))
     runs = 2 * _FEW
     while True:
         many = min(asked(runs) for _ in range(_REPEATS))
-        if many - few > _SECONDS / 2 or runs >= _MOST:
+        if many - few > _SECONDS / 2 or runs >= most:
             return max(many - few, 1e-9) / (runs - _FEW)
-        runs = min(_MOST, 4 * runs)
+        runs = min(most, 4 * runs)

@@ -24,6 +24,8 @@ from kernel_matrix.tools.verify.inside import notes
 
 # Before a candidate runs: a name that it replaces in a module is not the one that is called here.
 _Tensor, _no_grad, _frame = torch.Tensor, torch.no_grad, framework("torch")
+_sleep = torch.cuda._sleep
+_CYCLES = 100_000_000  # of a card: a twentieth of a second, in which all of a call is in its queues
 
 _now: dict[str, Any] = {}  # the candidate: its module, what is called, and the form of the call
 _noted: list[notes.Notes] = []
@@ -203,30 +205,52 @@ def flat(result: Any) -> Iterator[Any]:
         raise TypeError(f"the candidate returned {type(result).__name__}, which is no tensor")
 
 
-def again_and_again(arrays: Mapping[str, Array], *, order: Sequence[int], wanted: Sequence[int], device: str) -> Answer:
-    """Call the candidate once for each number of ``order``, with that draw of its inputs; return some of the results.
+def again_and_again(
+    arrays: Mapping[str, Array], *, order: Sequence[tuple[int, float]], device: str, late: bool = False
+) -> Answer:
+    """Call the candidate once for each of ``order``, a number of a draw of its inputs and a factor; keep the results.
 
-    The names of arrays begin with the number of their draw. All calls get the same tensors, with other values in them.
+    Which of them the judge looks at, it says when all have been given. The names of arrays begin with the number of
+    their draw. All calls get the same tensors, with other values in them. With ``late`` the card writes these values
+    long after the call: work that waits for them sees them.
     """
     draws: dict[int, list[Any]] = {}
     for name, one in arrays.items():
         draws.setdefault(int(name.partition(" ")[0]), []).append(_frame.given(np.array(one), device))
-    found: dict[str, Array] = {}
-    tensors = [one.clone() for one in draws[0]]
-    for place, number in enumerate(order):
+    tensors, kept = [one.clone() for one in draws[0]], []
+    for number, factor in order:
+        if late:
+            _sleep(_CYCLES)
         for one, other in zip(tensors, draws[number], strict=True):
-            one.data.copy_(other)  # at the same address, and no version of the tensor tells it
+            one.data.copy_(scaled(other, factor))  # at the same address, and no version of the tensor tells it
         results = forward(*tensors)
-        if place in wanted:
-            found |= {f"{place} {name}": _frame.taken(one) for name, one in enumerate(results)}
+        kept.append([one.clone() for one in results] if late else results)  # by the stream of the caller
     if device != "cpu":
         torch.accelerator.synchronize()
-    return None, found
+    _now["results"] = kept
+    return None, {}
+
+
+def scaled(tensor: Any, factor: float) -> Any:
+    """Return a tensor times a factor, where it has no whole numbers."""
+    return tensor.detach() * factor if factor != 1 and tensor.is_floating_point() else tensor
+
+
+def results_at(_: Mapping[str, Array], *, places: Sequence[int]) -> Answer:
+    """Return the results of some of these calls."""
+    kept = {place: _now["results"][place] for place in places}
+    return None, {f"{place} {n}": _frame.taken(one) for place, several in kept.items() for n, one in enumerate(several)}
 
 
 def observed(arrays: Mapping[str, Array], *, device: str) -> Answer:
-    """Call once more, and return which of PyTorch's operators ran, how often, and the share of their elements."""
-    return notes.operators(lambda: forward(*(_frame.given(np.array(one), device) for one in arrays.values()))), {}
+    """Call twice on values that are new to the candidate; return which of PyTorch's operators compute, and its errors.
+
+    ``again`` has the operators of the second call: a candidate that keeps answers computes nothing there.
+    """
+    tensors = [_frame.given(np.array(one), device) for one in arrays.values()]
+    with notes.caught_errors() as caught:
+        first = notes.operators(lambda: forward(*tensors))
+    return {"first": first, "again": notes.operators(lambda: forward(*tensors)), "caught": sorted(caught)[:5]}, {}
 
 
 def launched(arrays: Mapping[str, Array], *, device: str) -> Answer:

@@ -13,10 +13,9 @@ import struct
 from collections.abc import Mapping, Sequence
 
 HOME = "/w"  # the one folder that a candidate may write
-NOBODY = 65534
 
 _NEW_NS, _NEW_UTS, _NEW_IPC, _NEW_USER, _NEW_PID, _NEW_NET = 0x20000, 0x4000000, 0x8000000, 1 << 28, 1 << 29, 1 << 30
-_READ_ONLY, _NO_SUID, _NO_DEV, _NO_EXEC = 1, 2, 4, 8  # mount(2)
+_READ_ONLY, _NO_SUID, _NO_DEV, _NO_EXEC, _PRIVATE = 1, 2, 4, 8, 1 << 18 | 1 << 14  # mount(2)
 _SET_DUMPABLE, _SET_SECCOMP, _CAP_DROP, _NO_NEW_PRIVS, _SUBREAPER = 4, 22, 24, 38, 36  # prctl(2)
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # landlock(7)
 _READ = 1 | 1 << 2 | 1 << 3  # run a file, read one, list a folder
@@ -33,14 +32,17 @@ _EPERM, _ENOSYS, _ALLOW, _END = 0x00050001, 0x00050026, 0x7FFF0000, 0x80000000
 _NOBODY_THERE, _NO_FAMILY = 0x00050000 | 111, 0x00050000 | 97  # what a program expects where nobody answers
 
 # How loose a sandbox is: each of these leaves one more thing open, for a GPU's library that does not begin otherwise.
-SOCKETS, NO_FILTER, FEW_LIMITS, OPEN_FOLDERS, SAME_USER = 1, 2, 3, 4, 5
+SOCKETS, NO_FILTER, FEW_LIMITS, SAME_USER = 1, 2, 3, 4
 LOOSE = {
     SOCKETS: "a filter of sockets and signals",
     NO_FILTER: "a filter of system calls",
     FEW_LIMITS: "limits of files and processes",
-    OPEN_FOLDERS: "closed folders: it can read all files, and write to /dev and /proc",
     SAME_USER: "a user of its own, where root judges",
 }
+# What a GPU's library reads: of the processes in /proc its own one alone, and never a home or the judge's folders.
+_OF_PROC = "self driver sys cpuinfo devices filesystems meminfo modules stat version"
+_OF_DRIVERS = ("/etc/nvidia", "/etc/OpenCL", "/run/nvidia-persistenced", "/opt/amdgpu")
+OF_DEVICES = ("/sys", *_OF_DRIVERS, *(f"/proc/{name}" for name in _OF_PROC.split()))
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -55,13 +57,21 @@ def call(name: str, *arguments: object) -> None:
         raise OSError(ctypes.get_errno(), f"{name}: {os.strerror(ctypes.get_errno())}")
 
 
-def leave_root() -> bool:
-    """Become the user nobody where this is root: only then a limit of processes holds. Return whether it is so."""
+def some_user() -> int:
+    """Return the number of a user that most likely is nobody else: of the upper half of those that are here."""
+    with open("/proc/self/uid_map") as file:  # noqa: PTH123 (pathlib need not be there yet)
+        count, first = max((int(line.split()[2]), int(line.split()[0])) for line in file)
+    most = min(count, 1 << 31)
+    return first + most // 2 + int.from_bytes(os.urandom(4), "little") % (most - most // 2)
+
+
+def leave_root(user: int) -> bool:
+    """Become another user where this is root: only then a limit of processes holds. Return whether it is so."""
     if os.getuid() == 0:
         try:
             os.setgroups([])
-            os.setresgid(NOBODY, NOBODY, NOBODY)
-            os.setresuid(NOBODY, NOBODY, NOBODY)
+            os.setresgid(user, user, user)
+            os.setresuid(user, user, user)
         except OSError:
             return False
         _libc.prctl(_SET_DUMPABLE, 1, 0, 0, 0)  # else its own files in /proc belong to root
@@ -69,22 +79,30 @@ def leave_root() -> bool:
 
 
 def enter_namespaces() -> None:
-    """Give this process, which has one thread, namespaces of its own; its next child is the first process in them."""
+    """Give this process, which has one thread, namespaces of its own; its next child is the first process in them.
+
+    Root needs no namespace of users for that, which some systems refuse.
+    """
     user, group = os.getuid(), os.getgid()
-    call("unshare", _NEW_USER | _NEW_NS | _NEW_UTS | _NEW_IPC | _NEW_PID | _NEW_NET)
-    for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
-        with open(f"/proc/self/{name}", "w") as file:  # noqa: PTH123 (pathlib need not be there yet)
-            file.write(text)
+    call("unshare", _NEW_NS | _NEW_UTS | _NEW_IPC | _NEW_PID | _NEW_NET | (_NEW_USER if user else 0))
+    if user:
+        for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+            with open(f"/proc/self/{name}", "w") as file:  # noqa: PTH123 (pathlib need not be there yet)
+                file.write(text)
+    call("mount", None, b"/", None, ctypes.c_ulong(_PRIVATE), None)
 
 
-def own_places(limits: Mapping[str, int], *, devices: bool) -> bool:
+def own_places(limits: Mapping[str, int], user: int, *, devices: bool) -> bool:
     """Mount an empty folder to write in, and an empty /dev/shm: a shared one is a channel to the next candidate.
+
+    They belong to the candidate's user.
 
     A GPU's library needs /proc: one with the processes of these namespaces alone, or where Linux refuses that
     the one of all candidates. Return whether it is an own one. Without a GPU it is empty.
     """
-    _mount("tmpfs", HOME, _NO_SUID | _NO_DEV, f"size={limits['disk']}m,mode=700")
-    _mount("tmpfs", "/dev/shm", _NO_SUID | _NO_DEV, "size=64m,mode=700")  # noqa: S108
+    own = f"mode=700,uid={user},gid={user}"
+    _mount("tmpfs", HOME, _NO_SUID | _NO_DEV, f"size={limits['disk']}m,{own}")
+    _mount("tmpfs", "/dev/shm", _NO_SUID | _NO_DEV, f"size=64m,{own}")  # noqa: S108
     if not devices:
         _mount("tmpfs", "/proc", _READ_ONLY | _NO_SUID | _NO_DEV | _NO_EXEC, "size=4k")
         return True

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch.overrides import _get_current_function_mode_stack
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from kernel_matrix.kit.frameworks import torch_calls
 
@@ -54,7 +56,13 @@ _SETTINGS: dict[str, Callable[[], Any]] = {
     "the default device": lambda: str(torch.get_default_device()),
     "denormal numbers": lambda: torch.tensor(1e-310, dtype=torch.float64).mul(1).item() > 0,
     "oneDNN": lambda: torch.backends.mkldnn.enabled,
+    "modes of functions": lambda: len(_get_current_function_mode_stack()),
+    "modes of operators": lambda: len(_get_current_dispatch_mode_stack()),
+    "finders of modules": lambda: sum(type(one).__module__ == "candidate" for one in sys.meta_path),
+    "operators of PyTorch": lambda: sum(str(one).startswith("aten/") for one in torch.library._impls),
 }
+# Errors that a program expects; another one that the candidate catches is work that was not done.
+_USUAL = (KeyError, AttributeError, IndexError, StopIteration, ImportError)
 
 
 def fingerprint() -> dict[str, int]:
@@ -79,6 +87,7 @@ class Notes:
     def __init__(self) -> None:
         self._seen: dict[str, int] = {}
         self._on = self._busy = 0
+        time.sleep = self._noting_sleep(time.sleep)
         self._functions, self._settings = fingerprint(), settings()
         sys.addaudithook(self._hook)
 
@@ -95,6 +104,14 @@ class Notes:
         if len(self._seen) < _MOST:
             key = f"{event}: {text}"
             self._seen[key] = self._seen.get(key, 0) + 1
+
+    def _noting_sleep(self, sleep: Callable[[Any], None]) -> Callable[[Any], None]:
+        def sleeps(seconds: Any) -> None:
+            if self._on and _by_candidate(sys._getframe(1)):
+                self.note("time.sleep", str(seconds))
+            sleep(seconds)
+
+        return sleeps
 
     def _hook(self, event: str, arguments: tuple[Any, ...]) -> None:
         if not self._on or self._busy or not event.startswith(_EVENTS):
@@ -154,6 +171,26 @@ def operators(call: Callable[[], Any]) -> dict[str, float]:
         if event.name.startswith("aten::") and name not in MOVES and len(found) < 40:
             found[name] = found.get(name, 0.0) + event.self_cpu_time_total / max(whole, 1e-9)
     return {name: round(share, 3) for name, share in found.items()}
+
+
+@contextlib.contextmanager
+def caught_errors() -> Iterator[set[str]]:
+    """Note the errors that come into the candidate's own functions while a call gives a result all the same."""
+    found: set[str] = set()
+
+    def traced(frame: Any, event: str, argument: Any) -> Any:
+        if not frame.f_code.co_filename.endswith("candidate.py") or "kernel_matrix" in frame.f_code.co_filename:
+            return None
+        if event == "exception" and not issubclass(argument[0], _USUAL):
+            found.add(f"{argument[0].__name__}: {str(argument[1])[:60]}")
+        return traced
+
+    before = sys.gettrace()
+    sys.settrace(traced)
+    try:
+        yield found
+    finally:
+        sys.settrace(before)
 
 
 @contextlib.contextmanager

@@ -81,19 +81,17 @@ def _candidate(settings: dict[str, Any], limits: dict[str, int], own: int, statu
     folder = ""
     try:
         drops = settings["drops"] and os.getuid() == 0 and limits.get("loose", 0) < confine.SAME_USER
+        user = confine.some_user() if drops else os.getuid()
         if settings["alone"]:
             folder = tempfile.mkdtemp(prefix="kernel-matrix-verify-")
-            if drops:
-                os.chown(folder, confine.NOBODY, confine.NOBODY)
-        user = confine.leave_root() if drops else os.getuid() != 0
-        if settings["alone"]:
+            os.chown(folder, user, -1)
             confine.adopt_orphans()
             os.setsid()
         else:
             confine.enter_namespaces()
         if (first := os.fork()) == 0:
             os.close(status)
-            _serve(settings, limits, own, folder, user=user)
+            _serve(settings, limits, own, folder, user)
         os.close(own)
         _, code, usage = os.wait4(first, 0)
         if settings["alone"]:
@@ -108,10 +106,10 @@ def _candidate(settings: dict[str, Any], limits: dict[str, int], own: int, statu
     os._exit(0)
 
 
-def _serve(settings: dict[str, Any], limits: dict[str, int], own: int, folder: str, *, user: bool) -> None:
+def _serve(settings: dict[str, Any], limits: dict[str, int], own: int, folder: str, user: int) -> None:
     """Confine this process, say so, and answer the judge's calls until it closes the socket."""
     try:
-        kind = _confined(settings, limits, folder, user=user)
+        kind = _confined(settings, limits, folder, user)
         os.closerange(3, own)
         os.closerange(own + 1, 256)
         stream = socket.socket(fileno=own)
@@ -125,7 +123,7 @@ def _serve(settings: dict[str, Any], limits: dict[str, int], own: int, folder: s
         os._exit(70)
 
 
-def _confined(settings: dict[str, Any], limits: dict[str, int], folder: str, *, user: bool) -> dict[str, Any]:
+def _confined(settings: dict[str, Any], limits: dict[str, int], folder: str, user: int) -> dict[str, Any]:
     """Confine this process, and return what holds it."""
     devices, version, proc = bool(settings["devices"]), 0, True
     for number in (0, 1, 2):
@@ -135,13 +133,12 @@ def _confined(settings: dict[str, Any], limits: dict[str, int], folder: str, *, 
     if settings["alone"]:
         writable = [home, "/dev/null", "/dev/zero", *settings["devices"], *(["/proc/self"] if devices else [])]
         readable = [*settings["readable"], "/dev/urandom", "/dev/random"]
-        if loose >= confine.OPEN_FOLDERS:
-            readable, writable = ["/"], [*writable, "/dev", "/proc"]
         version = confine.landlock(readable, writable)
         if not version:
             raise OSError("Linux has no Landlock here")
     else:
-        proc = confine.own_places(limits, devices=devices)
+        proc = confine.own_places(limits, user, devices=devices)
+    own = confine.leave_root(user) if user != os.getuid() else user != 0
     os.chdir(home)
     os.environ.clear()
     programs = f"{os.path.dirname(sys.executable)}:/usr/local/bin:/usr/bin:/bin"  # noqa: PTH120 (ninja is beside Python)
@@ -162,7 +159,7 @@ def _confined(settings: dict[str, Any], limits: dict[str, int], folder: str, *, 
     confine.limit(limits, devices=devices, few=loose >= confine.FEW_LIMITS)
     if loose < confine.NO_FILTER:
         confine.seccomp(alone=settings["alone"], sockets=loose >= confine.SOCKETS)
-    return {"landlock": version, "processes": user, "user": os.getuid(), "proc": proc}
+    return {"landlock": version, "processes": own, "user": os.getuid(), "proc": proc}
 
 
 def _to_nowhere(number: int) -> None:

@@ -18,12 +18,13 @@ from typing import Any
 import kernel_matrix
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.job.kernel_process import KernelProcessError
-from kernel_matrix.tools.verify.inside.confine import HOME, LOOSE
+from kernel_matrix.tools.verify.inside.confine import HOME, LOOSE, OF_DEVICES
 from kernel_matrix.tools.verify.sandbox.process import BoxProcess
 
 LIMITS = {"memory": 6144, "cpu": 120, "processes": 64, "disk": 768}  # MiB, seconds, a number, MiB
 KINDS = ("bubblewrap", "landlock")
 _SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/sbin", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/alternatives")
+_CAPABILITIES = ("CAP_SYS_ADMIN", "CAP_SETUID", "CAP_SETGID")  # of root's server, which no candidate has
 _READY = 300.0  # seconds that PyTorch may take to be imported on a busy machine
 _PACKAGE = Path(kernel_matrix.__file__).resolve().parent
 
@@ -58,15 +59,18 @@ class Server:
 
         A GPU's library may not begin in the closest sandbox: then as little as it needs is left open, and said.
         """
-        error = ""
+        errors = dict[str, int]()  # with how loose the sandbox was that gave it first
         for loose in range(1 + (max(LOOSE) if self.device != "cpu" else 0)):
             self._loose = loose
             try:
                 with self.process() as process:
                     return process.held
             except KernelProcessError as failed:
-                error = " ".join(failed.text.split())[:400]
-        raise _NoSandboxError(f"the card does not begin in it ({error})")
+                errors.setdefault(" ".join(failed.text.split())[:300], loose)
+            except _NoSandboxError as failed:
+                errors.setdefault(str(failed), loose)
+        told = "; ".join(f"{error} (with {LOOSE[n]} left open)" if n else error for error, n in errors.items())
+        raise _NoSandboxError(told if self.device == "cpu" else f"the card does not begin in it: {told}")
 
     def process(self, limits: Mapping[str, int] | None = None) -> BoxProcess:
         """Return a new sandboxed process, in which the card has begun: what begins later would be a change.
@@ -125,7 +129,7 @@ class Server:
             "alone": alone,
             "drops": not alone or _is_readable_by_all(),
             "devices": devices,
-            "readable": [*readable, *(["/proc", "/sys"] if devices else [])],
+            "readable": [*readable, *(OF_DEVICES if devices else [])],
             "modules": ["triton"],
             "warm": self._warm,
         }
@@ -209,10 +213,10 @@ def _environment(device: str) -> dict[str, str]:
 def _bubblewrap(bwrap: str, readable: Sequence[str], devices: Sequence[str]) -> list[str]:
     """Return the command that runs a program with a read-only file system, no network and processes of its own.
 
-    Root needs no namespace of users for that, and can become nobody in it.
+    Root needs no namespace of users for that.
     """
     root = os.getuid() == 0
-    user = ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+    user = ["--cap-drop", "ALL", *(word for one in _CAPABILITIES for word in ("--cap-add", one))]
     command = [bwrap, "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-net", "--unshare-ipc"]
     command += ["--unshare-uts", "--unshare-cgroup-try", *(user if root else ["--unshare-user"])]
     above = {str(one) for path in readable for one in Path(path).parents if str(one) != "/"}
