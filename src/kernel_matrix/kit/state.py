@@ -34,6 +34,7 @@ FIRST_CALL = (
     "the environment",
     "the open files",
     "the handlers of signals",
+    "the limit of recursion",
     "files or the network",
 )
 

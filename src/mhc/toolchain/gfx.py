@@ -47,14 +47,21 @@ def driver_of_triton(target: str) -> Iterator[None]:
 def ready() -> Iterator[None]:
     """Keep what the emulator compiles next to the kernels, and say where the emulator has no compiler for itself.
 
+    The variable that says so is set until the block ends.
+
     Raises:
         NoDeviceError: there is no compiler to build the emulator with.
     """
-    if "MHC_CACHE_DIR" in os.environ:
-        os.environ.setdefault("GPU_EMULATORS_CACHE", str(Path(os.environ["MHC_CACHE_DIR"], "gpu_emulators")))
     from gpu_emulators.common.errors import NoCompilerError
+    from gpu_emulators.common.library import CACHE
 
+    is_ours = "MHC_CACHE_DIR" in os.environ and CACHE not in os.environ
+    if is_ours:
+        os.environ[CACHE] = str(Path(os.environ["MHC_CACHE_DIR"], "gpu_emulators"))
     try:
         yield
     except NoCompilerError as error:
         raise NoDeviceError(str(error)) from None
+    finally:
+        if is_ours:
+            os.environ.pop(CACHE, None)
