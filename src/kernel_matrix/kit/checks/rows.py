@@ -17,7 +17,8 @@ from kernel_matrix.kit.running import Running
 
 FEW = (0, 1, 2, 6, 10)  # the remainders 0, 1 and 2 of tiles of 4 and 8
 _MANY = 65_541  # more than 16 bits count, and than a GPU's grid has blocks in its second dimension
-_MANY_BYTES = 64 << 20
+_MANY_BYTES = 256 << 20  # of the inputs of so many rows
+_SUM_BYTES = 64 << 20  # of those whose sums are compared: plain code in float64 takes several times as much
 _ULPS, _ULPS_NARROW = 64, 4  # of the largest value; narrow dtypes are rounded once from fp32
 _SUM = (
     0.05  # of the largest value: more rows in one chain are less exact, and a part of them that is missing is far off
@@ -125,7 +126,8 @@ def _many(running: Running, own: int) -> None:
     out = running.run(values, at, what=f" of {times * own} rows", fresh=True)
     for name in running.results_by_row:
         _hold_many(running, name, out, times)
-    if sums := [name for name in out if name not in running.results_by_row]:
+    sums = [name for name in out if name not in running.results_by_row] if size <= _SUM_BYTES else []
+    if sums:
         expected = plain.exact(running.op, draws.wide(values), at, running.asked)
         for name in sums:
             _hold_sum(name, out[name], expected[name], times * own)
