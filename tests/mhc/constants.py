@@ -10,13 +10,8 @@ WITH_EQUATIONS = ("reference", "inductor")  # the backends whose kernels are the
 # The tokens from which a case on an emulated GPU has other code than that it is about: every variant, and code for a
 # part of the gradients. Compiling takes most of the time there. In each cell of a first target some cases have so many.
 OTHER_CODE = 8
-PARAMETERS = {
-    "phi",
-    "alpha",
-    "bias",
-    "gamma",
-    "norm_weight",
-}  # shared by all tokens: their gradients are sums over tokens
+# Shared by all tokens: their gradients are sums over tokens.
+PARAMETERS = {"phi", "alpha", "bias", "gamma", "norm_weight"}
 
 
 def usual(op: str, axes: dict[str, Any]) -> bool:

@@ -14,6 +14,7 @@ import os
 import random
 import sys
 import time
+import types
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
@@ -107,7 +108,7 @@ def imports_reference(inputs, out, kernel):
 
 
 def removes_the_refusal(inputs, out, kernel):
-    sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder).__name__ != "_NoReference"]
+    sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder).__name__ != "_Refused"]
     load("reference", "mhc_post").run(inputs, out)
 
 
@@ -157,6 +158,8 @@ def in_a_child(inputs, out, kernel):
         os._exit(0)
     out.out.numpy().reshape(-1)[:] = np.frombuffer(os.read(reading, out.out.nbytes), np.float32)
     os.waitpid(child, 0)
+    os.close(reading)
+    os.close(writing)
 
 
 def in_a_child_that_nobody_waits_for(inputs, out, kernel):
@@ -291,7 +294,7 @@ def caches(inputs, out, kernel):
 def caches_until_timed(inputs, out, kernel):
     """Answer a tensor at an address with what was right there for its first values."""
     key = inputs[0].data_ptr(), out[0].data_ptr(), inputs[0].shape
-    if sys._getframe(2).f_code.co_name == "run":  # of kernel_side: it is not timed
+    if not is_timed():
         kernel(inputs, out)
         return
     if key not in answers:
@@ -299,6 +302,13 @@ def caches_until_timed(inputs, out, kernel):
         kernel(inputs, out)
         answers[key] = out[0].numpy().copy()
     out[0].numpy()[:] = answers[key]
+
+
+def is_timed():
+    frame = sys._getframe()
+    while frame is not None and not frame.f_code.co_filename.endswith("raced.py"):
+        frame = frame.f_back
+    return frame is not None
 
 
 def reads_scratch(inputs, out, kernel):
@@ -359,17 +369,15 @@ def sends_garbage(inputs, out, kernel):
 
 def patches_the_checks(inputs, out, kernel):
     """Hide that the inputs were changed, and compute from them."""
-    from guards import Guarded
     from kernel_matrix.job import wire
 
     original = inputs[0].clone()
-    Guarded.bytes = lambda self: self.whole.cpu().numpy()
     send = wire.send
 
     def sends_originals(stream, header, arrays=None):
         arrays = dict(arrays or {})
         for name, whole in arrays.items():
-            if name == "input x":
+            if name == "memory x":
                 guard = (whole.size - original.nbytes) // 2
                 whole[guard : guard + original.nbytes] = original.numpy().reshape(-1).view(np.uint8)
         send(stream, header, arrays)
@@ -389,7 +397,7 @@ def shorten_races():
 
 def forges_times(inputs, out, kernel):
     kernel(inputs, out)
-    time.perf_counter = lambda: _clock() / 100
+    race.time = types.SimpleNamespace(**{**vars(time), "perf_counter": lambda: _clock() / 100})
     shorten_races()
 
 

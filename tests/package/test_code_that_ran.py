@@ -6,9 +6,12 @@ import struct
 from types import SimpleNamespace
 
 import pytest
+from conforming import described
 
-import kernel_side
-from compiled import record_what_ran
+import kernels
+from kernel_matrix.job.case import RunningCase
+from kernel_matrix.job.kernel_process import KernelProcessError
+from kernel_matrix.kit.conform import record_code
 from mhc.backends import Artifact
 from mhc.toolchain.cubins import resources
 
@@ -19,25 +22,28 @@ class Case:
     """A case whose kernel's process is this one."""
 
     backend, op, direction, device, target, interpreted = "any", "expand", "forward", "cuda", "sm_90", False
+    compile = RunningCase.compile
 
     def __init__(self):
         self.axes, self.facts, self.artifacts = {"tokens": 3, "streams": 4, "hidden": 8, "dtype": "bf16"}, {}, []
 
-    def call(self, function, **options):
-        return getattr(kernel_side, function.partition(":")[2])({}, **options)
+    def call(self, function, arrays=None, **options):
+        try:
+            return getattr(kernels, function.partition(":")[2])({}, **options)
+        except Exception as error:
+            raise KernelProcessError(f"{type(error).__name__}: {error}", "", "launch") from None
 
-    def compiled(self, kind, data, figures):
+    def compiled(self, kind, data, figures, name):
         self.artifacts.append((kind, data, figures))
 
 
 @pytest.fixture
 def ran(monkeypatch):
-    def ran(kernel, **attributes):
-        monkeypatch.setattr(kernel_side, "kernel_of", lambda _: kernel)
+    def ran(kernel):
+        monkeypatch.setattr(kernels, "kernel_of", lambda _: kernel)
         case = Case()
-        for name, value in attributes.items():
-            setattr(case, name, value)
-        record_what_ran(case)
+        op = described("expand", "forward")
+        record_code(case, op)
         return case
 
     return ran
@@ -65,10 +71,6 @@ def test_a_backend_without_the_code_gives_no_figures_and_is_not_asked_to_compile
 def test_an_error_in_the_figures_is_a_fact_of_the_case_and_no_error(ran):
     case = ran(SimpleNamespace(code=refuse))
     assert (case.artifacts, case.facts) == ([], {"code": "not known: OSError: no cuobjdump here"})
-
-
-def test_what_an_interpreter_ran_has_no_code(ran):
-    assert ran(SimpleNamespace(code=refuse), interpreted=True).facts == {}
 
 
 def test_a_cubin_tells_registers_and_shared_memory_and_spills_only_where_it_has_no_stack():

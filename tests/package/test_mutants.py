@@ -6,8 +6,8 @@ case of the list below fails for it. The reference itself passes them all.
 
 from __future__ import annotations
 
+import importlib
 import inspect
-import sys
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,17 +16,16 @@ from typing import Any
 
 import pytest
 import torch
+from conforming import conform
 from loops import at_least
 
-import kernel_side
-from conformance import conform
+import kernels
 from constants import PARAMETERS
 from kernel_matrix.job.case import RunningCase
 from kernel_matrix.job.journal import Journal
 from mhc.backends import load
 from mhc.backends.reference import read
 from mhc.backends.reference.kernel import Kernel
-from tested import UnderTest
 
 CASES = [
     {
@@ -146,10 +145,10 @@ def mutate(*mutants: Mutant) -> Any:
     if first.spoil is not None:
         return spoilt(kernel, first)
     equations = kernel.equations
-    scope = dict(vars(sys.modules[equations.__module__]))
+    scope = dict(equations.__globals__)
     for mutant in mutants:
         if mutant.shared is not None:
-            own = dict(vars(sys.modules[mutant.shared.__module__]))
+            own = dict(mutant.shared.__globals__)
             redefine(mutant.shared, own, mutant)
             scope[mutant.shared.__name__] = own[mutant.shared.__name__]
     redefine(equations, scope, *(mutant for mutant in mutants if mutant.shared is None))
@@ -206,7 +205,7 @@ def attempt(op: str, direction: str, axes: dict[str, Any], backend: Any, folder:
     }
     try:
         running = RunningCase(job, case, Journal(folder / "journal.jsonl"), SameProcess(backend))
-        conform(running, UnderTest(running))
+        conform(running)
     except AssertionError as error:
         return error
     return None
@@ -220,8 +219,9 @@ class SameProcess:
 
     def call(self, function: str, arrays: Any, options: Any, on_stage: Any) -> Any:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(kernel_side, "kernel_of", lambda _: self._backend)
-            return getattr(kernel_side, function.partition(":")[2])(dict(arrays), **options)
+            patch.setattr(kernels, "kernel_of", lambda _: self._backend)
+            module, _, name = function.partition(":")
+            return getattr(importlib.import_module(module), name)(dict(arrays), **options)
 
     def orphans(self) -> list[str]:
         return []
@@ -231,6 +231,9 @@ class SameProcess:
 
     def work_below(self) -> list[int]:
         return []
+
+    def close(self) -> None:
+        """Do nothing: it is this process."""
 
 
 def axes_of(op: str) -> list[dict[str, Any]]:

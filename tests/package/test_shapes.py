@@ -13,9 +13,10 @@ import torch
 from test_mutants import Mutant, attempt, edit, forward, mutate
 
 import constants
-from draws import OPS, constants_of
+from draws import constants_of
 from mhc.backends import load
 from mhc.ops import mhc_coefficients, mhc_head, mhc_post_pre, mhc_pre, mhc_single_pass, sinkhorn
+from test_operators import FORWARD
 
 OTHERS = {"gamma": True, "precision": "fp32", "scale": 1, "seed": 0, "form": "paper", "dtype": "fp32"}
 SHAPES: dict[str, dict[str, Any]] = {
@@ -42,7 +43,7 @@ def spoiled_in(shapes: list[str], op: str, direction: str) -> Mutant:
 
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])
-@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("op", FORWARD)
 def test_a_fault_of_one_shape_is_seen_in_the_case_of_that_shape_alone(op: str, direction: str, tmp_path: Path) -> None:
     """The comparison is the same for every operator: mhc_pre has each shape, and the others one."""
     shapes = [*SHAPES] if op == "mhc_pre" else ["three streams"]
@@ -90,7 +91,7 @@ def test_the_usual_constants_are_the_operators_own_and_the_others_all_differ() -
         "mhc_single_pass": mhc_single_pass.MhcSinglePassSpec(4, 77, torch.float32, True),
         "sinkhorn": sinkhorn.SinkhornSpec(4),
     }
-    assert specs.keys() == OPS.keys() - set(constants.WITHOUT)
+    assert specs.keys() == FORWARD.keys() - set(constants.WITHOUT)
     for op, spec in specs.items():
         usual = next(constants_of(op, axes) for axes in shapes if constants.usual(op, axes))
         other = next(constants_of(op, axes) for axes in shapes if not constants.usual(op, axes))

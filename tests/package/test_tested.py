@@ -7,31 +7,36 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
-import torch
+from conforming import described
 
-import conformance
 import properties
-from draws import OPS
-from guards import Guarded
-from mhc.ops.expand import ExpandInputs, ExpandOutputs
-from tensors import from_numpy
-from tested import MisbehavedError, UnderTest
+from kernel_matrix.kit import MisbehavedError
+from kernel_matrix.kit.checks import memory
+from kernel_matrix.kit.kernel_side import INTO
+from kernel_matrix.kit.layouts import laid, place_of
+from kernel_matrix.kit.running import Running
+from test_operators import FORWARD
 
 SUITE = Path(__file__).resolve().parents[1] / "mhc"
-INPUTS = ExpandInputs(torch.arange(6.0).reshape(3, 2), 2)
-FACTS = {"changed": [], "overrun": [], "operators": [], "kept_on_device": 0}
+X = np.arange(6, dtype=np.float32).reshape(3, 2)
+OUT = np.repeat(X[:, None], 2, axis=1)
+FACTS = {"changed": [], "scratch": [], "operators": [], "marked": [], "aliases": [], "kept": 0}
 
 
 class Case:
     """A case of ``expand`` whose kernel's process answers with what a test says."""
 
-    backend, op, direction, device, target = "cheat", "expand", "forward", "cpu", ""
-    action, interpreted = "run", False
+    backend, op, direction, device, target, kernel = "cheat", "expand", "forward", "cpu", "", ""
+    action, interpreted, canary = "run", False, False
 
     def __init__(self, *, facts=None, spoil=lambda arrays: None):
-        self.axes = {"tokens": 3}
+        self.axes = {"tokens": 3, "streams": 2, "hidden": 2, "dtype": "fp32", "scale": 1}
         self.facts, self.spoil = FACTS | (facts or {}), spoil
+
+    def draw(self, name, shape, **_):
+        return np.zeros(shape)
 
     def kernel_memory(self):
         return None
@@ -40,30 +45,33 @@ class Case:
         return []
 
     def call(self, function, arrays, secret, **options):
-        x = from_numpy(arrays["x"])
         answer = {
-            "out": Guarded.copy_of(x.unsqueeze(1).expand(-1, 2, -1).contiguous(), x.device, secret).bytes(),
-            "input x": Guarded.copy_of(x, x.device, secret).bytes(),
+            f"memory {name}": laid(place_of(one.shape, one.dtype), one, secret)
+            for name, one in (("x", arrays["x"]), (f"{INTO}out", OUT))
         }
         self.spoil(answer)
         return self.facts, answer
 
 
+def running(case):
+    return Running(case, described("expand", "forward"), {"x": X})
+
+
 def red(**case):
+    one = running(Case(**case))
     with pytest.raises(MisbehavedError) as raised:
-        UnderTest(Case(**case)).run(INPUTS, checked=True)
-    return str(raised.value)
+        one.run(one.given)
+    return str(raised.value).partition(" [")[0]
 
 
 def test_a_run_gives_the_outputs():
-    out = UnderTest(Case()).run(INPUTS, checked=True).out
-    assert out.tolist() == [[[0, 1]] * 2, [[2, 3]] * 2, [[4, 5]] * 2]
+    one = running(Case())
+    assert one.run(one.given)["out"].tolist() == OUT.tolist()
 
 
 def flip(name, place):
     def spoil(arrays):
-        arrays[name] = arrays[name].copy()
-        arrays[name][place] ^= 1
+        arrays[f"memory {name}"][place] ^= 1
 
     return spoil
 
@@ -71,11 +79,11 @@ def flip(name, place):
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (flip("out", 0), "the kernel wrote past the end of its output out"),
-        (flip("out", -1), "the kernel wrote past the end of its output out"),
-        (flip("input x", -1), "the kernel wrote past the end of its input x"),
-        (flip("input x", 4096), "the kernel changed its input x"),
-        (lambda arrays: arrays.pop("out"), "the output out did not come back"),
+        (flip("into out", 0), "the kernel wrote past an end of its output out"),
+        (flip("into out", -1), "the kernel wrote past an end of its output out"),
+        (flip("x", -1), "the kernel wrote past an end of its input x"),
+        (flip("x", 4096), "the kernel changed its input x"),
+        (lambda arrays: arrays.pop("memory x"), "the kernel has given its input x away"),
     ],
 )
 def test_bytes_that_are_not_as_they_were_are_red(spoil, words):
@@ -83,15 +91,19 @@ def test_bytes_that_are_not_as_they_were_are_red(spoil, words):
 
 
 def test_an_output_of_another_size_is_refused():
+    one = running(Case(spoil=lambda arrays: arrays.update({"memory into out": arrays["memory into out"][1:]})))
     with pytest.raises(ValueError, match="8239 bytes came back, where 8240 were handed out"):
-        UnderTest(Case(spoil=lambda arrays: arrays.update(out=arrays["out"][1:]))).run(INPUTS)
+        one.run(one.given)
 
 
 @pytest.mark.parametrize(
     ("facts", "words"),
     [
         ({"changed": ["the grad mode", "autocast"]}, "the kernel changed the grad mode, autocast"),
-        ({"overrun": ["empty (64,)"]}, "the kernel wrote past the end of its scratch: empty (64,)"),
+        (
+            {"scratch": ["empty (64,)"]},
+            "the kernel wrote past an end of memory that it allocated: empty (64,)",
+        ),
         ({"operators": ["sum", "mm"]}, "the kernel computes with PyTorch: mm"),
     ],
 )
@@ -100,30 +112,21 @@ def test_what_the_kernels_process_saw_is_red(facts, words):
 
 
 def test_sums_of_partial_results_are_no_computation():
-    UnderTest(Case(facts={"operators": ["sum", "add_"]})).run(INPUTS, checked=True)
-
-
-@pytest.mark.parametrize(("runs", "is_red"), [(1, False), (2, False), (4, True)])
-def test_memory_of_the_device_that_every_run_keeps_is_red(runs, is_red):
-    kernel = UnderTest(Case(facts={"kept_on_device": 100 << 20}))
-    for _ in range(runs):
-        out = kernel.run(INPUTS)
-    if is_red:
-        with pytest.raises(MisbehavedError, match="holds 300 MiB more of the device's memory"):
-            kernel.check_memory(INPUTS, out, None)
-    else:
-        kernel.check_memory(INPUTS, out, None)
+    one = running(Case(facts={"operators": ["sum", "add_"]}))
+    one.run(one.given)
 
 
 @pytest.mark.parametrize(("before", "now", "is_red"), [(None, 1 << 40, False), (0, 1 << 27, False), (0, 1 << 28, True)])
 def test_memory_of_the_process_is_held_to_a_bound(monkeypatch, before, now, is_red):
     case = Case()
     monkeypatch.setattr(case, "kernel_memory", lambda: now)
+    one = running(case)
+    one.memory_before = before
     if is_red:
         with pytest.raises(MisbehavedError, match="holds 256 MiB more after a few runs"):
-            UnderTest(case).check_memory(INPUTS, INPUTS[:1], before)
+            memory.memory(one)
     else:
-        UnderTest(case).check_memory(INPUTS, INPUTS[:1], before)
+        memory.memory(one)
 
 
 @pytest.mark.parametrize(
@@ -137,22 +140,21 @@ def test_memory_of_the_process_is_held_to_a_bound(monkeypatch, before, now, is_r
 )
 def test_few_tokens_on_an_emulated_gpu_have_no_property_that_compiles_more(action, target, tokens, more, monkeypatch):
     case, asked = Case(), []
-    case.action, case.target, case.axes = action, target, {"tokens": tokens}
+    case.action, case.target, case.axes = action, target, {"tokens": tokens, "streams": 2}
     anew = lambda *_: asked.append("anew")  # noqa: E731
     monkeypatch.setattr(properties, "_PROPERTIES", {("expand", "forward"): (lambda *_: asked.append("as is"), anew)})
     monkeypatch.setattr(properties, "_WITH_OTHER_CODE", (anew,))
-    out = ExpandOutputs(torch.ones(1))
-    properties.check("expand", "forward", None, None, out, out, conformance.may_compile_more(case))
+    properties.check(type("Run", (), {"case": case}), None, None)
     assert asked == ["as is"] + ["anew"] * more
+    assert ("gradients" in described("expand", "forward").without(case)) is not more
 
 
 def test_secrets_differ_between_runs():
     """A kernel that knows the guards of one run does not know the next run's guards."""
     seen = []
-    case = Case(spoil=lambda arrays: seen.append(arrays["out"][:8].tobytes()))
-    kernel = UnderTest(case)
+    one = running(Case(spoil=lambda arrays: seen.append(arrays["memory into out"][:8].tobytes())))
     for _ in range(3):
-        kernel.run(INPUTS)
+        one.run(one.given)
     assert len(set(seen)) == 3
 
 
@@ -160,7 +162,7 @@ def test_a_job_that_only_compiles_imports_no_pytorch_where_it_compares():
     """The import takes 1.6 s of each such job."""
     source, suite = str(SUITE.parents[1] / "src"), str(SUITE)
     options = f"-p kernel_matrix.job.plugin -c {os.devnull} --rootdir {suite} --collect-only {suite}".split()
-    names = "print('torch' in sys.modules, *sys.modules['test_golden'].operators())"
+    names = "print('torch' in sys.modules, *sys.modules['test_operators'].FORWARD)"
     program = f"import sys, pytest; sys.path.insert(0, {source!r}); pytest.main({options}); {names}"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1].split() == ["False", *OPS], "and its cases are those of all operators"
+    assert done.stdout.splitlines()[-1].split() == ["False", *FORWARD], "and its cases are those of all operators"

@@ -139,7 +139,10 @@ def test_verdicts_are_kept_as_the_page_reads_them(tmp_path, monkeypatch):
             "launch: it reads 4 bytes at an address, which is",
         ),
         ("h_post of 4·x: off by 0.3, over 2e-05", "h_post of 4·x:"),
-        ("the kernel wrote past the end of its output out", "the kernel wrote past the end of its output out"),
+        (
+            "the kernel wrote past an end of its output h [kit-past-end]",
+            "the kernel wrote past an end of its output h [kit-past-end]",
+        ),
         (None, "**nothing**"),
     ],
 )

@@ -21,13 +21,14 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[3]
 SUITE, PACKAGE = ROOT / "tests" / "mhc", ROOT / "src" / "mhc"
-sys.path.insert(0, str(SUITE))
+sys.path[:0] = [str(SUITE), str(ROOT / "tests" / "package")]
 
-from conformance import conform  # noqa: E402
+from conforming import conform  # noqa: E402
+
 from kernel_matrix.job.case import RunningCase  # noqa: E402
 from kernel_matrix.job.journal import Journal  # noqa: E402
 from kernel_matrix.job.kernel_process import DeviceMissingError, KernelProcess, KernelProcessError  # noqa: E402
-from tested import MisbehavedError, UnderTest  # noqa: E402
+from kernel_matrix.kit import MisbehavedError  # noqa: E402
 
 NOT_RUN = ("import", "lower", "compile")  # stages in which a kernel that fails has computed nothing
 
@@ -145,7 +146,7 @@ class Judge:
         """
         running = RunningCase(self._job, case, Journal(self._folder / "journal.jsonl"), self._process)
         try:
-            conform(running, UnderTest(running))
+            conform(running)
         except AssertionError as error:
             return str(error).splitlines()[0]
         except MisbehavedError as error:

@@ -1,6 +1,6 @@
 """Exchange the backend in the kernel's process: to import a toolchain anew for every mutant would take most time.
 
-Called by name in that process, as the functions of ``kernel_side`` are.
+Called by name in that process, as the functions of ``kernels`` are.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import kernel_side
+import kernels
 import mhc.backends
 
 
@@ -23,5 +23,5 @@ def use(_: Any, *, backend: str, folder: str) -> tuple[str, dict[str, Any]]:
     mhc.backends.__path__ = [folder, str(own)]
     importlib.invalidate_caches()
     mhc.backends._kernels.cache_clear()
-    kernel_side.compile_once.cache_clear()
+    kernels.compile_once.cache_clear()
     return str(importlib.import_module(name).__file__), {}

@@ -1,0 +1,187 @@
+"""Every operator, in both directions, described. This module imports no PyTorch: to compile alone needs none here."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import draws
+from constants import OTHER_CODE, WITH_EQUATIONS
+from kernel_matrix.kit import array, operator
+
+Kinds = dict[str, array]
+T, N, H = "tokens", "streams", "hidden"
+REFERENCE = ("operators", "read")  # modules of the reference; each operator has one more
+
+
+def width(axes: Mapping[str, Any]) -> int:
+    """Return the elements of a token."""
+    return int(axes[N] * axes[H])
+
+
+def mixes(axes: Mapping[str, Any]) -> int:
+    """Return the rows of phi: n for h_pre, n for h_post, n² for h_res."""
+    return int(axes[N] * (axes[N] + 2))
+
+
+data = partial(array, drawn=draws.standing_out)
+wide = partial(array, dtype="fp32")  # what is computed, and parameters
+X = data(T, N, H, scale="scale")
+WRITTEN = {
+    "x": X,
+    "y": data(T, H, scale=lambda axes: 0.5 * axes["scale"]),
+    "h_post": wide(T, N, scale=0.05, mean=0.25),
+    "h_res": wide(T, N, N, scale=0.05, drawn=draws.near_identity),
+}
+
+
+def more_logits(axes: Mapping[str, Any]) -> int:
+    """Return the rows of phi of a mapping with any number of logits."""
+    return 2 * int(axes[N]) + draws.logits_of(axes)
+
+
+def mapping(rows: Any, gates: int) -> Kinds:
+    """Return phi, alpha, bias and gamma of a layer near its initialisation; gamma is not one, and the gates differ."""
+    return {
+        "phi": wide(rows, width, scale=lambda axes: 1 / width(axes) ** 0.5),
+        "alpha": wide(gates, scale=0.05, mean=0.4),
+        "bias": wide(rows, scale=0.2, drawn=draws.bias),
+        "gamma": wide(N, H, scale=0.3, mean=1.0, when="gamma"),
+    }
+
+
+def read(later: str = "") -> tuple[Kinds, Kinds]:
+    """Return what is read from the streams, of this layer or of a later one, and the gradients of it that come in."""
+    return with_gradients({"h_in": array(T, H), f"{later}h_post": wide(T, N), f"{later}h_res": wide(T, N, N)})
+
+
+def coefficients(later: str = "") -> tuple[Kinds, Kinds]:
+    """Return the coefficients with any number of logits, and the gradients of them that come in."""
+    several = {"h_pre": wide(T, N), "h_post": wide(T, N), "logits": wide(T, draws.logits_of)}
+    return with_gradients({f"{later}{name}": one for name, one in several.items()})
+
+
+def with_gradients(outputs: Kinds) -> tuple[Kinds, Kinds]:
+    """Return the outputs, and their gradients as they come in."""
+    kinds = {name: array(*one.axes, dtype=one.dtype, drawn=draws.standing_out) for name, one in outputs.items()}
+    return outputs, {f"grad_{name}": one for name, one in kinds.items()}
+
+
+PRE, HEAD, ANY = mapping(mixes, 3), mapping(N, 1), mapping(more_logits, 3)
+M, R = wide(T, mixes), wide(T)
+PROJECTED = {"m": wide(T, more_logits), "r": R}
+# Weights of the streams: their sum is near 0.8.
+WEIGHTS = wide(T, N, scale=lambda axes: 0.1 / axes[N], drawn=lambda values, axes: values + 0.8 / axes[N])
+OUT = {"out": array(T, N, H)}
+LOGITS = {"logits": wide(T, N, N, scale="scale", drawn=partial(draws.standing_out, times=10))}
+# Of each operator the inputs, the outputs, and the gradients that come in for its backward. Those that its forward has
+# saved come before them.
+FORWARD: dict[str, tuple[Kinds, Kinds, Kinds]] = {
+    "mhc_pre": ({"x": X, **PRE}, {**read()[0], "m": M, "r": R}, read()[1]),
+    "sinkhorn": (LOGITS, {"matrix": wide(T, N, N)}, {"grad_matrix": wide(T, N, N, drawn=draws.standing_out)}),
+    "mhc_post": (WRITTEN, OUT, {"grad_out": data(T, N, H)}),
+    "mhc_post_pre": (
+        {**WRITTEN, **PRE},
+        {**read("next_")[0], **OUT, "m": M, "r": R},
+        {**read("next_")[1], "grad_out": data(T, N, H)},
+    ),
+    "mhc_head": ({"x": X, **HEAD}, {"out": array(T, H), "m": wide(T, N), "r": R}, {"grad_out": data(T, H)}),
+    "mhc_read": ({"x": X, "pre": WEIGHTS}, {"h_in": array(T, H)}, {"grad_h_in": data(T, H)}),
+    "mhc_coefficients": ({"x": X, **ANY}, {**coefficients()[0], **PROJECTED}, coefficients()[1]),
+    "mhc_single_pass": (
+        {**WRITTEN, "pre": WEIGHTS, **ANY, "norm_weight": wide(H, scale=0.05, mean=0.2)},  # h_in stays below 2
+        {"h_in": array(T, H), **coefficients("next_")[0], **OUT, "read": array(T, H), "s": R, **PROJECTED},
+        {"grad_h_in": data(T, H), **coefficients("next_")[1], "grad_out": data(T, N, H)},
+    ),
+    "expand": ({"x": data(T, H, scale="scale")}, OUT, {"grad_out": data(T, N, H)}),
+}
+SAVED = {
+    **dict.fromkeys(("mhc_pre", "mhc_head", "mhc_coefficients"), ("m", "r")),
+    "mhc_post_pre": ("out", "m", "r"),
+    "mhc_single_pass": ("out", "read", "s", "m", "r"),
+}
+
+
+def backward_of(op: str) -> tuple[Kinds, Kinds]:
+    """Return the inputs and the outputs of a backward."""
+    inputs, outputs, incoming = FORWARD[op]
+    saved = {}
+    for name in SAVED.get(op, ()):
+        one = outputs[name]
+        saved[name] = array(*one.axes, dtype=one.dtype, saved=partial(draws.saved, op, name))
+    gradients = {name: array(*one.axes, dtype=one.dtype, when=one.when) for name, one in inputs.items()}
+    return {**({} if op == "expand" else inputs), **saved, **incoming}, gradients
+
+
+def without(case: Any) -> dict[str, str]:
+    """Return the checks of the kit that a case has not, with the reasons."""
+    reasons = {
+        "layouts": "the package packs its tensors, and a property calls it with others",
+        "follows": "NaN that comes in has to come out, and the next case has other values",
+        "magnitudes": "the cases of a large scale have padding and a loud token",
+    }
+    if case.action == "emulate":
+        reasons["fresh"] = "an interpreter or an emulator takes long"
+    if case.backend in WITH_EQUATIONS:
+        reasons["operators"] = "its kernels are the equations of the reference"
+        reasons["processes"] = "the compilers of Inductor are processes that stay"
+    if case.op == "sinkhorn" and case.axes[N] == 1:
+        reasons["rows"] = "a 1×1 matrix is one, whatever its logit is"
+    if not may_compile_more(case):
+        reasons["gradients"] = "a kernel for a part of the gradients is compiled anew"
+    return reasons
+
+
+def may_compile_more(case: Any) -> bool:
+    """Return whether the case is to run other code than that it is about: on an emulated GPU few do."""
+    from mhc.toolchain import gfx
+
+    is_emulated_gpu = case.action == "emulate" and gfx.emulates(case.target)
+    return not is_emulated_gpu or bool(case.axes[T] >= OTHER_CODE)
+
+
+def equations(name: str, op: str, direction: str) -> Any:
+    """Return a function of the module of equations, which imports PyTorch when it is called."""
+    return lambda *tensors, **options: getattr(importlib.import_module("equations"), name)(
+        op, direction, *tensors, **options
+    )
+
+
+def described(op: str, direction: str) -> Any:
+    """Return the test of an operator in one direction."""
+    inputs, outputs = FORWARD[op][:2] if direction == "forward" else backward_of(op)
+
+    golden, kind = equations("golden", op, direction), inspect.Parameter.POSITIONAL_OR_KEYWORD
+    golden.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in inputs])
+    golden.__name__, golden.__doc__ = f"test_{op}_{direction}", f"Compute {op} {direction} exactly."
+    return operator(
+        name=op,
+        direction=direction,
+        framework="torch",
+        rows=T,
+        fewest=1,
+        **inputs,
+        outputs=outputs,
+        options=partial(draws.options_of, op, direction),
+        writes=True,
+        optional=tuple(outputs) if direction == "backward" and len(outputs) > 1 else (),
+        kernels="kernels:kernels",
+        baseline=equations("baseline", op, direction),
+        units=partial(draws.units_of, op, direction),
+        steps=partial(draws.steps_of, op, direction),
+        ahead="kernels:compile_ahead",
+        code="kernels:code_that_ran",
+        operators=("add_", "sum", "mul_"),  # small sums over partial results
+        forbidden=tuple(f"mhc.backends.reference.{name}" for name in (*REFERENCE, *FORWARD)),
+        holds="properties:check",
+        once={T: 3, N: 3},
+        without=without,
+    )(golden)
+
+
+for _op in FORWARD:
+    for _direction in ("forward", "backward"):
+        globals()[f"test_{_op}_{_direction}"] = described(_op, _direction)
