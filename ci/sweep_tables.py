@@ -10,7 +10,7 @@ from typing import Any
 
 from packaging.version import Version
 
-from kernel_matrix.probes.attempts import Attempt, Sweep, read
+from kernel_matrix.probes.attempts import Attempt, Sweep, kept_sweeps, name_of, read
 from kernel_matrix.probes.changes import in_order
 from kernel_matrix.probes.probe import Probe
 from kernel_matrix.results.states import RED
@@ -22,7 +22,8 @@ Table = tuple[Sequence[str], Sequence[Sequence[str]]]  # the head, and the lines
 def attempts(package: str) -> Table:
     """Return how far each version of a package came, from its kept sweep: alone and with the pins that were tried."""
     sweep = read_sweep(package)
-    beside = sorted({name for path in SWEEPS.glob(f"{package}*.json") for name in pins_of(read_sweep(path.stem))})
+    sweeps = [read(path) for path in kept_sweeps(SWEEPS) if path.name.startswith(package)]
+    beside = sorted({name for one in sweeps for name in pins_of(one)})
     op = (sweep.case or "///the operator").split("/")[3]
     by_version: dict[str, list[tuple[str, ...]]] = {}
     for attempt in sorted(sweep.attempts, key=lambda one: (Version(one.version), bool(one.pins))):
@@ -101,7 +102,7 @@ def verdicts_in_sweep(probe: Probe) -> Mapping[str, str]:
     A version that was tried more than once counts as it is in an environment that imports, without pins if that does.
     """
     package = re.split(r"[<>=~!]", probe.requires[0])[0]
-    if not (SWEEPS / f"{package}.json").exists():
+    if package not in map(name_of, kept_sweeps(SWEEPS)):
         return {}
     order = sorted(
         read_sweep(package).attempts, key=lambda one: (Version(one.version), not one.imports, bool(one.pins))
@@ -128,7 +129,7 @@ def pins_of(sweep: Sweep) -> set[str]:
 
 def read_sweep(stem: str) -> Sweep:
     """Read a kept sweep."""
-    return read(SWEEPS / f"{stem}.json")
+    return read(next(path for path in kept_sweeps(SWEEPS) if name_of(path) == stem))
 
 
 def quoted(text: str, most: int = 100) -> str:

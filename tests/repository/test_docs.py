@@ -17,6 +17,7 @@ from common import ROOT
 from loops import at_least
 
 from kernel_matrix import cli
+from kernel_matrix.store.documents import documents
 from kernel_matrix.store.load import collect
 from kernel_matrix.store.write import write
 
@@ -258,7 +259,7 @@ def test_an_error_cannot_end_the_cell_of_a_table(tables):
 
 
 def test_two_calibrations_of_one_output_are_refused(tables: ModuleType, tmp_path: Path) -> None:
-    kept = (ROOT / "docs" / "calibration" / "nvidia-h100" / "documents.jsonl").read_bytes().splitlines()
+    kept = [text for _, text in documents(ROOT / "docs" / "calibration" / "nvidia-h100")]
     assert len(kept) > 50
     for name in ("a.json", "b.json"):
         (tmp_path / name).write_bytes(kept[0])

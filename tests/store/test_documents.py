@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 from pathlib import Path
 
 import pytest
@@ -40,14 +41,34 @@ def test_packed_checks_are_read_as_the_files_that_they_were(folder, tmp_path):
     before = checks.read(folder)
     assert len(before) == 3
     assert cli.main(["pack", "--documents", str(folder), "--into", str(tmp_path / "kept")]) == 0
-    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["documents.jsonl"]
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["documents.jsonl.xz"]
     assert sorted(checks.read(tmp_path / "kept"), key=repr) == sorted(before, key=repr)
     assert checks.read(tmp_path / "kept", name="fuzz*") == ()
     assert documents.pack([folder], folder) == 3
-    assert [path.name for path in folder.iterdir()] == ["documents.jsonl"]
-    first = (folder / "documents.jsonl").read_bytes()
+    assert [path.name for path in folder.iterdir()] == ["documents.jsonl.xz"]
+    first = (folder / "documents.jsonl.xz").read_bytes()
     assert documents.pack([folder], folder) == 3
-    assert (folder / "documents.jsonl").read_bytes() == first == (tmp_path / "kept" / "documents.jsonl").read_bytes()
+    assert (
+        (folder / "documents.jsonl.xz").read_bytes() == first == (tmp_path / "kept" / "documents.jsonl.xz").read_bytes()
+    )
+
+
+def test_a_packed_file_that_is_not_compressed_is_read_too_and_takes_the_new_form(folder, tmp_path):
+    documents.pack([folder], folder)
+    before, packed = checks.read(folder), folder / documents.PACKED
+    packed.with_suffix("").write_bytes(lzma.decompress(packed.read_bytes()))
+    packed.unlink()
+    assert checks.read(folder) == before
+    assert documents.pack([folder], folder) == 3
+    assert [path.name for path in folder.iterdir()] == [documents.PACKED]
+
+
+def test_a_compressed_file_that_was_cut_is_named(folder):
+    documents.pack([folder], folder)
+    packed = folder / documents.PACKED
+    packed.write_bytes(packed.read_bytes()[:-20])
+    with pytest.raises(UserError, match=r"documents\.jsonl\.xz: it is no whole xz file"):
+        checks.read(folder)
 
 
 def test_a_newer_check_of_the_same_cells_takes_the_place_of_an_earlier_one(folder, tmp_path):

@@ -16,8 +16,9 @@ from packaging.version import Version
 from test_probes import make
 
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.files import content_of
 from kernel_matrix.pipeline import Project, load
-from kernel_matrix.probes.attempts import Attempt, Sweep, keep, read, state_of_case
+from kernel_matrix.probes.attempts import Attempt, Sweep, keep, kept_sweeps, name_of, read, state_of_case
 from kernel_matrix.probes.distributions import picked
 from kernel_matrix.probes.probe import load_probes
 from kernel_matrix.report.toolchains import SweptCase, SweptProbe
@@ -268,11 +269,21 @@ def test_a_version_that_stopped_earlier_is_another_state():
     assert differences({"a": "1", "b": "1"}, {"b": "2"}, "b") == {"a": ("1", "-")}
 
 
-@pytest.mark.parametrize(
-    "path", sorted(at_least(5, (ROOT / "docs" / "toolchains").glob("*.json"))), ids=lambda path: path.stem
-)
+def test_a_kept_sweep_may_be_compressed(tmp_path: Path):
+    for version in ("1", "2"):
+        for name in ("a.json", "b.json.xz"):
+            attempts = [Attempt(version=version, stopped="import")]
+            keep(tmp_path / name, Sweep(package="p", toolchain="", created="", attempts=attempts))
+    plain, packed = kept_sweeps(tmp_path)
+    assert [name_of(plain), name_of(packed)] == ["a", "b"]
+    assert read(plain) == read(packed)
+    assert len(read(packed).attempts) == 2
+    assert packed.read_bytes().startswith(b"\xfd7zXZ")
+
+
+@pytest.mark.parametrize("path", at_least(5, kept_sweeps(ROOT / "docs" / "toolchains")), ids=name_of)
 def test_kept_sweeps_are_whole_and_name_no_folder(path: Path):
-    text = path.read_text()
+    text = content_of(path).decode()
     sweep = read(path)
     assert sweep.attempts
     assert not any(word in text for word in ("/root/", "/home/", "/tmp/"))

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import lzma
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from kernel_matrix.base.errors import UserError
+
+XZ = ".xz"  # ends the name of a file that is kept compressed
 
 
 @contextmanager
@@ -29,6 +34,25 @@ def write_atomically(path: Path, text: str | bytes) -> None:
             return
     with written_whole(path) as part:
         part.write_bytes(content)
+
+
+def content_of(path: Path) -> bytes:
+    """Return the content of a file, which may be compressed.
+
+    Raises:
+        UserError: it is compressed and not whole.
+    """
+    content = path.read_bytes()
+    try:
+        return lzma.decompress(content) if path.suffix == XZ else content
+    except lzma.LZMAError as error:
+        raise UserError(f"{path}: it is no whole xz file ({error}).") from None
+
+
+def compressed_for(path: Path, text: str) -> bytes:
+    """Return the bytes that a text has in a file of this name."""
+    content = text.encode()
+    return lzma.compress(content, preset=9 | lzma.PRESET_EXTREME) if path.suffix == XZ else content
 
 
 def own_output() -> dict[str, Path]:

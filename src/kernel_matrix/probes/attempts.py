@@ -11,10 +11,12 @@ from packaging.version import Version
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kernel_matrix.base.errors import UserError, first_fault
-from kernel_matrix.base.files import write_atomically
+from kernel_matrix.base.files import XZ, compressed_for, content_of, write_atomically
 from kernel_matrix.diagnosis import Error
 from kernel_matrix.report.toolchains import SweptCase, SweptProbe
 from kernel_matrix.results.states import RED, STATES
+
+_END = ".json"  # of the name of a kept sweep
 
 Stage = Literal["resolve", "install", "import", "probes", "cases"]
 STAGES: tuple[Stage, ...] = Stage.__args__  # type: ignore[attr-defined]
@@ -120,7 +122,7 @@ def read(path: Path) -> Sweep:
         UserError: the file is not one.
     """
     try:
-        return Sweep.model_validate_json(path.read_text(encoding="utf-8"))
+        return Sweep.model_validate_json(content_of(path))
     except ValidationError as error:
         raise UserError(
             f"{path}: not the result of a sweep ({first_fault(error)}). "
@@ -132,12 +134,18 @@ def keep(path: Path, sweep: Sweep) -> None:
     """Write a sweep, added to the one that the file holds."""
     path.parent.mkdir(parents=True, exist_ok=True)
     whole = read(path).with_attempts(sweep) if path.exists() else sweep
-    write_atomically(path, json.dumps(whole.model_dump(mode="json"), indent=1) + "\n")
+    write_atomically(path, compressed_for(path, json.dumps(whole.model_dump(mode="json"), indent=1) + "\n"))
 
 
 def kept_sweeps(folder: Path | None) -> Sequence[Path]:
     """Return the files of the kept sweeps of a folder, by name; none where there is no folder."""
-    return sorted(folder.glob("*.json"), key=lambda path: path.stem) if folder else []
+    found = [*folder.glob(f"*{_END}"), *folder.glob(f"*{_END}{XZ}")] if folder else []
+    return sorted(found, key=name_of)
+
+
+def name_of(path: Path) -> str:
+    """Return the name of a kept sweep, which may be compressed."""
+    return path.name.removesuffix(XZ).removesuffix(_END)
 
 
 def state_of_case(attempt: Attempt, identity: str = "") -> str:

@@ -10,7 +10,7 @@ from packaging.version import Version
 
 from kernel_matrix.diagnosis import Diagnosis, Error, diagnose_all, not_known
 from kernel_matrix.pipeline import Project
-from kernel_matrix.probes.attempts import Attempt, Sweep, kept_sweeps, read
+from kernel_matrix.probes.attempts import Attempt, Sweep, kept_sweeps, name_of, read
 from kernel_matrix.probes.changes import changes, warnings
 from kernel_matrix.probes.distributions import picked
 from kernel_matrix.probes.expected import VERDICTS, Judged, judge_all
@@ -64,7 +64,7 @@ def _files(project: Project) -> list[Path]:
     """Return the files of this machine's sweeps, and those that the package keeps and that were not made anew."""
     folder = project.matrix.package.sweeps
     files = [*kept_sweeps(project.root / folder if folder else None), *kept_sweeps(project.build / "sweeps")]
-    return [*{path.stem: path for path in files}.values()]
+    return [*{name_of(path): path for path in files}.values()]
 
 
 def _headline(judged: Sequence[Judged], expected: Sequence[str]) -> str:
@@ -128,7 +128,7 @@ def _sweep(project: Project, path: Path, sweep: Sweep, probes: Sequence[Probe], 
     questions = {probe.id: probe.asks for probe in probes}
     asked = dict.fromkeys(name for attempt in attempts for name in attempt.probes)
     return SweepView(
-        title=path.stem,
+        title=name_of(path),
         package=sweep.package,
         created=sweep.created,
         case=sweep.case or "",

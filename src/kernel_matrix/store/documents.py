@@ -8,10 +8,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.base.files import write_atomically
+from kernel_matrix.base.files import XZ, compressed_for, content_of, write_atomically
 
-PACKED = "documents.jsonl"
-_MANY, _ONE = ".jsonl", ".json"
+PACKED = "documents.jsonl.xz"
+_MANY, _ONE = (".jsonl", f".jsonl{XZ}"), ".json"
 
 
 def documents(*folders: Path, name: str = "*") -> Iterator[tuple[Path, bytes]]:
@@ -22,8 +22,8 @@ def documents(*folders: Path, name: str = "*") -> Iterator[tuple[Path, bytes]]:
     for path in sorted(path for folder in folders for path in folder.rglob("*")):
         if path.suffix == _ONE and fnmatchcase(path.stem, name):
             yield path, path.read_bytes()
-        elif path.suffix == _MANY and name == "*":
-            yield from ((path, line) for line in path.read_bytes().splitlines())
+        elif path.name.endswith(_MANY) and name == "*":
+            yield from ((path, line) for line in content_of(path).splitlines())
 
 
 def pack(folders: Sequence[Path], into: Path) -> int:
@@ -35,7 +35,7 @@ def pack(folders: Sequence[Path], into: Path) -> int:
         UserError: a folder does not exist or has no document, or a file has none.
     """
     kept: dict[str, tuple[str, str]] = {}
-    own = [path for path in into.iterdir() if path.suffix in (_ONE, _MANY)] if into.is_dir() else []
+    own = [path for path in into.iterdir() if path.name.endswith((_ONE, *_MANY))] if into.is_dir() else []
     for folder in folders:
         if not folder.is_dir():
             raise UserError(f"{folder}: there is no such folder.")
@@ -53,7 +53,8 @@ def pack(folders: Sequence[Path], into: Path) -> int:
     if not kept:
         raise UserError(f"{', '.join(map(str, folders))}: there is no document to pack.")
     into.mkdir(parents=True, exist_ok=True)
-    write_atomically(into / PACKED, "".join(f"{line}\n" for _, line in (kept[key] for key in sorted(kept))))
+    lines = "".join(f"{line}\n" for _, line in (kept[key] for key in sorted(kept)))
+    write_atomically(into / PACKED, compressed_for(into / PACKED, lines))
     for path in own:
         if path.name != PACKED:
             path.unlink()
