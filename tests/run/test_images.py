@@ -33,7 +33,7 @@ from kernel_matrix.config.model import Installer, Matrix
 from kernel_matrix.diagnosis import NOT_KNOWN, diagnose, with_cause
 from kernel_matrix.doctor import findings as doctor
 from kernel_matrix.run.container import bundle, images, network, places
-from kernel_matrix.run.container.build import Image, lines_of, name_of
+from kernel_matrix.run.container.build import Image, follow_steps, lines_of, name_of
 from kernel_matrix.run.container.engine import SOCKET
 from kernel_matrix.run.container.recipe import PREFIX, SHARED, Recipe, Source, source_of
 from kernel_matrix.run.executors import InstallError, MachineError
@@ -193,6 +193,29 @@ def test_what_a_build_prints_is_read_by_lines_however_it_comes_in_pieces():
         "last",
     ]
     assert errors == ["returned 100"]
+
+
+@pytest.mark.parametrize(
+    ("words", "layer"),
+    [
+        (["Step 1/2 : FROM a", " ---> 0123456789ab", "Step 2/2 : RUN b", "done", " ---> ab0123456789"], "ab0123456789"),
+        (
+            ["STEP 1/2: FROM a", "--> 0123456789a", "STEP 2/2: RUN b", "done", "COMMIT", "--> ab012345678"],
+            "ab012345678",
+        ),
+        (["STEP 1/2: FROM a", "STEP 2/2: RUN b", "--> Using cache ab01234567", "--> ab0123456789cd"], "ab0123456789cd"),
+    ],
+    ids=["Docker", "podman", "podman with its cache"],
+)
+def test_the_last_layer_of_a_build_is_found_in_the_words_of_each_engine(words, layer):
+    output = [{"stream": f"{word}\n"} for word in words]
+    said: list[str] = []
+    assert follow_steps(Recipe("a", "a/Dockerfile", {}, {}), iter(output), said.append) == layer
+    assert [line.upper().replace(" :", ":") for line in said] == ["A: STEP 1/2: FROM A", "A: STEP 2/2: RUN B"]
+    with pytest.raises(InstallError, match="a/Dockerfile: step 2/2: done"):
+        follow_steps(
+            Recipe("a", "a/Dockerfile", {}, {}), iter([*output, {"stream": "done\n"}, {"error": "1"}]), said.append
+        )
 
 
 def test_an_image_that_fails_to_build_says_its_last_lines_and_where(engine, tmp_path):

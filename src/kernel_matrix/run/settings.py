@@ -98,7 +98,7 @@ def choose_executor(asked: str, platform: Platform) -> tuple[str, str]:
     try:
         from kernel_matrix.run.container.engine import address  # its library is an extra
 
-        return CONTAINER, f"a Docker engine answers at {address()}"
+        return CONTAINER, f"a Docker engine answers at {address(start=asked == CONTAINER)}"
     except (UnavailableError, ModuleNotFoundError) as error:
         reason = lacking(error) if isinstance(error, ModuleNotFoundError) else str(error)
         if asked == AUTO:

@@ -22,7 +22,7 @@ from kernel_matrix.run.container.engine import SILENT_SECONDS, explained
 from kernel_matrix.run.container.recipe import Recipe
 from kernel_matrix.run.executors import InstallError
 
-_LAYER = re.compile(r" ---> ([0-9a-f]{12,})")
+_LAYER = re.compile(r" ?--?-> ([0-9a-f]{11,})")  # Docker's words, and podman's
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _TAIL = 40  # lines of a failed step that its error shows
 
@@ -147,15 +147,15 @@ def follow_steps(recipe: Recipe, output: Iterator[Mapping[str, Any]], say: Calla
     for line in lines_of(output, faults):
         if found := _LAYER.fullmatch(line):
             layer = found[1]
-        elif line.startswith("Step "):
+        elif line.startswith(("Step ", "STEP ")):
             step, printed = line, Printed(recipe.name, say)
             say(f"{recipe.name}: {line[:100]}")
-        elif not line.startswith((" ---> ", "Removing intermediate container")):
+        elif not line.startswith((" ---> ", "--> ", "Removing intermediate container")):
             printed.take_in(line)
     if faults:
         text = "\n".join([step, *printed.lines, faults[0]])
         reason = printed.lines[-1] if printed.lines else faults[0]
-        raise InstallError(f"{text}\n{recipe.dockerfile}: {step.split(' :')[0].lower() or 'build'}: {reason}")
+        raise InstallError(f"{text}\n{recipe.dockerfile}: {re.split(' ?:', step)[0].lower() or 'build'}: {reason}")
     return layer
 
 

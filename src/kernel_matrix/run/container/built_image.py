@@ -81,7 +81,8 @@ class _Steps:
             "VIRTUAL_ENV": folder.rpartition("/")[0],
         }
         given = [f"{name}={value}" for name, value in variables.items()]
-        log, user = f"{_PLACE}/{self.build.log.name}", f"{os.getuid()}:{os.getgid()}"
+        log = f"{_PLACE}/{self.build.log.name}"
+        user = "0:0" if self.sandbox.rootless else f"{os.getuid()}:{os.getgid()}"
         return ["env", *given, "sh", "-c", _STEP, log, command, user]
 
     def _options(self) -> dict[str, Any]:
@@ -112,5 +113,5 @@ def built(interpreter: ContainerInterpreter) -> ContainerInterpreter:
     steps = _Steps(engine, sandbox, build, interpreter.python, interpreter.search_path)
     image = build.once(steps.make, lambda image: find(engine.client, image) is not None)
     reference = f"{_REPOSITORY}:{build.place.name}"
-    inside = Sandbox(build.inside, image, sandbox.cpus)
+    inside = Sandbox(build.inside, image, sandbox.cpus, sandbox.rootless)
     return ContainerInterpreter(engine, inside, interpreter.python, reference, build.root)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ import requests
 import urllib3
 
 from kernel_matrix.base.owner import OWNER, is_dead
+from kernel_matrix.run.container import podman
 from kernel_matrix.run.executors import MachineError, UnavailableError
 
 SOCKET = "unix:///var/run/docker.sock"
@@ -32,15 +33,18 @@ class Engine:
     address: str
     cpus: float
     folder: Path  # where it keeps its images
+    rootless: bool = False  # root of its containers is this user, and no other user of them is
 
 
-def connect() -> Engine:
-    """Return the engine that DOCKER_HOST names, or the one of this machine.
+def connect(*, start: bool = False) -> Engine:
+    """Return the engine that DOCKER_HOST names, or the one of this machine: Docker's, or this user's podman.
+
+    ``start``: where none answers, start a service of podman for the time of this process.
 
     Raises:
         UnavailableError: there is none, this user may not reach it, or it cannot run jobs of this machine.
     """
-    address = os.environ.get("DOCKER_HOST") or SOCKET
+    address = os.environ.get("DOCKER_HOST") or _own_address(start=start)
     if not address.startswith("unix://"):
         raise UnavailableError(f"the Docker engine at {address} is another machine's, where this one's folders are not")
     try:
@@ -58,19 +62,31 @@ def connect() -> Engine:
         raise UnavailableError(
             f"the Docker engine at {address} does not answer as it should: {explained(error)}"
         ) from None
-    if "name=rootless" in (facts.get("SecurityOptions") or ()):
+    if (rootless := _is_rootless(facts)) and os.getuid() == 0:
         client.close()
-        raise UnavailableError(f"the Docker engine at {address} is rootless, where a job could not write its results")
-    return Engine(client, address, float(facts["NCPU"]), Path(facts["DockerRootDir"]))
+        raise UnavailableError(f"the Docker engine at {address} is another user's, who could not write root's results")
+    return Engine(client, address, float(facts["NCPU"]), Path(facts["DockerRootDir"]), rootless)
 
 
-def address() -> str:
+def _own_address(*, start: bool) -> str:
+    """Return the address of Docker's engine if this user may reach it, and else of this user's podman."""
+    if os.access(SOCKET.removeprefix("unix://"), os.R_OK | os.W_OK):
+        return SOCKET
+    return podman.user_socket() or (podman.service() if start and podman.is_here() else SOCKET)
+
+
+def _is_rootless(facts: Mapping[str, Any]) -> bool:
+    """Return whether an engine has a namespace of users, in which its own user is root: as podman says or Docker."""
+    return bool(facts.get("Rootless")) or "name=rootless" in (facts.get("SecurityOptions") or ())
+
+
+def address(*, start: bool = False) -> str:
     """Return the address at which an engine answers.
 
     Raises:
         UnavailableError: as :func:`connect`.
     """
-    engine = connect()
+    engine = connect(start=start)
     engine.client.close()
     return engine.address
 

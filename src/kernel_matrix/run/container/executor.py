@@ -50,12 +50,12 @@ class Containers:
         _demand_device(request)
         _demand_driver(request)
         if self.engine is None:
-            self.engine = connect()
+            self.engine = connect(start=True)
             sweep(self.engine.client)
         request.folder.mkdir(parents=True, exist_ok=True)
         _demand_room(request.folder, _RESULTS, "for a job's results")
         image = self._image(self.engine, request, source)
-        sandbox = Sandbox(request, image.id, self.engine.cpus)
+        sandbox = Sandbox(request, image.id, self.engine.cpus, self.engine.rootless)
         interpreter = ContainerInterpreter(self.engine, sandbox, places.python_of(lock), image.reference)
         if request.gpu:
             interpreter.demand_device()

@@ -26,10 +26,16 @@ class Sandbox:
     request: Request
     image: str
     cpus: float
+    rootless: bool = False
 
     @property
     def user(self) -> tuple[int, int]:
-        """The user and group of the job: the harness's own, and never root's."""
+        """The user and group of the job: the harness's own, and never root's.
+
+        Where the engine is rootless, the number 0 is the harness's own user.
+        """
+        if self.rootless:
+            return 0, 0
         return (os.getuid(), os.getgid()) if os.getuid() else (_ORDINARY_USER, _ORDINARY_USER)
 
     @property
@@ -82,7 +88,7 @@ class Sandbox:
             "labels": {OWNER: owner(), "kernel-matrix.job": self.request.job.id},
             "mounts": list(self._mounts()),
             # Compilers run what they have written to /tmp.
-            "tmpfs": {"/tmp": f"rw,exec,nosuid,nodev,mode=1777,size={int(limits.tmp * _GIB)}", **self._hidden()},  # noqa: S108
+            "tmpfs": {"/tmp": f"rw,exec,nosuid,nodev,mode=1777,size={int(limits.tmp * _GIB)}"},  # noqa: S108
             "read_only": True,
             "network_mode": "none",
             "init": True,
@@ -108,9 +114,17 @@ class Sandbox:
         mounts.append(Mount(HARNESS, str(copy_for_jobs(self.request.build)), "bind", read_only=True))
         for mount in mounts:  # a mount below it would not be read-only
             mount["BindOptions"] = {"NonRecursive": True}
-        return mounts
+        return [*mounts, *self._hidden()]
 
-    def _hidden(self) -> dict[str, str]:
-        """Return the mount that hides the build folder: it has other jobs' files and a closed network's settings."""
+    def _hidden(self) -> list[Mount]:
+        """Return the mount that hides the build folder: it has other jobs' files and a closed network's settings.
+
+        It is an empty folder: what podman mounts as memory gets a copy of what was there.
+        """
         root, build = self.request.root, self.request.build
-        return {f"{SOURCE}/{build.relative_to(root)}": "ro,size=4k"} if build.is_relative_to(root) else {}
+        if not build.is_relative_to(root):
+            return []
+        empty = build / "empty"
+        empty.mkdir(exist_ok=True)
+        empty.chmod(0o755)  # the user of a job may be another one
+        return [Mount(f"{SOURCE}/{build.relative_to(root)}", str(empty), "bind", read_only=True)]
