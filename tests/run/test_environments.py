@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from kernel_matrix.config.model import Installer, Matrix
+from kernel_matrix.run.container import places
 from kernel_matrix.run.environments.builds import is_among, pin_of
 from kernel_matrix.run.environments.bytecode import share_bytecode
-from kernel_matrix.run.environments.venv import demand_unchanged, state_of, variables_for
+from kernel_matrix.run.environments.venv import demand_unchanged, of_image, state_of, variables_for
 from kernel_matrix.run.executors import InstallError
 
 INSTALLER = Installer(builds_of="Many_Builds", cpu={"UV_TORCH_BACKEND": "cpu"}, gpu={"UV_TORCH_BACKEND": "auto"})
@@ -152,3 +153,28 @@ def test_an_environment_whose_code_was_changed_is_not_used(tmp_path, change):
     else:
         with pytest.raises(InstallError, match="was changed since it was installed"):
             demand_unchanged(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("made_from", "kind", "is_writable", "is_taken"),
+    [
+        ("cpu\n{lock}", "cpu", False, True),
+        ("cuda\n{lock}", "cuda", False, True),
+        ("cpu\n{lock}", "cuda", False, False),
+        ("cpu\n{lock}# another line\n", "cpu", False, False),
+        ("{lock}", "cpu", False, False),
+        (None, "cpu", False, False),
+        ("cpu\n{lock}", "cpu", True, False),
+    ],
+    ids=["same", "a GPU's", "another kind", "another lock", "no kind", "no image", "a job could change it"],
+)
+def test_an_image_s_environment_is_taken_if_it_is_of_this_lock(
+    lock, tmp_path, monkeypatch, made_from, kind, is_writable, is_taken
+):
+    python = tmp_path / "opt" / "lock" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    monkeypatch.setattr(places, "python_of", lambda _: str(python))
+    monkeypatch.setattr(os, "access", lambda *_: is_writable)
+    if made_from is not None:
+        (python.parents[1] / places.MADE_FROM).write_text(made_from.format(lock=lock.read_text()))
+    assert of_image(lock, kind) == (python if is_taken else None)

@@ -113,6 +113,8 @@ def make_run(
     report = ["report", "--plan", plan, "--statuses", str(folder / _STATUSES)]
     report += [*(["--history", str(history.absolute())] if history else []), str(project.results)]
     slurm = project.matrix.ci.slurm
+    made = batches(project.matrix, planned.rows, planned.known)
+    in_images = {row for batch in made if batch.ask.image for row in batch.rows}
     return ClusterRun(
         engine=engine_name,
         id=secrets.token_hex(4),
@@ -120,13 +122,23 @@ def make_run(
         plan=_digest(planned.rows),
         queue_minutes=slurm.queue_minutes if slurm else 1440,
         setup=slurm.setup if slurm else "",
-        batches=batches(project.matrix, planned.rows, planned.known),
-        row_commands={row.id: command_of(row, plan, [*options, *more]) for row in started(planned.rows)},
+        batches=made,
+        row_commands={
+            row.id: command_of(row, plan, [*options, *more], installed=row.id in in_images)
+            for row in started(planned.rows)
+        },
         jobs=tuple(job.id for row in started(planned.rows) for job in row.jobs),
         report_commands=tuple(line_here(command(words), options) for words in (statuses, report)),
         root=str(Path.cwd()),
         folder=str(folder),
+        folders=_outermost(Path.cwd(), project.root, project.build),
     )
+
+
+def _outermost(*folders: Path) -> tuple[str, ...]:
+    """Return the folders that are in no other one of them."""
+    found = sorted({folder.absolute() for folder in folders})
+    return tuple(str(one) for one in found if not any(one.is_relative_to(other) for other in found if other != one))
 
 
 def statuses(project: Project, engine_name: str) -> list[JobStatus]:

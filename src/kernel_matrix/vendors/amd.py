@@ -84,6 +84,7 @@ VENDOR = Vendor(
     detect=detect,
     docker_flags="--device /dev/kfd --device /dev/dri --group-add $(stat -c %g /dev/kfd)",
     container_options=container_options,
+    image_flags={"apptainer": "--rocm", "podman": "--device=/dev/kfd --device=/dev/dri --group-add=keep-groups"},
     driver=driver,
     build_variables=build_variables,
     variables=("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "KERNEL_MATRIX_HIPCC"),

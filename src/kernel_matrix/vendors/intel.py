@@ -76,6 +76,7 @@ VENDOR = Vendor(
     detect=detect,
     docker_flags="--device /dev/dri --group-add $(stat -c %g /dev/dri/renderD128)",
     container_options=container_options,
+    image_flags={"podman": "--device=/dev/dri --group-add=keep-groups"},
     driver=driver,
     variables=("ZE_AFFINITY_MASK", "ONEAPI_ROOT"),
     programs=(

@@ -73,6 +73,7 @@ VENDOR = Vendor(
     detect=detect,
     docker_flags="--gpus all",
     container_options=container_options,
+    image_flags={"apptainer": "--nv", "podman": "--device=nvidia.com/gpu=all"},
     driver=driver,
     build_variables=build_variables,
     variables=(

@@ -41,6 +41,7 @@ class Vendor:
     docker_flags: What a person types to give the devices to ``docker run``; empty where nothing is to be given.
     why_no_flags: Why ``docker_flags`` is empty.
     container_options: Return the same for the engine's interface (keyword arguments of the Docker SDK).
+    image_flags: The same for each program that runs an image without a daemon: ``apptainer``, ``podman``.
     in_containers: Whether a container can have the devices.
     hosted: Whether the machines of every CI service have such a device.
     driver: Look whether this machine's devices can be used; None where no driver is needed.
@@ -68,6 +69,7 @@ class Vendor:
     docker_flags: str = ""
     why_no_flags: str = ""
     container_options: Callable[[], Mapping[str, Any]] = dict
+    image_flags: Mapping[str, str] = field(default_factory=dict)
     in_containers: bool = True
     hosted: bool = False
     driver: Callable[[Sequence[Device]], Finding] | None = None

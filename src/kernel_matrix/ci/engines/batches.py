@@ -29,6 +29,7 @@ def batches(matrix: Matrix, row_plan: RowPlan, known: Known) -> tuple[Batch, ...
         kinds[row.labels[-1] if row.own else ""].append(row)
     made = []
     for target, alike in kinds.items():
+        device = matrix.platforms[alike[0].platform].device if target else ""
         ask = ask_of(matrix.ci.slurm or Slurm(), target)
         for part in (alike[first : first + MOST_ROWS] for first in range(0, len(alike), MOST_ROWS)):
             measured = [asked_minutes(matrix, row, known) for row in part]
@@ -37,6 +38,7 @@ def batches(matrix: Matrix, row_plan: RowPlan, known: Known) -> tuple[Batch, ...
                 Batch(
                     rows=tuple(row.id for row in part),
                     target=target,
+                    device=device,
                     ask=ask,
                     minutes=min(most, ask.minutes or most),
                     measured=None not in measured,

@@ -22,6 +22,7 @@ class Batch(BaseModel):
 
     rows: tuple[str, ...]
     target: str = ""  # whose device they ask for; none of rows that any node takes
+    device: str = ""  # the vendor of that device
     ask: Ask
     minutes: int
     measured: bool = False  # whether the minutes come from measured times
@@ -46,6 +47,7 @@ class ClusterRun(BaseModel):
     report_commands: tuple[str, ...]
     root: str  # where the commands are typed
     folder: str  # of this file, of the plan, of scripts and logs
+    folders: tuple[str, ...] = ()  # what a row sees that runs inside of an image
     setup: str = ""
     ended: Mapping[str, str] = Field(default_factory=dict)  # rows that were cancelled because they would never start
 

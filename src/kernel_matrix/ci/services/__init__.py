@@ -29,9 +29,13 @@ def render(name: str, matrix: Matrix, row_plan: RowPlan) -> str:
     return text
 
 
-def command_of(row: Row, plan: str = PLAN, options: Sequence[str] = ()) -> str:
-    """Return the command that every service runs for a row, as the harness was started here: a person types it too."""
-    return line_here(command(["run", "--platform", row.platform, "--plan", plan, "--row", row.id]), options)
+def command_of(row: Row, plan: str = PLAN, options: Sequence[str] = (), *, installed: bool = False) -> str:
+    """Return the command that every service runs for a row, as the harness was started here: a person types it too.
+
+    ``installed``: the harness is started by its name, as inside of an image that has it.
+    """
+    words = ["run", "--platform", row.platform, "--plan", plan, "--row", row.id]
+    return command([*words, *options]) if installed else line_here(command(words), options)
 
 
 def report_command() -> str:

@@ -214,6 +214,8 @@ def events(matrix: Matrix) -> Iterator[Fault]:
 def clusters(matrix: Matrix) -> Iterator[Fault]:
     """Yield the targets that no platform has and a cluster is to have, and the GPUs that their rows do not ask for."""
     devices = {target: platform.device for platform in matrix.platforms.values() for target in platform.targets}
+    for target in matrix.ci.kubernetes.targets if matrix.ci.kubernetes else ():
+        yield from unknown(("ci", "kubernetes", "targets", target), "target", target, devices)
     slurm = matrix.ci.slurm
     for target, ask in slurm.targets.items() if slurm else ():
         place: Place = ("ci", "slurm", "targets", target)

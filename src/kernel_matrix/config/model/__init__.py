@@ -9,7 +9,7 @@ from pydantic import Field
 
 from kernel_matrix.config.model.accuracy import Accuracy, default_cap
 from kernel_matrix.config.model.bench import Bench, BenchOp
-from kernel_matrix.config.model.ci import Ask, Ci, Event, Slurm
+from kernel_matrix.config.model.ci import Ask, Ci, Event, Kubernetes, Pod, Slurm
 from kernel_matrix.config.model.fields import (
     ASSERTED,
     Direction,
@@ -42,12 +42,14 @@ __all__ = [
     "Expectation",
     "Fuzz",
     "Installer",
+    "Kubernetes",
     "Matrix",
     "Op",
     "Output",
     "Package",
     "Platform",
     "PlatformToolchain",
+    "Pod",
     "Resource",
     "Rule",
     "Scalar",

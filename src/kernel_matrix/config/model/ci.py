@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
@@ -11,6 +11,8 @@ from kernel_matrix.config.model.fields import Name, Section, Target, Tier
 # Slurm's own words stand in the comments of a script, one a line: nothing of them may begin another one.
 Word = Annotated[str, StringConstraints(pattern=r"^[^\s'\"\\$`]*$", max_length=300)]
 Option = Annotated[str, StringConstraints(pattern=r"^--[a-z][a-z-]*(=[^\s'\"\\$`]+)?$", max_length=300)]
+
+Runtime = Literal["apptainer", "charliecloud", "podman", "pyxis"]
 
 
 class Event(Section):
@@ -36,6 +38,8 @@ class Ask(Section):
     memory: Word = Field(default="", description="Memory of a row, such as '16G'.")
     minutes: int | None = Field(default=None, ge=1, description="The most minutes that a row asks for.")
     options: list[Option] = Field(default_factory=list, description="More options of sbatch, such as '--exclusive'.")
+    image: Word = Field(default="", description="An image with the harness, as the runtime names it: rows run in it.")
+    runtime: Runtime = Field(default="apptainer", description="The program that runs a row in the image.")
 
 
 class Slurm(Ask):
@@ -48,6 +52,23 @@ class Slurm(Ask):
     )
     queue_minutes: float = Field(default=1440, gt=0, description="A row that waited longer for a node never started.")
     setup: str = Field(default="", description="Lines of shell before each row, such as 'module load python/3.12'.")
+
+
+class Pod(Section):
+    """A row's request of a Kubernetes cluster, in its words."""
+
+    image: Word = Field(default="", description="The platform's image with the harness, by digest.")
+    resources: dict[str, int] = Field(default_factory=dict, description="Devices, such as 'nvidia.com/gpu: 1'.")
+    nodes: dict[str, str] = Field(default_factory=dict, description="Labels of the nodes that have the device.")
+    cpus: int | None = Field(default=None, ge=1, description="Cores of a row.")
+    memory: Word = Field(default="", description="Memory of a row, such as '16Gi'.")
+
+
+class Kubernetes(Pod):
+    """The rows as pods without a container engine. What stands here holds for every row; a target may say otherwise."""
+
+    claim: Name = Field(description="The claim of the volume that has the checkout, and gets the results.")
+    targets: dict[Target, Pod] = Field(default_factory=dict, description="What a row of each target asks for.")
 
 
 class Ci(Section):
@@ -75,3 +96,6 @@ class Ci(Section):
     )
     events: dict[Name, Event] = Field(default_factory=dict, description="What each event asks for.")
     slurm: Slurm | None = Field(default=None, description="What rows ask a Slurm cluster for (docs/how-to/slurm.md).")
+    kubernetes: Kubernetes | None = Field(
+        default=None, description="What rows ask a Kubernetes cluster for (docs/how-to/pods.md)."
+    )

@@ -6,6 +6,8 @@ from pathlib import Path
 
 PYTHON = "/usr/bin/python3.11"  # in every image, for its environments
 
+MADE_FROM = "made-from"  # the file of an environment with the kind of its builds, and its lock
+
 
 def python_of(lock: Path) -> str:
     """Return the interpreter, inside the image, of the environment that was made from ``lock``."""

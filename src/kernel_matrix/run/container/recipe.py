@@ -98,7 +98,7 @@ class Source:
             SHARED,
             _name(self._shared),
             {**_folder(self._shared), **self._pins},
-            {**_bases(client, self._shared), "INSTALLER_VARIABLES": variables},
+            {**_bases(client, self._shared), "KIND": self.kind, "INSTALLER_VARIABLES": variables},
             _labels(self.root, SHARED, ()),
             lambda: network.site(wheels),
         )

@@ -60,7 +60,7 @@ def _container(client: docker.DockerClient, recipe: Recipe, image: str) -> Itera
     name = name_of(recipe)
     with contextlib.suppress(docker.errors.NotFound):
         remove(client.containers.get(name))
-    variables = recipe.arguments["INSTALLER_VARIABLES"].split()
+    variables = [f"KIND={recipe.arguments['KIND']}", *recipe.arguments["INSTALLER_VARIABLES"].split()]
     container = client.containers.create(
         image,
         ["sh", f"{_VOLUME}/{SCRIPT}", _VOLUME, *variables],

@@ -18,6 +18,7 @@ from kernel_matrix.base.wheels import wheels_of
 from kernel_matrix.config import locks
 from kernel_matrix.config.lock_faults import overwritten
 from kernel_matrix.config.model import Installer
+from kernel_matrix.run.container import places
 from kernel_matrix.run.environments import uv_settings
 from kernel_matrix.run.environments.builds import chosen_build, pin_of
 from kernel_matrix.run.environments.built import SHELL, Build
@@ -45,6 +46,8 @@ def prepare(request: Request) -> Interpreter:
     if request.matrix.package.build_commands:
         return _built(Build.of(request, "venv"))
     lock = request.lock
+    if python := of_image(lock, request.kind):
+        return LocalInterpreter(python)
     machine = "gpu" if request.gpu else "cpu"
     version = ".".join(str(part) for part in sys.version_info[:3])
     key = hashlib.sha256(f"{request.kind} {version} {lock.read_text(encoding='utf-8')}".encode()).hexdigest()[:10]
@@ -59,6 +62,22 @@ def prepare(request: Request) -> Interpreter:
             _make(request, folder)
             complete.write_text(state_of(folder))
     return LocalInterpreter(python)
+
+
+def of_image(lock: Path, kind: str) -> Path | None:
+    """Return the Python of the environment that the image around this process has, if it is of this lock and kind.
+
+    One that this user can change is not taken: a kernel could leave a file there for the next job.
+    """
+    python = Path(places.python_of(lock))
+    folder = python.parents[1]
+    try:
+        is_same = (folder / places.MADE_FROM).read_text(
+            encoding="utf-8"
+        ) == f"{kind}\n{lock.read_text(encoding='utf-8')}"
+    except OSError:
+        return None
+    return python if is_same and not os.access(folder, os.W_OK) else None
 
 
 def _make(request: Request, folder: Path) -> None:
