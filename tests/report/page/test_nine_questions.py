@@ -13,7 +13,11 @@ from test_access import TAGS, engine, found_by_engine
 WIDTHS = {1280: 900, 390: 844}
 
 
-@pytest.fixture(params=[(width, scheme) for width in WIDTHS for scheme in ("light", "dark")], ids=str)
+BY_DAY = [(1280, "light"), (390, "dark")]
+AT_NIGHT = [pytest.param(each, marks=pytest.mark.nightly) for each in [(1280, "dark"), (390, "light")]]
+
+
+@pytest.fixture(params=[*BY_DAY, *AT_NIGHT], ids=str)
 def ask(request, new_tab, web) -> Callable[[str, str], str]:
     """Return a function that opens the first view, searches or clicks, and returns the text of what answers.
 
