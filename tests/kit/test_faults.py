@@ -37,6 +37,7 @@ ENVIRONMENTS = {
     "jax_softmax": _JAX,
     "jax_norm": _JAX,
 }
+AT_NIGHT = ("torch_gated", "jax_norm")  # by day each framework has another function, and PyTorch a module, too
 # Faults that no check sees, each with the reason; docs/accuracy.md has them too.
 NOT_SEEN = {
     "autocast_narrows": "a kernel that is made of PyTorch's operators follows autocast, and rightly",
@@ -95,7 +96,9 @@ def test_every_fault_in_numpy_is_red_and_the_right_kernel_green(tmp_path, module
 
 @pytest.mark.environments
 @pytest.mark.slow
-@pytest.mark.parametrize("module", ENVIRONMENTS)
+@pytest.mark.parametrize(
+    "module", [pytest.param(name, marks=[pytest.mark.nightly] if name in AT_NIGHT else []) for name in ENVIRONMENTS]
+)
 def test_every_fault_in_a_framework_is_red_and_the_right_kernel_green(tmp_path, module):
     hold(outcomes(tmp_path, module, driving.interpreter(*ENVIRONMENTS[module])))
 
