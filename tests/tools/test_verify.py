@@ -48,7 +48,7 @@ def verdicts(tmp_path_factory):
     """Judge all candidates in one run."""
     folder = tmp_path_factory.mktemp("verify")
     lines = lines_of(folder, {name: text for name, (text, *_) in CANDIDATES.items()})
-    run = verify(folder, "--jsonl", lines, "--jobs", 2, "--quick")
+    run = verify(folder, "--jsonl", lines, "--quick")
     assert run.returncode == 1, run.stdout + run.stderr
     return verdicts_in(folder / "lines.verdicts.jsonl")
 
