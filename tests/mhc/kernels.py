@@ -37,12 +37,14 @@ def kernels(case: Case) -> dict[str, Callable[..., None]]:
 
 def called(case: Case, kernel: Any) -> Callable[..., None]:
     """Return how the kit calls a kernel: inputs, then outputs, and options."""
-    last: list[Any] = []  # the tensors of the last call, and what they are: in a race nothing is to be made of them
+    last: list[Any] = []  # the tensors of the last call with what was made of them, for a race
 
     def call(*tensors: Any, **options: Any) -> None:
-        if not last or len(last[0]) != len(tensors) or not all(map(is_, last[0], tensors)):
-            last[:] = tensors, inputs_and_outputs(case["op"], case["direction"], tensors, options)
-        inputs, out = last[1]
+        made: Any = last[0] if last else ((), None)  # one value: another thread may put its own there
+        if len(made[0]) != len(tensors) or not all(map(is_, made[0], tensors)):
+            made = tensors, inputs_and_outputs(case["op"], case["direction"], tensors, options)
+            last[:] = [made]
+        inputs, out = made[1]
         try:
             kernel.run(inputs, out, case["target"])
         except NoDeviceError as reason:
