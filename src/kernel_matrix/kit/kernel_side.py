@@ -268,17 +268,17 @@ def arrays_of(
         places[slot] = place_of(tuple(shape), np.dtype(kind), layout_of(slot, kernel, layout))
         wholes[slot] = laid(places[slot], None, secret, fill)
     key = (kernel["function"], kernel["device"], *((name, place) for name, place in places.items()))
-    memory = None if fresh else _laid.get(key)
-    if memory is None:
-        memory = {name: frame.memory(whole, kernel["device"]) for name, whole in wholes.items()}
-        if not fresh:
-            if len(_laid) >= _PLACES:
-                _laid.clear()
-            _laid[key] = memory
+    kept = None if fresh else _laid.get(key)
+    memory = kept or {name: frame.memory(whole, kernel["device"]) for name, whole in wholes.items()}
+    if not fresh and kept is None:
+        if len(_laid) >= _PLACES:
+            _laid.clear()
+        _laid[key] = memory
     # The views are new in each run: a kernel may give one of them other memory.
     there = {name: Laid(one, frame.view(one, places[name]), places[name]) for name, one in memory.items()}
     made = Arrays(frame, there, {})
-    made.refill(wholes)
+    if kept is not None:
+        made.refill(wholes)
     return made
 
 

@@ -29,6 +29,11 @@ class Place(NamedTuple):
     room: int
     guard: int
 
+    @property
+    def is_full(self) -> bool:
+        """True if every byte between the guards is of an element, and of one alone."""
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize == self.room and 0 not in self.strides
+
 
 def place_of(shape: tuple[int, ...], dtype: np.dtype[np.generic], layout: str = PACKED) -> Place:
     """Return where the elements of an array lie; each guard is as long as a row at least."""
@@ -55,11 +60,11 @@ def laid(place: Place, values: Array | None, secret: int, fill: int = UNWRITTEN)
     raw = np.empty(size + _ALIGNED, np.uint8)
     first = -raw.ctypes.data % _ALIGNED
     whole = raw[first : first + size]
-    whole[:] = fill
     edge = pattern(place.guard, secret)
     whole[: place.guard], whole[place.guard + place.room :] = edge, edge
+    if values is None or not place.is_full:
+        whole[place.guard : place.guard + place.room] = fill if values is None else UNWRITTEN
     if values is not None:
-        whole[place.guard : place.guard + place.room] = UNWRITTEN
         array_in(whole, place)[...] = values
     return whole
 
@@ -90,8 +95,8 @@ def opened(whole: Array, place: Place, secret: int, gap: int = UNWRITTEN) -> Ope
     edge = pattern(place.guard, secret)
     guards = bool((whole[: place.guard] == edge).all() and (whole[place.guard + place.room :] == edge).all())
     values = array_in(np.ascontiguousarray(whole).view(np.uint8), place)
-    if values.nbytes == place.room and 0 not in place.strides:  # there are none
-        return Opened(np.array(values), guards, True)
+    if place.is_full:  # there are none
+        return Opened(values, guards, True)
     between = np.ones(place.room, np.bool_)
     if values.size:
         spots = np.ndarray(place.shape, np.dtype(f"V{place.dtype.itemsize}"), between.data, place.first, place.strides)
@@ -111,4 +116,5 @@ def pattern(size: int, secret: int) -> Bytes:
 
 def same_bytes(one: Array, other: Array) -> bool:
     """Return whether two arrays hold the same bytes."""
-    return np.ascontiguousarray(one).tobytes() == np.ascontiguousarray(other).tobytes()
+    first, second = (np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in (one, other))
+    return np.array_equal(first, second)
