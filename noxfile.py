@@ -48,7 +48,7 @@ SOURCE = {"PYTHONPATH": "src"}
 LINT_IMPORTS = ("-c", "from importlinter.cli import lint_imports_command as lint; lint()", "--no-logo", "--no-cache")
 START = {**SOURCE, "KERNEL_MATRIX_START": "ci/kernel-matrix"}  # messages name commands as a person types them
 SCRIPTS = [
-    *(".ci/run", "ci/base-images", "ci/environment", "ci/kernel-matrix", "ci/nox"),
+    *(".ci/run", "ci/base-images", "ci/kernel-matrix"),
     "containers/toolchains/make-environments",
     *("ci/runner/job-completed.sh", "ci/runner/job-started.sh", "ci/runner/labels", "ci/runner/register"),
     *(f"tests/ci/machine/{name}" for name in ("boot", "bin/gh", "bin/nvidia-smi", "bin/python-of-harness")),

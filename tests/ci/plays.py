@@ -117,6 +117,6 @@ def variables_of(*folders: Path) -> dict[str, str]:
 
 
 def made_environment() -> Path | None:
-    """Return the environment that ci/environment has made in this checkout, if it has."""
+    """Return the environment that ci/kernel-matrix has made in this checkout, if it has."""
     made = ROOT / ".venv"
     return made if (made / "made-from.txt").exists() else None

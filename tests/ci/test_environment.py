@@ -1,4 +1,4 @@
-"""ci/environment makes .venv again where the lock or the Python that is asked for is another one."""
+"""ci/kernel-matrix makes .venv again where the lock or the Python that is asked for is another one."""
 
 from __future__ import annotations
 

@@ -46,6 +46,7 @@ class StateWord(_Model):
     letter: str
     name: State
     meaning: str
+    elsewhere: list[str] = Field(description="What other test runners call it.")
     red: bool
     color: str = Field(description="Its colour on white, as #rrggbb.")
 

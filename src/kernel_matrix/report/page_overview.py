@@ -12,7 +12,7 @@ from kernel_matrix.report.document import Cell, Document, Lane, Number, Undiagno
 from kernel_matrix.report.lacking import lacking
 from kernel_matrix.report.page_data import NOT_PLANNED, SCHEMA_VERSION, CellColumns, Op, Overview, StateWord
 from kernel_matrix.report.scripts import shortened
-from kernel_matrix.report.sentences import MEANING, STALE, headline, least_exact
+from kernel_matrix.report.sentences import ELSEWHERE, MEANING, STALE, headline, least_exact
 from kernel_matrix.results.history import lane_id
 from kernel_matrix.results.noise import as_float
 from kernel_matrix.results.states import RED, STATES, State
@@ -140,7 +140,14 @@ def overview(document: Document, columns: Columns, has: list[str], sources: Sour
         run_notes=document.run_notes,
         silent_days=document.silent_days,
         states=[
-            StateWord(letter=LETTERS[state], name=state, meaning=meaning, red=state in RED, color=color)
+            StateWord(
+                letter=LETTERS[state],
+                name=state,
+                meaning=meaning,
+                elsewhere=list(ELSEWHERE.get(state, ())),
+                red=state in RED,
+                color=color,
+            )
             for state in STATES
             for color, meaning in [MEANING[state]]
         ],

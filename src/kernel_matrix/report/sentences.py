@@ -18,16 +18,16 @@ NOTHING = "No case has a result, so nothing was tested: this is no success."
 # The colour that each state has everywhere, and what a reader needs to know of it.
 MEANING: dict[State, tuple[str, str]] = {
     "pass": ("#1a7f37", "ran or was emulated, and every number is inside its error budget"),
-    "held": ("#0f8b8d", "ran, and the assertions of the suite's own test held; no number was compared"),
+    "held": ("#0f8b8d", "passed by the suite's own assertions; no number was compared"),
     "told": (
         "#6a5acd",
         "a person says, with a signature, that it ran and passed on a machine that is not the project's",
     ),
     "compiled": ("#2f6fde", "a compiler made machine code for this target; nothing ran it"),
     "lowered": ("#7aa5ec", "source was generated for this target; nothing here compiled it"),
-    "known": ("#b7791f", "fails exactly as matrix.yaml expects, with its reason"),
+    "known": ("#b7791f", "expected failure: fails exactly as matrix.yaml expects, with its reason"),
     "flaky": ("#d9730d", "passed only on a repeat"),
-    "fixed": ("#a626a4", "passes although matrix.yaml expects it to fail: take the expectation out"),
+    "fixed": ("#a626a4", "unexpected pass: take the expectation out of matrix.yaml"),
     "fail": (
         "#cf222e",
         "a number is outside its budget, an assertion does not hold, or the code is over a limit",
@@ -39,6 +39,18 @@ MEANING: dict[State, tuple[str, str]] = {
         "no such hardware here, and nothing to compile without it; or a test is skipped, or says that it needs a GPU",
     ),
     "excluded": ("#c3c9cf", "left out by matrix.yaml, with its reason"),
+}
+# What other test runners call a state: whoever searches the page for such a word finds the state.
+ELSEWHERE: dict[State, tuple[str, ...]] = {
+    "pass": ("passed", "ok", "success"),
+    "held": ("passed", "ok", "success"),
+    "known": ("xfail", "xfailed", "expected"),
+    "flaky": ("rerun", "retried"),
+    "fixed": ("xpass", "xpassed", "unexpected"),
+    "fail": ("failed", "failure"),
+    "missing": ("lost", "cancelled"),
+    "unavailable": ("skip", "skipped"),
+    "excluded": ("ignored", "deselected"),
 }
 _MOST_CELLS = 10  # of each kind, on a terminal
 STALE = "measured with other files, another lock or other versions than its job would have today"

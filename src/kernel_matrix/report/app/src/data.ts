@@ -145,6 +145,10 @@ export interface StateWord {
     | "unavailable"
     | "excluded";
   meaning: string;
+  /**
+   * What other test runners call it.
+   */
+  elsewhere: string[];
   red: boolean;
   /**
    * Its colour on white, as #rrggbb.
@@ -564,7 +568,7 @@ export interface Artifact {
   };
 }
 /**
- * What the suite's own comparisons see of known faults that were put into copies of results.
+ * Say what the suite's own comparisons see of known faults that were put into copies of results.
  */
 export interface Comparisons {
   /**

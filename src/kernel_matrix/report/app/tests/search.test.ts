@@ -30,6 +30,13 @@ test("words know devices, people's names for them, and dtypes", () => {
   assert.equal(search(model, "bf16").dtype, "bf16");
 });
 
+test("a state is found by the word that other test runners have for it", () => {
+  assert.deepEqual(ids("xfail"), ids("state:known"));
+  assert.deepEqual(ids("-state:Passed,known"), ids("-state:pass,known"));
+  assert.deepEqual(ids("amd skipped"), [4]);
+  assert.deepEqual(ids("xpass"), []);
+});
+
 test("a reason is searched only where no name has the word", () => {
   const [first, ...rest] = CELLS;
   const other = small([first!, ...rest.slice(0, -1), { lane: 2, op: 1, cases: "ppk", reason: "it ran on an H200" }]);

@@ -36,7 +36,7 @@ function determinism(differing: number | null): number {
 export function search(model: Model, query: string): Found {
   const { terms: written, problems } = parse(query);
   const { named, asks } = asked(model, written);
-  const terms = named.map((term) => ofDtype(model, term));
+  const terms = named.map((term) => ofState(model, ofDtype(model, term)));
   const said = [...problems];
   const places = casePlaces(model, terms, said);
   const dtype = dtypeOf(model, terms);
@@ -78,6 +78,21 @@ function ofDtype(model: Model, term: Term): Term {
   const test = word(dtype);
   const has = model.overview.ops.some((op) => op.cases.some((name) => test.test(name)));
   return has ? { ...term, key: "dtype", values: [dtype.toLowerCase()] } : term;
+}
+
+/** Return a term with the names of the states that its words mean: other test runners call them otherwise. */
+function ofState(model: Model, term: Term): Term {
+  if (term.key !== "" && term.key !== "state") return term;
+  const values = term.values.map((value) =>
+    model.overview.states.filter((one) => one.elsewhere.includes(value.toLowerCase())).map(({ name }) => name),
+  );
+  if (values.every((names) => names.length === 0) || (term.key === "" && word(term.values[0]!).test(model.words)))
+    return term;
+  return {
+    ...term,
+    key: "state",
+    values: values.flatMap((names, index) => (names.length ? names : term.values[index]!)),
+  };
 }
 
 function selected(model: Model, tests: readonly Test[]): { mask: Uint8Array; cells: Int32Array } {

@@ -107,6 +107,7 @@ export function helpView({ model }: Context): View {
         [
           { title: "state", header: true, cell: (state) => pill(state.name) },
           { title: "means", cell: (state) => state.meaning, wide: true },
+          { title: "elsewhere called", cell: (state) => state.elsewhere.join(", ") },
           { title: "red", cell: (state) => (state.red ? "yes" : "no") },
         ],
         overview.states,
