@@ -216,6 +216,7 @@ def test_kernels_without_tests_get_an_environment_and_the_command_for_launches(
     assert init("--root", str(package)) == 0
     output = capsys.readouterr().out
     assert not (package / "matrix.yaml").exists()
+    assert "\nno test that imports it was found, so no matrix.yaml is written" in output
     assert f"PYTHONPATH={package}/src kernel-matrix launches -- {package}/.venv/bin/python calls.py" in output
     assert f"uv pip install --python {package}/.venv {option}-r {package}/ci/locks/triton.cpu.txt" in output
 

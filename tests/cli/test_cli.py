@@ -53,9 +53,29 @@ def test_without_a_matrix_every_command_says_in_one_sentence_what_is_missing(com
     [line] = capsys.readouterr().err.splitlines()
     assert line == (
         "kernel-matrix: matrix.yaml: there is no such file, and it says what is tested: kernel-matrix init writes one "
-        "for this repository, and --matrix FILE names one that lies elsewhere."
+        "for this repository that has tests, and --matrix FILE names one that lies elsewhere."
     )
     assert list(tmp_path.iterdir()) == [], "nothing was written"
+
+
+@pytest.mark.parametrize(
+    ("there", "folder", "named"),
+    [
+        ("operators.matrix.yaml", ".", "operators.matrix.yaml"),  # `init` writes it of a package that has no tests
+        ("matrix.yaml", "tests/deep", "../../matrix.yaml"),
+        ("sub/matrix.yaml", ".", "sub/matrix.yaml"),
+        ("other/matrix.yml", ".", None),
+        ("matrix.yaml/x", "tests", None),  # a folder
+    ],
+)
+def test_a_matrix_that_is_near_is_named(tmp_path, capsys, monkeypatch, there, folder, named):
+    for path in (tmp_path / there, tmp_path / folder / "x"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    monkeypatch.chdir(tmp_path / folder)
+    assert main(["check"]) == 2
+    error = capsys.readouterr().err
+    assert error.endswith(f"lies elsewhere, such as {named}.\n" if named else "lies elsewhere.\n")
 
 
 @pytest.mark.parametrize(

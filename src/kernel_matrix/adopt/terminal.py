@@ -38,6 +38,11 @@ def seen_lines(repository: Repository) -> Iterator[str]:
         yield "tests of CTest"
     elif repository.suite is not None:
         yield f"tests in {_folder(repository.suite)}: {len(repository.test_files)} files"
+    else:
+        yield (
+            "no test that imports it was found, so no matrix.yaml is written: write tests/test_one.py and begin again, "
+            "or name the folder of its tests, `kernel-matrix init --suite FOLDER`"
+        )
     if repository.not_taken:
         left = [f"{_folder(name)} ({counted(count, 'file')})" for name, count in repository.not_taken]
         yield f"not taken: {_some(left)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,14 @@ Fault = tuple[Place, str]  # where, and what is wrong there
 _BYTES, _LEVELS, _VALUES = 2**20, 40, 100_000
 
 
+def _elsewhere(path: Path) -> str:
+    """Return which files of the kind are near one that is missing: of another name, above or below."""
+    here = path.resolve().parent
+    near = [*here.glob("*.matrix.yaml"), *(folder / path.name for folder in here.parents), *here.glob(f"*/{path.name}")]
+    found = [os.path.relpath(file, here) for file in near if file.is_file()]
+    return f", such as {found[0]}" if found else ""
+
+
 class Document:
     """A YAML file that holds a mapping of sections."""
 
@@ -36,7 +45,7 @@ class Document:
         except FileNotFoundError:
             raise UserError(
                 f"{path}: there is no such file, and it says what is tested: `kernel-matrix init` writes one for this "
-                "repository, and --matrix FILE names one that lies elsewhere."
+                f"repository that has tests, and --matrix FILE names one that lies elsewhere{_elsewhere(path)}."
             ) from None
         except OSError as error:
             raise UserError(f"{path}: {error.strerror or error}. It is the matrix's only configuration.") from None

@@ -35,7 +35,7 @@ def main(options: argparse.Namespace) -> int:
     repository = look(root, options.suite)
     near = [name for name in (repository.source, repository.suite) if name]
     choice = option.chosen(options.pins, root, repository.python, near=near)
-    print("\n".join([*terminal.seen_lines(repository), *choice.lines]), flush=True)
+    print(here("\n".join([*terminal.seen_lines(repository), *choice.lines])), flush=True)
     operators = describe.chosen(recognize(repository))
     print("\n".join(describe.lines(operators)), end="\n" if operators else "", flush=True)
     proposed = propose(repository, detect(), choice.pins, operators)
