@@ -117,6 +117,17 @@ def test_what_a_setup_py_says_is_read_without_running_it(tmp_path):
     assert {"einops", "numpy>=1.20", "tqdm", "scipy"} <= {*requirements.lines(repository)}
 
 
+def test_files_that_a_source_archive_left_out_are_named_as_such(tmp_path):
+    imports = "import conftest\nfrom tests.utils import near\nfrom _helpers import it\nimport test_utils, testbook, common\n"
+    files = {
+        "pyproject.toml": project("kern"), "kern/__init__.py": BODY, "checks/common.py": "",
+        "checks/test_it.py": f"import kern\n{imports}def test_it(): pass\n",
+    }  # fmt: skip
+    _, lines = seen(tmp_path, files)
+    assert "that are not here, as in many source archives: _helpers.py, conftest.py, test_utils.py, tests.py\n" in lines
+    assert "in no list of requirements: testbook\n" in lines
+
+
 def test_own_files_build_tools_and_other_names_are_no_unknown_imports(tmp_path):
     imports = (
         "import conftest, common_bench, setuptools, pkg_resources, cv2, sklearn, attr, dateutil, git, warp, cupy\n"

@@ -94,8 +94,21 @@ def lines(repository: Repository) -> list[str]:
     return output
 
 
+# What a suite calls its own files: where none of this name is here, no index has it.
+_OF_A_SUITE = re.compile(r"_?(conftest|tests?|test(ing)?_\w+|utils?|helpers?|common)")
+
+
+def lacking_files(repository: Repository) -> list[str]:
+    """Return the modules that are files of the suite by their names, and that the repository does not have."""
+    return [name for name in _unknown(repository) if _OF_A_SUITE.fullmatch(name)]
+
+
 def unknown_imports(repository: Repository) -> list[str]:
     """Return the modules that a test file cannot be imported without, and that no known distribution has."""
+    return [name for name in _unknown(repository) if not _OF_A_SUITE.fullmatch(name)]
+
+
+def _unknown(repository: Repository) -> list[str]:
     named = {
         *repository.project.local,
         *(canonicalize_name(Requirement(text).name) for text, _ in repository.project.needs),
