@@ -118,7 +118,9 @@ def test_what_a_setup_py_says_is_read_without_running_it(tmp_path):
 
 
 def test_files_that_a_source_archive_left_out_are_named_as_such(tmp_path):
-    imports = "import conftest\nfrom tests.utils import near\nfrom _helpers import it\nimport test_utils, testbook, common\n"
+    imports = (
+        "import conftest\nfrom tests.utils import near\nfrom _helpers import it\nimport test_utils, testbook, common\n"
+    )
     files = {
         "pyproject.toml": project("kern"), "kern/__init__.py": BODY, "checks/common.py": "",
         "checks/test_it.py": f"import kern\n{imports}def test_it(): pass\n",

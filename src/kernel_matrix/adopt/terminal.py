@@ -51,7 +51,8 @@ def seen_lines(repository: Repository) -> Iterator[str]:
     yield from _systems(repository)
     yield from repository.project.notes
     if lacking := requirements.lacking_files(repository):
-        yield f"files of the suite that are not here, as in many source archives: {', '.join(f'{name}.py' for name in lacking)}"
+        files = ", ".join(f"{name}.py" for name in lacking)
+        yield f"files of the suite that are not here, as in many source archives: {files}"
     if unknown := requirements.unknown_imports(repository):
         yield f"imported at the top of a file, and in no list of requirements: {', '.join(unknown)}"
     if why := why_no_checkout(repository.root):
