@@ -25,7 +25,7 @@ export class SearchBar {
       autocomplete: "off",
       spellcheck: "false",
       autocapitalize: "off",
-      placeholder: "Search, such as: sinkhorn H100, or state:error noise:>1.5",
+      placeholder: "Search, such as: H100 bf16, or state:error noise:>1.5",
       "aria-describedby": "search-problems",
     });
     this.input.addEventListener("input", () => {
