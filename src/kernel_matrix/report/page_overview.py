@@ -128,6 +128,14 @@ class Columns:
         )
 
 
+def _state_word(state: State) -> StateWord:
+    color, meaning = MEANING[state]
+    elsewhere = list(ELSEWHERE.get(state, ()))
+    return StateWord(
+        letter=LETTERS[state], name=state, meaning=meaning, elsewhere=elsewhere, red=state in RED, color=color
+    )
+
+
 def overview(document: Document, columns: Columns, has: list[str], sources: Sources) -> Overview:
     """Return the overview; ``has`` are the names of the other files of data, without the cells'."""
     lanes = {lane.id: lane for lane in document.lanes}
@@ -139,18 +147,7 @@ def overview(document: Document, columns: Columns, has: list[str], sources: Sour
         run=document.run,
         run_notes=document.run_notes,
         silent_days=document.silent_days,
-        states=[
-            StateWord(
-                letter=LETTERS[state],
-                name=state,
-                meaning=meaning,
-                elsewhere=list(ELSEWHERE.get(state, ())),
-                red=state in RED,
-                color=color,
-            )
-            for state in STATES
-            for color, meaning in [MEANING[state]]
-        ],
+        states=[*map(_state_word, STATES)],
         stale_meaning=STALE,
         evidence=list(EVIDENCE),
         platforms=list(document.platforms),
