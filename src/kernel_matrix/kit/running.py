@@ -317,17 +317,20 @@ class Running:
         if faults:
             raise WrongResultError(code, f"{what}: {'; '.join(faults)}")
 
-    def same(self, code: str, out: Mapping[str, Array], what: str) -> None:
+    def same(self, code: str, out: Mapping[str, Array], what: str, *, other_code: bool = False) -> None:
         """Hold the results of another run on the same inputs to the bits of the first, or to their budget.
+
+        ``other_code``: a compiler may make another kernel for this run, with a budget and no bits in common.
 
         Raises:
             WrongResultError: they are others.
         """
-        if not self.op.same_bits:
-            self.inside(code, out, self.compared.of(out), what)
+        differing = [name for name, one in out.items() if not same_bytes(one, self.out[name])]
+        if not differing:
             return
-        if differing := [name for name, one in out.items() if not same_bytes(one, self.out[name])]:
+        if self.op.same_bits and not other_code:
             raise WrongResultError(code, f"{what}: {', '.join(differing)}")
+        self.inside(code, out, self.compared.of(out), what)
 
     @functools.cached_property
     def compared(self) -> plain.Numbers:

@@ -82,7 +82,6 @@ def test_torch_module(x, weight):
     w=array("hidden", dtype="fp32", **SCALE),
     outputs={"y": MATRIX},
     differentiable=("x", "w"),
-    same_bits=False,  # XLA compiles another program for each set of gradients
 )
 def test_jax_norm(x, w):
     return x / ((x * x).mean(-1, keepdims=True) + 1e-6) ** 0.5 * w
