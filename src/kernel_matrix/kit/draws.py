@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import ml_dtypes
@@ -15,6 +15,7 @@ from kernel_matrix.kit.description import Operator, array
 Arrays = dict[str, Array]
 _DTYPES = {**DTYPES, "fp8": np.dtype(ml_dtypes.float8_e4m3fn)}
 _LOUD, _QUIET = 100.0, 1e-3  # times the other rows
+_FAR_BELOW = 256.0  # times the spread: exp of half of it is no number of fp32, and its square none of fp16
 
 
 def dtype_of(kind: array, axes: Mapping[str, Any]) -> np.dtype[np.generic]:
@@ -43,7 +44,10 @@ def _one(case: RunningCase, name: str, kind: array, sizes: Mapping[str, Any], be
     if kind.whole:
         below = sizes[kind.below] if isinstance(kind.below, str) else 2 if kind.below is None else kind.below
         spread = (np.abs(case.draw(name, shape)) * 2.0**20).astype(np.int64)
-        return (spread % max(int(below), 1)).astype(dtype)
+        whole = spread % max(int(below), 1)
+        if whole.size > 1:
+            whole.flat[0], whole.flat[-1] = 0, max(int(below), 1) - 1  # both ends of a table
+        return whole.astype(dtype)
     if kind.saved is not None:
         return np.asarray(kind.saved(before, sizes)).astype(dtype)
     values = case.draw(name, shape, scale=kind.spread(sizes), mean=kind.mean)
@@ -85,10 +89,27 @@ def of_rows(values: Mapping[str, Array], names: list[str], change: Any) -> Array
     return changed
 
 
-def standing_out(values: Array) -> Array:
-    """Return rows of which the first is zero, the second small, and the last large."""
-    if not is_whole(values) and len(values):
-        values[1:2] = (values[1:2].astype(np.float64) * _QUIET).astype(values.dtype)
-        values[-1:] = (values[-1:].astype(np.float64) * _LOUD).astype(values.dtype)
-        values[:1] = 0 if len(values) > 1 else values[:1]
-    return values
+def _standing_out(*, zero: bool = True, low: bool = True) -> Callable[[Array], Array]:
+    """Return what makes rows: the first zero, the second small, the third far below zero, and the last large."""
+
+    def change(values: Array) -> Array:
+        if is_whole(values) or not len(values):
+            return values
+        wide = values.astype(np.float64)
+        if low and len(values) > 3 and (wide < 0).any():
+            values[2:3] = (wide[2:3] - _FAR_BELOW * wide.std()).astype(values.dtype)
+        values[1:2] = (wide[1:2] * _QUIET).astype(values.dtype)
+        values[-1:] = (wide[-1:] * _LOUD).astype(values.dtype)
+        if zero and len(values) > 1:
+            values[:1] = 0
+        return values
+
+    return change
+
+
+# What changes rows, each with what it makes of them: the first that plain code takes is used.
+STANDING_OUT: Mapping[Callable[[Array], Array], str] = {
+    _standing_out(): "a row of zeros, a small one, one far below zero and a large one",
+    _standing_out(low=False): "a row of zeros, a small one and a large one",
+    _standing_out(zero=False, low=False): "a small row and a large one",
+}

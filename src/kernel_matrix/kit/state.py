@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import atexit
 import builtins
+import contextlib
 import ctypes
 import decimal
 import gc
+import locale
+import logging
 import math
 import os
 import platform
 import random
+import resource
 import signal
 import sys
 import threading
@@ -35,6 +40,8 @@ FIRST_CALL = (
     "the open files",
     "the handlers of signals",
     "the limit of recursion",
+    "the hooks of Python",
+    "what runs at the end of Python",
     "files or the network",
 )
 
@@ -141,6 +148,36 @@ def _files() -> int:
         return 0
 
 
+def _threads() -> set[int | None]:
+    """Return the threads, and of a pool the queue that its threads share: it may start more of them later."""
+    pools = getattr(sys.modules.get("concurrent.futures.thread"), "_threads_queues", {})
+    return {id(pools[one]) if one in pools else one.ident for one in threading.enumerate()}
+
+
+def _limits() -> dict[str, tuple[int, int]]:
+    return {name: resource.getrlimit(getattr(resource, name)) for name in dir(resource) if name.startswith("RLIMIT_")}
+
+
+def _set_limits(before: Mapping[str, tuple[int, int]]) -> None:
+    for name, limits in before.items():
+        with contextlib.suppress(ValueError, OSError):  # a hard limit that was lowered stays low
+            resource.setrlimit(getattr(resource, name), limits)
+
+
+def _hooks() -> tuple[int, ...]:
+    return tuple(map(id, (sys.excepthook, sys.unraisablehook, threading.excepthook, *sys.meta_path, *sys.path_hooks)))
+
+
+def _timers() -> list[bool]:
+    return [
+        bool(signal.getitimer(which)[0]) for which in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
+    ]
+
+
+def _timeout() -> float | None:
+    return socket.getdefaulttimeout() if (socket := sys.modules.get("socket")) else None
+
+
 def _context() -> str:
     return repr(decimal.getcontext())
 
@@ -156,7 +193,7 @@ _PLAIN: State = {
         lambda: list(warnings.filters),
         _set_filters,
     ),
-    "the threads of Python": (lambda: {thread.ident for thread in threading.enumerate()}, None),
+    "the threads of Python": (_threads, None),
     "the cores that it may use": (lambda: os.sched_getaffinity(0), lambda state: os.sched_setaffinity(0, state)),
     "how the CPU rounds and flushes": (_arithmetic, _set_arithmetic),
     "the collector of garbage": (
@@ -169,6 +206,15 @@ _PLAIN: State = {
     "the context of decimals": (_context, None),
     "where it prints": (lambda: (id(sys.stdout), id(sys.stderr)), None),
     "the trace and profile functions": (lambda: (sys.gettrace(), sys.getprofile()), None),
+    "the priority of the process": (lambda: os.getpriority(os.PRIO_PROCESS, 0), None),
+    "the limits of the process": (_limits, _set_limits),
+    "the timers of signals": (_timers, None),
+    "the locale": (lambda: locale.setlocale(locale.LC_ALL), lambda state: locale.setlocale(locale.LC_ALL, state)),
+    "how often threads take turns": (sys.getswitchinterval, sys.setswitchinterval),
+    "which messages are logged": (lambda: logging.root.manager.disable, logging.disable),
+    "the time limit of sockets": (_timeout, None),
+    "the hooks of Python": (_hooks, None),
+    "what runs at the end of Python": (atexit._ncallbacks, None),
     "Python's own functions": functions_of(builtins, math, time),
     "files or the network": (outside.done, None),
 }

@@ -5,13 +5,17 @@ import logging
 import os
 import tempfile
 import threading
+import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 _lock = threading.Lock()
 _workspace = {}
 _said = []
+_pool = []
+_tuned = {}
 
 
 def _softmax(x):
@@ -100,3 +104,30 @@ def momentum(p, m, g, lr):
 
 def gather(index, values):
     return values[index]
+
+
+def _narrow(x):
+    return _softmax(x).astype(x.dtype)
+
+
+def pool(x):
+    """Compute in threads that the first calls start."""
+    if not _pool:
+        _pool.append(ThreadPoolExecutor(3))
+    return np.concatenate(list(_pool[0].map(_narrow, np.array_split(x, 2)))) if len(x) else _narrow(x)
+
+
+def tuned(x):
+    """Measure two forms in the first call of each shape."""
+    if x.shape not in _tuned:
+        began = time.perf_counter()
+        columns(x)
+        _tuned[x.shape] = time.perf_counter() - began
+    return _narrow(x)
+
+
+def view(x):
+    """Return a part of a larger buffer."""
+    buffer = np.zeros((len(x), 2, x.shape[1]), x.dtype)
+    buffer[:, 1] = _softmax(x)
+    return buffer[:, 1]

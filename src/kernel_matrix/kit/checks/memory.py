@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from kernel_matrix.kit import draws
 from kernel_matrix.kit.layouts import same_bytes
 from kernel_matrix.kit.misbehaviour import MisbehavedError, WrongResultError
@@ -52,8 +56,10 @@ def follows(running: Running) -> None:
     if running.by_row:
         backwards = draws.of_rows(running.given, running.by_row, lambda one: one[::-1].copy())
         others["the same rows in the reverse order"] = backwards
-    if (changed := _one_element_changed(running)) is not None:
-        others["one element changed"] = draws.saved_anew(running.op, changed, running.sizes)
+    first, *rest = [name for name, one in running.given.items() if not draws.is_whole(one) and one.size] or [""]
+    for what, names in ("one element changed", [first] if first else []), ("one element of each other input", rest):
+        if names:
+            others[what] = draws.saved_anew(running.op, _changed(running, names), running.sizes)
     for what, values in others.items():
         numbers = running.numbers(values)
         if numbers.finite:
@@ -61,17 +67,16 @@ def follows(running: Running) -> None:
             running.inside("kit-keeps-answers", running.run(values), numbers, text)
 
 
-def _one_element_changed(running: Running) -> draws.Arrays | None:
-    """Return the inputs, where the last element of the first array of floats is another one."""
-    for name, one in running.given.items():
-        if not draws.is_whole(one) and one.size:
-            changed = one.copy()
-            value = float(changed.reshape(-1)[-1])
-            changed.reshape(-1)[-1] = value * 2 + (
-                running.op.inputs[name].spread(running.sizes) if name in running.op.inputs else 1
-            )
-            return {**running.given, name: changed}
-    return None
+def _changed(running: Running, names: Sequence[str]) -> draws.Arrays:
+    """Return the inputs, where the last element of some is another one, of the other sign where that may be."""
+    changed = dict(running.given)
+    for name in names:
+        one, kind = changed[name].copy(), running.op.inputs.get(name)
+        value, spread = float(one.reshape(-1)[-1]), kind.spread(running.sizes) if kind else 1
+        sign = -1 if kind and not kind.positive and not (running.given[name].astype(np.float64) < 0).any() else 1
+        one.reshape(-1)[-1] = sign * (value * 2 + spread)
+        changed[name] = one
+    return changed
 
 
 def kept(running: Running) -> None:

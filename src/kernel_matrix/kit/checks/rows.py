@@ -15,7 +15,8 @@ from kernel_matrix.kit.layouts import same_bytes
 from kernel_matrix.kit.misbehaviour import WrongResultError
 from kernel_matrix.kit.running import Running
 
-FEW = (0, 1, 2, 6, 10)  # the remainders 0, 1 and 2 of tiles of 4 and 8
+FEW = (0, 1, 2, 6, 127, 128, 129, 130)  # the remainders -1, 0, 1 and 2 of tiles of 4 to 128, and parts of one
+_SQUARE = 512  # rows: as many as the other axis has, where it is no longer
 _MANY = 65_541  # more than 16 bits count, and than a GPU's grid has blocks in its second dimension
 _MANY_BYTES = 256 << 20  # of the inputs of so many rows
 _SUM_BYTES = 64 << 20  # of those whose sums are compared: plain code in float64 takes several times as much
@@ -39,12 +40,43 @@ def rows(running: Running) -> None:
         out = running.run(values, what=f" with {word} in the other rows")
         for name in running.results_by_row:
             _hold_row(running, name, out[name], keep, word)
-    expected = plain.exact(running.op, draws.wide(values), running.sizes, running.asked)  # of NaN, which came last
+    _hold_nan(running, values, out, "numbers where the inputs of a row are NaN")  # which came last
+    if not running.backward:
+        _single_elements(running)
+
+
+def _hold_nan(running: Running, values: draws.Arrays, out: draws.Arrays, what: str) -> None:
+    """Hold the results to NaN where plain code has it."""
+    expected = plain.exact(running.op, draws.wide(values), running.sizes, running.asked)
     for name in running.results_by_row:
         wrong = np.isnan(expected[name]) & ~np.isnan(out[name].astype(np.float64))
         if wrong.any():
-            text = f"{name}: {int(wrong.sum())} numbers where the inputs of a row are NaN"
-            raise WrongResultError("kit-rows", text)
+            raise WrongResultError("kit-rows", f"{name}: {int(wrong.sum())} {what}")
+
+
+def _single_elements(running: Running) -> None:
+    """Put NaN into one element of each input that has no rows; and -Inf, as of a mask, into one element of a row."""
+    others = [name for name, one in running.given.items() if name not in running.by_row and not draws.is_whole(one)]
+    places = {name: place for place, name in enumerate(others)}
+    if places:
+        values = {n: _with_one(one, np.nan, places[n]) if n in places else one for n, one in running.given.items()}
+        out = running.run(values, what=f" with NaN in {', '.join(others)}")
+        _hold_nan(running, values, out, f"numbers where {', '.join(others)} has NaN")
+    first = next((n for n in running.by_row if not draws.is_whole(running.given[n])), None)
+    if first is None or not np.isinf(np.asarray(-np.inf).astype(running.given[first].dtype).astype(np.float64)):
+        return
+    values = {**running.given, first: _with_one(running.given[first], -np.inf, -1)}
+    if (numbers := running.numbers(values)).finite:
+        out = running.run(values, what=f" with -Inf in {first}")
+        running.inside("kit-rows", out, numbers, f"where an element of {first} is -Inf, as of a mask")
+
+
+def _with_one(values: Array, number: float, place: int) -> Array:
+    """Return a copy with a number in one element."""
+    values = values.copy()
+    if values.size:
+        values.reshape(-1)[place % values.size] = number
+    return values
 
 
 def _hold_row(running: Running, name: str, out: Array, keep: int, word: str) -> None:
@@ -57,18 +89,16 @@ def _hold_row(running: Running, name: str, out: Array, keep: int, word: str) -> 
 
 
 def magnitudes(running: Running) -> None:
-    """Make one row zero, one small and the last large."""
-    values = draws.of_rows(running.given, running.by_row, draws.standing_out)
-    values = draws.saved_anew(running.op, values, running.sizes)
-    numbers = running.numbers(values)
-    if not numbers.finite:
-        values = draws.of_rows(values, running.by_row, lambda one: np.concatenate([one[-1:], one[1:]]))
+    """Make one row zero, one small, one far below zero and the last large, or as many of these as plain code takes."""
+    for change, what in draws.STANDING_OUT.items():
+        values = draws.of_rows(running.given, running.by_row, change)
+        values = draws.saved_anew(running.op, values, running.sizes)
         numbers = running.numbers(values)
-    if not numbers.finite:
-        running.not_asked["magnitudes"] = "plain code is not finite there"
-        return
-    what = "a row of zeros, a small one and a large one"
-    running.inside("kit-magnitudes", running.run(values, what=f" with {what}"), numbers, what, small_rows=True)
+        if numbers.finite:
+            out = running.run(values, what=f" with {what}")
+            running.inside("kit-magnitudes", out, numbers, what, small_rows=True)
+            return
+    running.not_asked["magnitudes"] = "plain code is not finite there"
 
 
 def layouts(running: Running) -> None:
@@ -104,7 +134,9 @@ def _of_layout(running: Running, layout: str) -> draws.Arrays | None:
 def sizes(running: Running) -> None:
     """Run other numbers of rows: few, none, and more than 16 bits count."""
     own = int(running.sizes[running.op.rows or ""])
-    for count in (count for count in FEW if count != own and count >= running.op.fewest):
+    widths = {one.shape[-1] for name in running.by_row if (one := running.given[name]).ndim > 1}
+    counts = {*FEW, *(width for width in widths if width <= _SQUARE)} - {own}
+    for count in sorted(count for count in counts if count >= running.op.fewest):
         at = {**running.sizes, running.op.rows or "": count}
         values = draws.drawn(running.case, running.op, at, f"/{count}")
         sentence = f"the kernel fails for {count} rows"

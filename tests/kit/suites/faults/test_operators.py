@@ -85,3 +85,14 @@ def test_torch_module(x, weight):
 )
 def test_jax_norm(x, w):
     return x / ((x * x).mean(-1, keepdims=True) + 1e-6) ** 0.5 * w
+
+
+@operator(
+    rows=ROWS,
+    table=array(13, "hidden"),
+    index=array(ROWS, dtype="int64", below=13),
+    gain=array("hidden", **SCALE),
+    outputs={"y": MATRIX},
+)
+def test_numpy_scaled(table, index, gain):
+    return table[index] * gain
