@@ -27,6 +27,7 @@ CASES = {
         for direction in DIRECTIONS
         for dtype in DTYPES
     ],
+    "torch_modes": [("torch_modes", "forward", {"tokens": 7, "hidden": 40})],
     "torch_module": [("torch_module", direction, {"tokens": 7}) for direction in DIRECTIONS],
     "jax_norm": [("jax_norm", direction, {"tokens": 7, "hidden": 40}) for direction in DIRECTIONS],
     "jax_softmax": [("jax_softmax", direction, {"tokens": 7, "hidden": 40}) for direction in DIRECTIONS],
@@ -35,6 +36,7 @@ _TORCH, _JAX = ("cpu-llvm", "reference"), ("tpu", "pallas-0.10")
 ENVIRONMENTS = {
     "torch_norm": _TORCH,
     "torch_gated": _TORCH,
+    "torch_modes": _TORCH,
     "torch_module": _TORCH,
     "jax_softmax": _JAX,
     "jax_norm": _JAX,

@@ -62,6 +62,7 @@ def run(folder: Path, package: str, seeds: int, python: str = sys.executable) ->
 def hold(job: driving.Job, package: str, seeds: int) -> None:
     assert len(job.ends) == len(packages(seeds)[package]), job.output
     assert job.red() == {}
+    assert job.seconds <= 5 * len(job.ends), "three cases take fifteen seconds of a CPU at most, the imports too"
     print(f"{package}: {len(job.ends)} cases, none red, {job.seconds:.0f} CPU-s")
 
 

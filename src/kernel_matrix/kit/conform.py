@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -11,7 +12,7 @@ from kernel_matrix.job.inputs import digest
 from kernel_matrix.job.kernel_process import KernelProcessError
 from kernel_matrix.kit import draws, plain
 from kernel_matrix.kit.checks import growth, holds, memory, numbers, rows, times
-from kernel_matrix.kit.checks.applying import WITHIN_EVERY_RUN, does_not_apply, why_not
+from kernel_matrix.kit.checks.applying import ASKED, WITHIN_EVERY_RUN, does_not_apply, why_not
 from kernel_matrix.kit.checks.names import CHECKS
 from kernel_matrix.kit.description import Operator
 from kernel_matrix.kit.misbehaviour import SPOILS_MEMORY, MisbehavedError, UnconfirmedError, WrongResultError
@@ -37,6 +38,7 @@ ORDER: Mapping[str, Callable[[Running], None]] = {
     "memory": memory.memory,  # before many rows: the C library keeps what they took
     "sizes": rows.sizes,
     "modes": memory.modes,
+    **{name: functools.partial(memory.in_mode, mode=name) for name in ASKED},
     "threads": numbers.threads,
     "times": times.times,
 }

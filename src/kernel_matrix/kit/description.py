@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kernel_matrix.kit.checks.names import CHECKS
-from kernel_matrix.kit.frameworks.names import NAMES, WITH_GRADIENTS, WRITABLE
+from kernel_matrix.kit.frameworks.names import MODES, NAMES, WITH_GRADIENTS, WRITABLE
 
 _NO_FLOAT = ("int", "uint", "bool")
 _WORDS = ("dtype", "scale", "mean", "below", "positive", "when", "drawn", "saved")
@@ -108,6 +108,7 @@ class Operator:
     code: str = ""
     operators: tuple[str, ...] | None = None
     forbidden: tuple[str, ...] = ()
+    modes: tuple[str, ...] = ()
     holds: tuple[str, ...] = ()
     once: Mapping[str, Any] = field(default_factory=dict)
     without: Mapping[str, str] | Callable[[Any], Mapping[str, str]] = field(default_factory=dict)
@@ -184,7 +185,7 @@ def described_as(reference: Callable[..., Any], outputs: Mapping[str, array], wo
     if missing := sorted(drawn.keys() - set(order)):
         raise TypeError(f"the plain code has no parameter {', '.join(missing)}")
     rest = {name: value for name, value in words.items() if name not in drawn}
-    for name in ("in_place", "differentiable", "optional", "forbidden", "holds"):
+    for name in ("in_place", "differentiable", "optional", "forbidden", "holds", "modes"):
         rest[name] = _several(rest.get(name, ()))
     name = str(rest.pop("name", "")) or reference.__name__.removeprefix("test_")
     one = Operator(name, reference, {name: drawn[name] for name in order}, dict(outputs), **rest)
@@ -212,6 +213,10 @@ def _check(one: Operator) -> None:
             "whole numbers have no gradient",
         ),
         (bool(one.differentiable) and one.framework not in WITH_GRADIENTS, "this framework has no gradients"),
+        (
+            not set(one.modes) <= set(MODES.get(one.framework, ())),
+            f"modes are {', '.join(MODES.get(one.framework, ())) or 'none here'}",
+        ),
         (one.compute not in ("fp32", "case"), "compute is fp32 or case"),
         (one.direction not in ("", *DIRECTIONS), f"direction is one of {', '.join(DIRECTIONS)}"),
         (bool(one.direction) and bool(one.differentiable), "a kernel of one direction has no gradients of its own"),
@@ -283,6 +288,7 @@ def _several(given: str | Sequence[str]) -> tuple[str, ...]:
 # code            the function of the suite that returns the code that ran, where the package has it
 # operators       the operators of the framework that the kernel may call besides those that move values
 # forbidden       modules that the kernel may not import: what its results are compared with
+# modes           further ways to call the forward, which give the same: under autocast, compiled, in another stream
 # holds           functions of the suite (module:function): properties of the operator, each gets (run, inputs, outputs)
 # once            the axes of the cases that have the checks which are made once, such as threads; else the first case
 # without         checks that are not asked, each with the reason; or a function that returns them for a case

@@ -109,7 +109,8 @@ def run(
         _watched(frame, facts),
         poisoned(frame, poison, kernel["device"], guarded=kernel["guards"]) as scratch,
     ):
-        with frame.mode(mode):
+        with frame.mode(mode, [given.by_name[name] for name in kernel["args"]]):
+            call = frame.in_mode(call, mode)
             rounds = called(kernel, frame, call, given, leaves, with_gradients=not mode, times=times)
         facts["subnormal"] = state.subnormal_flag() if poison else None
     facts["operators"] = sorted(operators)

@@ -7,12 +7,15 @@ from kernel_matrix.kit.checks.names import CHECKS
 from kernel_matrix.kit.draws import is_whole
 from kernel_matrix.kit.running import Running
 
+ASKED = ("autocast", "compile", "stream")  # modes, where the description asks for them
 WITHIN_EVERY_RUN = ("guards", "inputs", "state", "processes", "operators")
 
 
 def does_not_apply(running: Running, name: str) -> bool:
     """Return whether a check has no meaning for this case."""
     op, backward = running.op, running.backward
+    if name in ASKED:
+        return name not in op.modes
     narrow = any(one.dtype.itemsize < 4 and not is_whole(one) for one in running.out.values())
     return {
         "misrounded": not narrow or (not op.same_bits and op.exact),
@@ -49,11 +52,23 @@ def why_not(running: Running, name: str) -> str:
         "magnitudes": (not running.by_row, "no input has the axis of rows"),
         "processes": (not running.case.kernel_children(), "this machine does not say which processes work"),
     }
+    if name in ASKED:
+        return _why_no_mode(running, name)
     if name in reasons and reasons[name][0]:
         return reasons[name][1]
     if name == "sizes" and running.repeats_less:
         return "an interpreter or an emulator takes long"
     return _why_no_rows(running) if name == "rows" else ""
+
+
+def _why_no_mode(running: Running, name: str) -> str:
+    """Return why a kernel cannot be called in a mode that the description asks for."""
+    op = running.op
+    if running.backward or op.direction == "backward":
+        return "a backward runs as its forward did"
+    if name == "stream" and running.case.device == "cpu":
+        return "a CPU has no streams"
+    return "an interpreter or an emulator takes long" if running.repeats_less else ""
 
 
 def _why_no_rows(running: Running) -> str:

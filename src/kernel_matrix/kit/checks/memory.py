@@ -130,6 +130,12 @@ def _subsets(names: list[str]) -> list[list[str]]:
 def modes(running: Running) -> None:
     """Call the forward where gradients are recorded, and where they cannot be."""
     for mode in running.frame.modes:
-        sentence = f"the kernel fails in the mode '{mode}'"
-        out = running.attempt("kit-modes", running.given, sentence, mode=mode, what=f" ({mode})")
-        running.same("kit-modes", out, f"other results in the mode '{mode}'")
+        in_mode(running, mode)
+
+
+def in_mode(running: Running, mode: str) -> None:
+    """Call the forward in one mode."""
+    out = running.attempt(
+        "kit-modes", running.given, f"the kernel fails in the mode '{mode}'", mode=mode, what=f" ({mode})"
+    )
+    running.same("kit-modes", out, f"other results in the mode '{mode}'")

@@ -98,9 +98,13 @@ class Framework:
         """Return how many threads an operator of the framework has; None where that is not known."""
         return None
 
-    def mode(self, name: str) -> contextlib.AbstractContextManager[Any]:  # noqa: ARG002
-        """Return the block in which a kernel is called in this mode."""
+    def mode(self, name: str, arrays: Sequence[Any]) -> contextlib.AbstractContextManager[Any]:  # noqa: ARG002
+        """Return the block in which a kernel is called in this mode, with these arrays."""
         return contextlib.nullcontext()
+
+    def in_mode(self, call: Call, name: str) -> Call:  # noqa: ARG002
+        """Return how a kernel is called in this mode."""
+        return call
 
     def state(self) -> State:
         """Return what of the framework belongs to the whole process."""

@@ -27,6 +27,7 @@ _NARROW = {
     "float8_e5m2": (torch.float8_e5m2, np.uint8, torch.uint8),
 }
 _FILL = {"nan": 0xFFFFFFFF, "small": 0x00010001, "usual": 0x3F003F00}
+_LATE = 20_000_000  # cycles of a GPU before its arrays have their values
 _SECRET = 1  # of the guards of scratch, which are looked at here
 _CACHED = 256 << 20  # bytes of a GPU's free memory that are poisoned before a run
 
@@ -197,10 +198,18 @@ class Torch(Framework):
         """Return how many threads an operator of PyTorch has."""
         return int(torch.get_num_threads())
 
-    def mode(self, name: str) -> contextlib.AbstractContextManager[Any]:
-        """Return the block in which a kernel is called in this mode."""
+    def mode(self, name: str, arrays: Sequence[Any]) -> contextlib.AbstractContextManager[Any]:
+        """Return the block in which a kernel is called in this mode, with these arrays."""
         blocks = {"no_grad": torch.no_grad, "inference_mode": torch.inference_mode}
-        return blocks[name]() if name in blocks else contextlib.nullcontext()
+        if name in blocks:
+            return blocks[name]()
+        if name == "autocast":
+            return torch.autocast(arrays[0].device.type, torch.bfloat16)
+        return _other_stream(arrays) if name == "stream" else contextlib.nullcontext()
+
+    def in_mode(self, call: Call, name: str) -> Call:
+        """Return how a kernel is called in this mode: traced as torch.compile does, with no code made."""
+        return torch.compile(call, backend="aot_eager") if name == "compile" else call
 
     def state(self) -> State:
         """Return what of PyTorch, and of NumPy below it, belongs to the whole process."""
@@ -253,6 +262,23 @@ class Torch(Framework):
             )
             given.append(dict(zip(asked, gradients, strict=True)))
         return given
+
+
+@contextlib.contextmanager
+def _other_stream(arrays: Sequence[Any]) -> Iterator[None]:
+    """Go on in another stream, in which the arrays get their values late: a kernel in the usual one reads zeros."""
+    library = getattr(torch, arrays[0].device.type)
+    values = [one.clone() for one in arrays]
+    for one in arrays:
+        one.zero_()
+    library.synchronize()
+    with library.stream(library.Stream()):
+        if hasattr(library, "_sleep"):
+            library._sleep(_LATE)
+        for one, value in zip(arrays, values, strict=True):
+            one.copy_(value)
+        yield
+        library.current_stream().synchronize()
 
 
 def _tensor(values: Array) -> Any:

@@ -96,3 +96,15 @@ def test_jax_norm(x, w):
 )
 def test_numpy_scaled(table, index, gain):
     return table[index] * gain
+
+
+@operator(
+    framework="torch",
+    rows=ROWS,
+    modes=("autocast", "compile", "stream"),
+    x=MATRIX,
+    weight=array("hidden", dtype="fp32", **SCALE),
+    outputs={"y": MATRIX},
+)
+def test_torch_modes(x, weight):
+    return (x * weight).softmax(-1)
