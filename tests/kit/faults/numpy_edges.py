@@ -52,10 +52,6 @@ def one_missing_in_a_tile(x, bias):
     return _without_last(x, bias, len(x) % 32 == 31)
 
 
-def one_more_than_a_tile(x, bias):
-    return _without_last(x, bias, len(x) % 16 == 1 and 1 < len(x) < 1000)
-
-
 def masked_gives_nan(x, bias):
     y = _softmax(x, bias)
     y[np.isinf(x.astype(np.float32)).any(-1)] = np.nan

@@ -15,7 +15,7 @@ from kernel_matrix.kit.layouts import same_bytes
 from kernel_matrix.kit.misbehaviour import WrongResultError
 from kernel_matrix.kit.running import Running
 
-FEW = (0, 1, 2, 6, 127, 128, 129, 130)  # the remainders -1, 0, 1 and 2 of tiles of 4 to 128, and parts of one
+FEW = (0, 1, 2, 127, 128, 130)  # the remainders -1, 0 and 2 of tiles of 4 to 128, and parts of one
 _SQUARE = 512  # rows: as many as the other axis has, where it is no longer
 _MANY = 65_541  # more than 16 bits count, and than a GPU's grid has blocks in its second dimension
 _MANY_BYTES = 256 << 20  # of the inputs of so many rows
@@ -41,7 +41,7 @@ def rows(running: Running) -> None:
         for name in running.results_by_row:
             _hold_row(running, name, out[name], keep, word)
     _hold_nan(running, values, out, "numbers where the inputs of a row are NaN")  # which came last
-    if not running.backward:
+    if running.case.direction != "backward":
         _single_elements(running)
 
 
@@ -135,7 +135,7 @@ def sizes(running: Running) -> None:
     """Run other numbers of rows: few, none, and more than 16 bits count."""
     own = int(running.sizes[running.op.rows or ""])
     widths = {one.shape[-1] for name in running.by_row if (one := running.given[name]).ndim > 1}
-    counts = {*FEW, *(width for width in widths if width <= _SQUARE)} - {own}
+    counts = {*FEW, *sorted(width for width in widths if width <= _SQUARE)[-1:]} - {own}
     for count in sorted(count for count in counts if count >= running.op.fewest):
         at = {**running.sizes, running.op.rows or "": count}
         values = draws.drawn(running.case, running.op, at, f"/{count}")

@@ -200,12 +200,13 @@ class Torch(Framework):
 
     def mode(self, name: str, arrays: Sequence[Any]) -> contextlib.AbstractContextManager[Any]:
         """Return the block in which a kernel is called in this mode, with these arrays."""
-        blocks = {"no_grad": torch.no_grad, "inference_mode": torch.inference_mode}
-        if name in blocks:
-            return blocks[name]()
-        if name == "autocast":
-            return torch.autocast(arrays[0].device.type, torch.bfloat16)
-        return _other_stream(arrays) if name == "stream" else contextlib.nullcontext()
+        blocks = {
+            "no_grad": torch.no_grad,
+            "inference_mode": torch.inference_mode,
+            "autocast": lambda: torch.autocast(arrays[0].device.type, torch.bfloat16),
+            "stream": lambda: _other_stream(arrays),
+        }
+        return blocks[name]() if name in blocks else contextlib.nullcontext()
 
     def in_mode(self, call: Call, name: str) -> Call:
         """Return how a kernel is called in this mode: traced as torch.compile does, with no code made."""
