@@ -203,8 +203,7 @@ def _check(one: Operator) -> None:
     unknown = [name for name, kind in {**one.inputs, **one.outputs}.items() if ... in kind.axes]
     wrong = [
         (one.framework not in NAMES, f"framework is one of {', '.join(NAMES)}"),
-        (not one.outputs, "an operator has outputs"),
-        (not one.inputs, "an operator has inputs"),
+        (not one.outputs or not one.inputs, "an operator has inputs and outputs"),
         (one.rows is not None and one.rows not in axes, f"no array has the axis '{one.rows}' that counts rows"),
         (not set(one.in_place) <= set(one.inputs) & set(one.outputs), "in_place names inputs that are outputs too"),
         (not set(one.differentiable) <= set(one.inputs), "differentiable names inputs"),
@@ -223,7 +222,7 @@ def _check(one: Operator) -> None:
         (not set(one.optional) <= set(one.outputs), "optional names outputs"),
         (bool(one.optional) and not one.writes, "outputs that may be left out are written by the kernel (writes=)"),
         (bool(one.kernel) and bool(one.kernels), "'kernel' names one, and 'kernels' a function that makes several"),
-        (bool(one.writes) and bool(one.differentiable), "a kernel that writes its outputs has no gradients"),
+        (bool(one.writes and one.differentiable), "a kernel that writes its outputs has no gradients"),
         (one.framework not in WRITABLE and bool(one.writes or one.in_place), "its arrays cannot be written"),
         (bool(unknown) and not one.proposed, f"write the axes of {', '.join(unknown)} in place of '...'"),
         (

@@ -110,7 +110,7 @@ def run(
         poisoned(frame, poison, kernel["device"], guarded=kernel["guards"]) as scratch,
     ):
         with frame.mode(mode, [given.by_name[name] for name in kernel["args"]]):
-            call = frame.in_mode(call, mode)
+            call = (call[0], frame.in_mode(call[1], mode)) if call[1] else (frame.in_mode(call[0], mode), None)
             rounds = called(kernel, frame, call, given, leaves, with_gradients=not mode, times=times)
         facts["subnormal"] = state.subnormal_flag() if poison else None
     facts["operators"] = sorted(operators)
