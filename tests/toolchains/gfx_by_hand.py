@@ -15,6 +15,7 @@ from gpu_emulators.common.errors import EmulatorError
 decoding._decoder()
 from tinygrad.renderer.amd.dsl import EXEC_LO, NULL, VCC_LO, s, v  # noqa: E402  behind the check of its version
 from tinygrad.runtime.autogen.amd.rdna3 import ins as op  # noqa: E402
+from tinygrad.runtime.autogen.amd.rdna4 import ins as newer  # noqa: E402
 
 OUT, X, NEXT = s[4:5], s[6:7], s[20]
 BEGIN = (op.s_load_b64(OUT, s[0:1], 0, soffset=NULL), op.s_load_b64(X, s[0:1], 8, soffset=NULL), op.s_waitcnt(0))
@@ -22,16 +23,24 @@ FEW = (op.v_cmp_gt_u32_e32(8, v[0]), op.s_and_saveexec_b32(NEXT, VCC_LO))  # lan
 ALL = (op.s_or_b32(EXEC_LO, EXEC_LO, NEXT),)
 
 
-def launched(code: Sequence[Any], threads: int, *arrays: Any, lds: int = 0, limit: int = 10_000) -> list[str]:
+def launched(
+    code: Sequence[Any],
+    threads: int,
+    *arrays: Any,
+    lds: int = 0,
+    limit: int = 10_000,
+    begin: Sequence[Any] = BEGIN,
+    target: str = "gfx1100",
+) -> list[str]:
     """Run a kernel whose arguments are two arrays, and return its findings, or its error."""
-    data = b"".join(one.to_bytes() for one in (*BEGIN, *code, op.s_endpgm()))
+    data = b"".join(one.to_bytes() for one in (*begin, *code, op.s_endpgm()))
     arguments = tuple(Argument(name, "global_buffer", 8 * place, 8) for place, name in enumerate(("out", "x")))
     kernel = Kernel("k", data, 0, lds, 0, 16, (0xC0 << 12, 2 << 1 | 1 << 7, 0), 8 | 1 << 10, 0, arguments)
     given = [Memory.of(one.name, array) for one, array in zip(arguments, arrays, strict=True)]
     try:
         return [
             str(one)
-            for one in Program(CodeObject({"k": kernel}, data, {}), "gfx1100")
+            for one in Program(CodeObject({"k": kernel}, data, {}), target)
             .launch((1,), threads, given, limit=limit)
             .findings
         ]
@@ -175,12 +184,129 @@ def combined() -> dict[str, Any]:
     return result
 
 
+def sizes() -> dict[str, tuple[int, bool, int]]:
+    """Return the parts of memory by their names: the bytes, whether there is a sign, the half (-1 is neither)."""
+    short = {"u8": (1, False), "i8": (1, True), "u16": (2, False), "i16": (2, True)}
+    whole = {f"b{32 * count}": (4 * count, False, -1) for count in (1, 2, 3, 4)}
+    halves = {f"{name}{high}": (*short[name], half) for name in short for half, high in enumerate(("_d16", "_d16_hi"))}
+    return {**{name: (*one, -1) for name, one in short.items()}, **whole, **halves}
+
+
+def of_memory(name: str) -> str:
+    """Return the name of a part outside of the LDS: there d16 comes first, and 16 bits have no sign."""
+    part, d16, high = name.partition("_d16")
+    return f"d16{high}_{part.replace('u16', 'b16').replace('i16', '')}" if d16 else part
+
+
+def loaded() -> dict[str, Any]:
+    """Load each part of memory and of the LDS at an offset into registers that hold something else."""
+    result, offset, marks = {}, 20, np.full(128, 0x5A5A5A5A, np.uint32)
+    x = np.random.default_rng(5).integers(0, 2**32, 192, np.uint32)
+    to, place = v[4:7], op.v_lshlrev_b32_e32(v[1], 4, v[0])
+    fill = [op.v_mov_b32_e32(v[4 + k], 0x5A5A5A5A) for k in range(4)]
+    copy = [op.global_load_b128(vdst=v[8:11], addr=v[1], saddr=X), op.s_waitcnt(0)]
+    copy += [op.ds_store_b128(addr=v[1], data0=v[8:11]), op.s_waitcnt(0)]
+    end = [op.s_waitcnt(0), op.global_store_b128(addr=v[1], data=to, saddr=OUT)]
+    for name, (size, signed, half) in sizes().items():
+        registers = v[4 : 4 + max(1, size // 4) - 1] if size > 4 else v[4]
+        right = marks.reshape(32, 4).copy()
+        for lane in range(32):
+            held = x.tobytes()[16 * lane + offset :][:size]
+            value = int.from_bytes(held, "little", signed=signed) & (
+                0xFFFF if half >= 0 else (1 << 8 * max(4, size)) - 1
+            )
+            if half >= 0:
+                value = int(right[lane, 0]) & (0xFFFF0000 >> 16 * half) | value << 16 * half
+            right[lane, : max(1, size // 4)] = np.frombuffer(value.to_bytes(max(4, size), "little"), np.uint32)
+        for space, named in (("memory", f"global_load_{of_memory(name)}"), ("LDS", f"ds_load_{name}")):
+            load = getattr(op, named, None)
+            if load is None:
+                continue
+            where = {"saddr": X, "offset": offset} if space == "memory" else {"offset0": offset}
+            out, lanes = np.zeros(128, np.uint32), slice(0, 30)  # the last lanes of the LDS read what nobody wrote
+            code = [place, *fill, *(copy if space == "LDS" else []), load(vdst=registers, addr=v[1], **where), *end]
+            found = launched(code, 32, out, x, lds=640)
+            found = [one for one in found if space == "memory" or "nothing was written" not in one]
+            result[named] = found or bool((out.reshape(32, 4)[lanes] == right[lanes]).all())
+    return result
+
+
+def kept() -> dict[str, Any]:
+    """Store each part of registers to memory and to the LDS at an offset; all other bytes stay."""
+    result, offset = {}, 4
+    x = np.random.default_rng(6).integers(0, 2**32, 128, np.uint32)
+    begin = [op.v_lshlrev_b32_e32(v[1], 4, v[0]), op.global_load_b128(vdst=v[4:7], addr=v[1], saddr=X)]
+    begin += [op.v_mov_b32_e32(v[8 + k], 0) for k in range(4)] + [op.s_waitcnt(0)]
+    back = [op.s_waitcnt(0), op.ds_load_b128(vdst=v[8:11], addr=v[1]), op.s_waitcnt(0)]
+    back += [op.global_store_b128(addr=v[1], data=v[8:11], saddr=OUT)]
+    for name, (size, half) in {
+        **{f"b{8 * size}": (size, 0) for size in (1, 2, 4, 8, 12)}, "b8_d16_hi": (1, 1), "b16_d16_hi": (2, 1),
+    }.items():  # fmt: skip
+        registers = v[4 : 4 + size // 4 - 1] if size > 4 else v[4]
+        right = np.zeros((32, 16), np.uint8)
+        right[:, offset : offset + size] = x.view(np.uint8).reshape(32, 16)[:, 2 * half : 2 * half + size]
+        store_it = getattr(op, f"global_store_{of_memory(name)}")
+        for space, code in (
+            ("memory", [store_it(addr=v[1], data=registers, saddr=OUT, offset=offset)]),
+            ("LDS", [op.ds_store_b128(addr=v[1], data0=v[8:11]),
+                     getattr(op, f"ds_store_{name}")(addr=v[1], data0=registers, offset0=offset), *back]),
+        ):  # fmt: skip
+            out = np.zeros(128, np.uint32)
+            found = launched([*begin, *code], 32, out, x, lds=512)
+            result[f"{name} {space}"] = found or bool((out.view(np.uint8).reshape(32, 16) == right).all())
+    return result
+
+
 def pointers() -> dict[str, Any]:
     """Read at an address that an array holds."""
     held = np.arange(8, dtype=np.int32)
     out, x = np.zeros(8, np.int32), np.array([held.ctypes.data], np.uint64)
     code = [op.s_load_b64(s[8:9], X, 0, soffset=NULL), op.s_waitcnt(0), op.s_load_b32(s[10], s[8:9], 0, soffset=NULL)]
     return {"found": launched([*code, op.s_waitcnt(0)], 32, out, x)}
+
+
+def quotients() -> dict[str, Any]:
+    """Scale the numerators of quotients: hardware says so of a zero, and where the quotient may be subnormal."""
+    pairs = np.array([(1, 0), (0, 1), (0, 0), (2.0**-126, 1), (1, 2.0**127), (6, 3), (1, 2.0**-120)], np.float32)
+    x, out = np.resize(pairs, (32, 2)).astype(np.float32), np.full((32, 2), -1, np.int32)
+    code = [
+        *(op.v_lshlrev_b32_e32(v[1], 3, v[0]), op.global_load_b64(vdst=v[2:3], addr=v[1], saddr=X), op.s_waitcnt(0)),
+        *(op.v_div_scale_f32(v[4], VCC_LO, v[2], v[3], v[2]), op.v_cndmask_b32_e64(v[5], 0, 1, VCC_LO)),
+        op.global_store_b64(addr=v[1], data=v[4:5], saddr=OUT),
+    ]
+    found = launched(code, 32, out, x)
+    return {
+        "found": found,
+        "flags": out[:7, 1].tolist(),
+        "numbers": out[:7, :1].copy().view(np.float32).ravel().tolist(),
+    }
+
+
+def parts() -> dict[str, Any]:
+    """Load one and two bytes into scalars, with a sign and without one, which RDNA 4 does, and store what they are."""
+    x, out = np.array([0x8081FF7E, 0x01020304], np.uint32).view(np.int32), np.zeros(32, np.int32)
+    names = [f"s_load_{name}" for name in ("u8", "i8", "u16", "i16")]
+    begin = [newer.s_load_b64(place, s[0:1], ioffset=at, soffset=NULL) for place, at in ((OUT, 0), (X, 8))]
+    code = [newer.v_mov_b32_e32(v[1], 0)]
+    for place, (name, at) in enumerate((name, at) for name in names for at in (0, 2)):
+        load = getattr(newer, name)(s[10], X, ioffset=at, soffset=NULL)
+        code += [load, newer.s_wait_kmcnt(simm16=0), newer.v_mov_b32_e32(v[2], s[10])]
+        code += [newer.global_store_b32(vaddr=v[1:2], vsrc=v[2], saddr=OUT, ioffset=4 * place)]
+    wait = newer.s_wait_kmcnt(simm16=0)
+    return {"found": launched(code, 32, out, x, begin=[*begin, wait], target="gfx1201"), "numbers": out[:8].tolist()}
+
+
+def waits() -> dict[str, Any]:
+    """Wait by the instruction of each counter, and for all of them; or for the other counter."""
+    result = {}
+    for name, wait in {
+        "memory": op.s_waitcnt_vmcnt(sdst=NULL, simm16=0),
+        "LDS": op.s_waitcnt_lgkmcnt(sdst=NULL, simm16=0),
+        "all": op.s_wait_idle(),
+    }.items():
+        load = [op.v_lshlrev_b32_e32(v[1], 2, v[0]), op.global_load_b32(vdst=v[2], addr=v[1], saddr=X)]
+        result[name] = [one.split(": ")[1] for one in launched([*load, wait, store(v[2], v[1])], 32, *arrays())]
+    return result
 
 
 PROGRAMS: Sequence[Callable[[], dict[str, Any]]] = (
@@ -193,6 +319,11 @@ PROGRAMS: Sequence[Callable[[], dict[str, Any]]] = (
     atomics,
     combined,
     pointers,
+    quotients,
+    waits,
+    parts,
+    loaded,
+    kept,
 )
 
 

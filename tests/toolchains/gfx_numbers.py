@@ -10,12 +10,14 @@ import itertools
 import json
 import math
 import random
+import re
 import sys
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
 
 import ml_dtypes
+import mpmath
 import numpy as np
 from gfx_execute import RESULT, SECOND, USUAL, differ, encoded, executed, first
 from gfx_moves import moves
@@ -151,19 +153,30 @@ def multiplied(target: str, name: str, left: Any, right: Any, **fields: int) -> 
     where = [[row_of(target, size, k, lane) for lane in range(lanes)] for k in range(size * size // lanes)]
     columns = np.arange(lanes) % size
     kind = np.int32 if whole else np.float32
-    sums = {RESULT + k: added[rows, columns].astype(kind).view(np.uint32) for k, rows in enumerate(where)}
+    if narrow := re.match(r"v_wmma_(b?f16)", name):
+        kind = OTHERS[narrow[1]]
+    added = added.astype(kind)
+    sums = dict(enumerate(in_registers(target, added[where, columns], **fields), RESULT))
     factors = {start + k: one for start, matrix in ((0, a), (SECOND, b))
                for k, one in enumerate(placed(matrix, depth_of, each, lanes))}  # fmt: skip
     encoding = "VOP3P_MFMA" if is_cdna else "VOP3P"
     code = encoded(target, encoding, name, vdst=RESULT, src0=256, src1=256 + SECOND, src2=256 + RESULT, **fields)
     after = executed(target, code, factors | sums)
-    exact = a.astype(np.float64) @ b.astype(np.float64).T + added
-    result = (
-        (exact.astype(np.int64) & 0xFFFFFFFF).astype(np.uint32).view(np.int32) if whole else exact.astype(np.float32)
-    )
-    got = np.array([after[RESULT + k] for k in range(len(where))]).view(kind)
-    wanted = np.array([result[rows, columns] for rows in where])
-    return first(differ(got, wanted), got.ravel(), wanted.ravel())
+    exact = a.astype(np.float64) @ b.astype(np.float64).T + added.astype(np.float64)
+    result = (exact.astype(np.int64) & 0xFFFFFFFF).astype(np.uint32).view(np.int32) if whole else exact.astype(kind)
+    wanted = in_registers(target, result[where, columns], **fields)
+    got = after[RESULT : RESULT + len(wanted)]
+    return first(got != wanted, got.ravel(), wanted.ravel())
+
+
+def in_registers(target: str, values: Any, opsel: int = 0, **_: int) -> Any:
+    """Return the registers of a sum: of halves two in each on gfx1201, and elsewhere one beside what stays."""
+    if values.dtype.itemsize == 4:
+        return values.view(np.uint32)
+    bits = values.view(np.uint16).astype(np.uint32)
+    if target == "gfx1201":
+        return bits[::2] | bits[1::2] << 16
+    return bits << 16 | 0x1234 if opsel & 4 else bits | 0x12340000
 
 
 def row_of(target: str, size: int, register: int, lane: int) -> int:
@@ -199,6 +212,29 @@ def products() -> Iterator[tuple[str, str, str]]:
             target,
             multiplied(target, "v_wmma_i32_16x16x16_iu8", *kinds, neg=signs),
         )
+
+
+def narrow_sums() -> Iterator[tuple[str, str, str]]:
+    """Multiply halves with a sum of halves; on gfx1100 it is in either half of a register."""
+    for name, (target, opsel) in itertools.product(("f16", "bf16"), (("gfx1100", 0), ("gfx1100", 4), ("gfx1201", 0))):
+        product = f"v_wmma_{name}_16x16x16_{name}"
+        yield f"{product} {opsel}", target, multiplied(target, product, OTHERS[name], OTHERS[name], opsel=opsel)
+
+
+def angles() -> Iterator[tuple[str, str, str]]:
+    """Take each part of 2 / pi that an angle in fp64 is multiplied with, for angles of three sizes."""
+    with mpmath.workprec(1400):
+        all_bits = int(mpmath.floor(mpmath.ldexp(2 / mpmath.pi, 1201))) << 2000
+    numbers = np.arange(24, dtype=np.uint32)
+    for power in (0, 100, 1000):
+        angle = np.full(24, 2.0**power).view(np.uint32).reshape(-1, 2)
+        code = encoded("gfx1100", "VOP3", "v_trig_preop_f64", vdst=RESULT, src0=256, src1=256 + SECOND)
+        after = executed("gfx1100", code, {0: angle[:, 0].copy(), 1: angle[:, 1].copy(), SECOND: numbers})
+        got = after[RESULT : RESULT + 2, :24].T.copy().view(np.float64).ravel()
+        shifts = [53 * int(number) + max(0, power - 54) for number in numbers]
+        scale = 128 if power >= 945 else 0
+        right = [math.ldexp((all_bits >> 3148 - shift) % 2**53, scale - 53 - shift) for shift in shifts]
+        yield f"v_trig_preop_f64 {power}", "gfx1100", first(got != np.array(right), numbers, got, np.array(right))
 
 
 def conversions() -> Iterator[tuple[str, str, str]]:
@@ -323,7 +359,7 @@ def published() -> Iterator[tuple[str, str, str]]:
 
 def main() -> None:
     for name, target, wrong in itertools.chain(
-        conversions(), products(), arithmetic(), published(), older(), parts(), moves()
+        conversions(), products(), narrow_sums(), angles(), arithmetic(), published(), older(), parts(), moves()
     ):
         print(json.dumps([name, target, wrong]))
 

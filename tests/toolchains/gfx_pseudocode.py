@@ -35,6 +35,7 @@ ENCODINGS = (
     "SOPC",
     "SOPK",
 )
+WITH_LITERAL, LITERAL = ("VOP2_LIT", "SOP2_LIT"), 0xC0A13E66  # of these what names the constant; its halves are numbers
 REGISTERS, LANES, VCC, CARRY, SCALAR_RESULT, RESULT = 16, 64, 106, 8, 20, 10
 TABLE = {"omod": 2, "abs": 5, "neg": 3}  # of any function of three bits
 ROUNDED = re.compile(r"_(exp|log|rcp|rcp_iflag|rsq|sqrt)_f(16|32)$")  # the hardware's results are within one unit
@@ -92,11 +93,13 @@ def forms(family: str) -> Iterator[tuple[str, bytes, int]]:
     """Yield each opcode in each encoding, with the machine code of a use of it and its constant of 16 bits."""
     decoding._decoder()
     module = importlib.import_module(f"tinygrad.runtime.autogen.amd.{family}.ins")
-    for encoding in ENCODINGS:
+    texts = decoding.pseudocode(family)
+    for encoding in (*ENCODINGS, *WITH_LITERAL):
         kind = getattr(module, encoding, None)
         for opcode in sorted(dict(kind._fields)["op"].allowed or (), key=lambda one: one.name) if kind else ():
             name = decoding._SUFFIX.sub("", opcode.name.lower())
-            yield f"{encoding} {name}", *machine_code(kind, encoding, name, opcode)
+            if encoding in ENCODINGS or "SIMM32" in texts.get(name, ""):
+                yield f"{encoding} {name}", *machine_code(kind, encoding, name, opcode)
 
 
 def machine_code(kind: Any, encoding: str, name: str, opcode: Any) -> tuple[bytes, int]:
@@ -105,6 +108,7 @@ def machine_code(kind: Any, encoding: str, name: str, opcode: Any) -> tuple[byte
     values = {
         "op": opcode.value, "src0": 256, "vsrc1": 2, "src1": 258, "src2": CARRY if is_masked else 260, "vdst": RESULT,
         "ssrc0": 4, "ssrc1": 6, "sdst": SCALAR_RESULT, "simm16": constant, "opsel_hi": 3, "opsel_hi2": 1,
+        "literal": LITERAL,
     }  # fmt: skip
     if encoding.endswith("SDST") or (encoding == "VOP3" and name.startswith("v_cmp")):
         values["vdst"] = SCALAR_RESULT
@@ -203,6 +207,7 @@ def shared_names(state: State, constant: int) -> dict[str, Any]:
         "NEG": Value(0, 32),
         "OPSEL_HI": Value(7, 32),
         "SIMM16": Value(constant, 16),
+        "SIMM32": Value(LITERAL, 32, "b"),
         "TRAPSTS": {},
         "INST": {field.upper(): Value(bits, 32) for field, bits in TABLE.items()},
         "WAVE32": Value(int(state.lanes == 32), 1),
@@ -260,6 +265,12 @@ def difference(family: str, form: str, code: bytes, constant: int, seed: int) ->
     return compare(family, form, constant, before, after)
 
 
+def told(family: str, form: str, code: bytes, constant: int) -> str:
+    """Return the first difference; a scalar instruction has one number where another one has a number in each lane."""
+    seeds = range(24 if form.startswith("SOP") else 2)
+    return next(filter(None, (difference(family, form, code, constant, seed) for seed in seeds)), "same")
+
+
 def of_scalar_result(family: str, form: str, constant: int, before: State, after: State) -> str:
     encoding, name = form.split()
     result, shared = of_scalars(family, form, before, constant)
@@ -306,19 +317,25 @@ def compared(name: str, family: str, right: int, got: int, a: int, b: int) -> st
     width = width_of(name)
     if re.search(r"(bcnt1|ff1|flbit|ctz|clz|bcnt)_", name):
         width = 32
-    if re.match(r"s_\w+_f16(_f32)?$", name) and "pk" not in name:
+    if re.match(r"s_(?!cvt_f32)\w+_f16(_f32)?$", name) and "pk" not in name:
         width = 16  # the other half becomes zero, which the text does not say
     right, got = right & (1 << width) - 1, got & (1 << width) - 1
     is_half = (
         name.startswith("v_")
         and name.endswith("16")
-        and not re.search(r"pk_|pack|mad_[ui]32|cvt_f32|mix|bf16|dot\d(c|acc)?_[fiu]32", name)
+        and not re.search(r"pk_|pack|mad_[ui]32|cvt_f32|mix|bf16|sad|dot\d(c|acc)?_[fiu]32", name)
     ) or name.startswith("v_cvt_f16")
     if is_half and family == "cdna":
         right &= 0xFFFF  # the other half becomes zero, which the text does not say
     if right == got:
         return ""
-    parts = 16 if is_half or re.search(r"pk_\w+_f16|f16_f32|mix(lo|hi)", name) else 64 if "f64" in name else 32
+    parts = (
+        16
+        if width == 16 or is_half or re.search(r"pk_\w+_f16|f16_f32|mix(lo|hi)", name)
+        else 64
+        if "f64" in name
+        else 32
+    )
     if name.startswith("v_frexp_exp") and a & EXPONENTS[name[-3:]] == 0:
         return ""  # the text has no exponent of zero and of subnormal numbers
     if re.search("f(16|32|64)", name) and all(
@@ -356,8 +373,7 @@ def main() -> None:
             if name in NOTHING or common(name) not in library.handler_names() or not re.search(SOME, form):
                 continue
             try:
-                told = [difference(family, form, code, constant, seed) for seed in range(2)]
-                result = next(filter(None, told), "same")
+                result = told(family, form, code, constant)
             except (NotCovered, UnknownInstructionError) as error:
                 result = f"not covered: {error}"
             except Exception as error:

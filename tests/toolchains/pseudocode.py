@@ -16,7 +16,7 @@ TOKEN = re.compile(
     r"""\s*(?:(?P<comment>//[^\n]*)|(?P<cast>\d+'[UIFB](?=\())|(?P<kind>\d+'[UIFB])
     |(?P<float>(?:\d+')?\d+\.\d+F?)|(?P<sized>\d+'-?(?:0x[0-9a-fA-F]+|\d+)U?)|(?P<int>0x[0-9a-fA-F]+(?:ULL|LL|U)?|\d+(?:ULL|LL|U)?)
     |(?P<type>\.(?:[uifb]\d+|bf16|b\d+)(?![A-Za-z_]))|(?P<name>[A-Za-z_]\w*)
-    |(?P<op>\*\*|\+=|-=|<<|>>|<=|>=|<>|==|!=|&&|\|\||[-+*/%&|^~!?:=<>()\[\]{},;.]))""",
+    |(?P<op>\*\*|\+:|\+=|-=|<<|>>|<=|>=|<>|==|!=|&&|\|\||[-+*/%&|^~!?:=<>()\[\]{},;.]))""",
     re.VERBOSE,
 )
 FLOATS: Mapping[int, tuple[Any, str, str]] = {
@@ -205,6 +205,10 @@ class Parser:
                 if self.peek() == ":":
                     self.take()
                     last = self.expression()
+                elif self.peek() == "+:":  # so many bits from the first one on
+                    self.take()
+                    count = "binary", "-", self.expression(), ("value", Value(1, 32))
+                    first, last = ("binary", "+", first, count), first
                 self.take("]")
                 tree = "part", tree, first, last
             else:

@@ -82,3 +82,27 @@ def test_a_pointer_that_a_tensor_holds_is_named_as_what_is_not_mapped(results):
     [told] = results["pointers"]["found"]
     assert "reads 4 bytes at 0x" in told
     assert "a pointer that a tensor holds is not mapped" in told
+
+
+def test_a_numerator_is_scaled_where_hardware_scales_it(results):
+    told = results["quotients"]
+    assert (told["found"], told["flags"]) == ([], [1, 1, 1, 1, 1, 0, 1])
+    assert told["numbers"][3:] == [2.0**-62, 1, 6, 1]
+    assert all(number != number for number in told["numbers"][:3])
+
+
+def test_a_wait_is_for_its_own_counter(results):
+    told = results["waits"]
+    assert (told["memory"], told["all"]) == ([], [])
+    assert told["LDS"] == ["global_store_b32 uses v2 before what fills it is known to be there (no wait) (wave 0)"]
+
+
+def test_scalars_of_rdna_4_are_loaded_from_one_and_two_bytes(results):
+    numbers = [0x7E, 0x81, 0x7E, -0x7F, 0xFF7E, 0x8081, -0x82, -0x7F7F]
+    assert results["parts"] == {"found": [], "numbers": numbers}
+
+
+def test_parts_of_registers_are_loaded_and_stored_with_their_sign_and_the_rest_stays(results):
+    for name, least in (("loaded", 25), ("kept", 14)):
+        assert len(results[name]) >= least
+        assert {part: told for part, told in results[name].items() if told is not True} == {}

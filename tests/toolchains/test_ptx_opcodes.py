@@ -243,6 +243,18 @@ def test_approximations_are_the_nearest_numbers():
     assert (same(got, right) | (np.abs(got - right) <= np.spacing(np.abs(right)))).all()
 
 
+@pytest.mark.parametrize(("name", "exact"), [("rcp", lambda x: 1 / x), ("rsqrt", lambda x: 1 / np.sqrt(x))])
+def test_a_first_approximation_in_fp64_has_the_upper_bits_of_the_number(name, exact):
+    [a] = operands(["f64"])
+    got, upper = run(f"{name}.approx.ftz.f64 {{to}}, {{0}}", "f64", ["f64"], [a]), a.view(np.uint64) >> 32 << 32
+    kept = np.where(np.isnan(a), a, upper.view(np.float64))
+    right = exact(np.where(np.abs(kept) < 2.0**-1022, np.copysign(0.0, kept), kept))
+    special = ~np.isfinite(right) | (np.abs(right) < 2.0**-1022)
+    assert same(got, np.where(np.abs(right) < 2.0**-1022, np.copysign(0.0, right), right))[special].all()
+    assert (np.abs(got / right - 1)[~special] < 2.0**-19).all()
+    assert not (got.view(np.uint64)[~special] & 0xFFFFFFFF).any()
+
+
 def test_the_larger_and_the_smaller_number_and_comparisons_know_nan():
     a, b = operands(["f32"] * 2)
     zeros = (a == 0) & (b == 0)

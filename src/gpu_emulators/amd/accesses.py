@@ -154,7 +154,8 @@ def _product(one: Instruction, record: Record) -> Access:
         count = rows * rows // 64
         sizes = [-(-depth * rows // 64 // (4 if kind >= _BYTES else 2 if kind in _SHORT else 1)) for kind in kinds]
     else:
-        count, copies = _SUMS_OF_WMMA, 2 if record.handler == "wmma_rdna3" else 1
+        count = _SUMS_OF_WMMA // (2 if record.handler == "wmma_rdna4" and record.parameters[4] else 1)
+        copies = 2 if record.handler == "wmma_rdna3" else 1
         sizes = [copies * (4 if kind in _SHORT else 2) for kind in kinds]
     factors: set[int] = set()
     for source, size in zip(record.sources[:2], sizes, strict=True):

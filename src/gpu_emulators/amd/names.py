@@ -10,14 +10,15 @@ from gpu_emulators.amd.records import DOUBLE, EXACT, SINGLE
 NOTHING = frozenset(
     """
     v_nop s_nop s_setprio s_sleep s_delay_alu s_clause s_inst_prefetch s_set_inst_prefetch_distance s_icache_inv
-    s_dcache_inv s_dcache_wb buffer_gl0_inv buffer_gl1_inv buffer_wbl2 buffer_inv global_inv global_wb global_wbinv
-    s_wait_alu s_waitcnt_depctr s_wait_storecnt s_wait_xcnt s_wait_bvhcnt s_wait_samplecnt s_wait_expcnt
+    s_gl1_inv s_dcache_inv s_dcache_wb buffer_gl0_inv buffer_gl1_inv buffer_wbl2 buffer_inv global_inv global_wb
+    global_wbinv s_wait_alu s_waitcnt_depctr s_wait_storecnt s_wait_xcnt s_wait_bvhcnt s_wait_samplecnt s_wait_expcnt
     s_waitcnt_vscnt s_waitcnt_expcnt s_version s_barrier_signal s_ttracedata s_ttracedata_imm
     """.split()  # noqa: SIM905  # a list of literals is one name a line
 )
 _RENAMED = {
     "s_code_end": "s_endpgm",
     "s_barrier_wait": "s_barrier",
+    "s_waitcnt_vmcnt": "s_wait_loadcnt",
     "v_mad_mix_f32": "v_fma_mix_f32",
     "v_mad_mixlo_f16": "v_fma_mixlo_f16",
     "v_mad_mixhi_f16": "v_fma_mixhi_f16",
@@ -72,7 +73,7 @@ def is_half(name: str, place: int) -> bool:
         return match[1 if place == 3 else 2].endswith("16")
     if name == "v_pack_b32_f16":
         return place < 2
-    if name in ("v_mad_u32_u16", "v_mad_i32_i16") or re.match(r"v_dot\d+c?_[fiu]32_", name):
+    if name in ("v_mad_u32_u16", "v_mad_i32_i16", "v_sad_u16") or re.match(r"v_dot\d+c?_[fiu]32_", name):
         return False
     return name.endswith("16")
 

@@ -17,6 +17,7 @@ _SCALAR_LOADS = {
     **{f"dword{suffix}": count for suffix, count in {"": 1, "x2": 2, "x4": 4, "x8": 8, "x16": 16}.items()},
     **{f"b{32 * count}": count for count in (1, 2, 3, 4, 8, 16)},
 }
+_SHORT_LOADS = {"u8": (1, 0), "i8": (1, 1), "u16": (2, 0), "i16": (2, 1)}  # the bytes, and whether there is a sign
 _MEMORY = ("GLOBAL", "FLAT", "SCRATCH", "MUBUF", "VGLOBAL", "VFLAT", "VSCRATCH", "VBUFFER")
 _NULL = 124
 _MOST_STATES = 15  # that s_nop waits in addition to its own
@@ -109,6 +110,8 @@ def _control(one: Instruction, name: str, numbers: Mapping[int, int]) -> Record:
 
 def _scalar(one: Instruction, name: str, family: str) -> Record:
     record = Record(name, scalar_destination=one.get("sdst"), precision=precision_of(name))
+    if "_wait" in name and one.get("sdst") != _NULL:
+        raise UnknownInstructionError(f"{one.name} with a register")
     if one.base == "SOPK":
         record.immediate = signed(one.get("simm16"), 16)
         return record
@@ -140,7 +143,7 @@ def _mode(one: Instruction) -> Record:
 
 def _scalar_load(one: Instruction, family: str) -> Record:
     kind, _, size = one.name.rpartition("_")
-    if kind != "s_load" or size not in _SCALAR_LOADS:
+    if kind != "s_load" or size not in {**_SCALAR_LOADS, **_SHORT_LOADS}:
         raise UnknownInstructionError(one.name)
     width = 24 if family == "rdna4" else 21
     has_offset = one.get("soffset_en") if family == "cdna" else one.get("soffset") != _NULL
@@ -150,5 +153,6 @@ def _scalar_load(one: Instruction, family: str) -> Record:
     record.sources[1] = Operand(SCALAR, one.get("soffset")) if has_offset else Operand(CONSTANT)
     if family == "cdna" and not (one.get("imm") or has_offset):  # the offset is the number of a register
         record.sources[1], record.immediate = Operand(SCALAR, one.get("offset") & 127), 0
-    record.parameters[1] = _SCALAR_LOADS[size]
+    record.parameters[1] = _SCALAR_LOADS.get(size, 1)
+    record.parameters[2:4] = _SHORT_LOADS.get(size, (4, 0))
     return record

@@ -14,9 +14,11 @@ _VCC, _EXEC, _RESULT = 106, 126, 3
 _ACCUMULATORS = 256  # the first of them
 _NAMES = {"VOP1": ("src0",), "VOP2": ("src0", "vsrc1"), "VOPC": ("src0", "vsrc1")}
 _TO_SCALAR = ("v_readfirstlane_b32", "v_readlane_b32")
-_WITH_LITERAL = ("v_fmamk_f32", "v_fmaak_f32", "v_madmk_f32", "v_madak_f32")
+_WITH_LITERAL = ("v_fmamk_f32", "v_fmaak_f32", "v_madmk_f32", "v_madak_f32", "v_fmamk_f16", "v_fmaak_f16")
 _PRODUCTS_OF_PAIRS = ("v_dot2_bf16_bf16", "v_dot2_f16_f16")
-_SATURATED = re.compile(r"v_(?:pk_)?(?:add|sub|subrev)_[iu](?:16|32)")
+_SATURATED = re.compile(
+    r"v_(?:pk_)?(?:add|sub|subrev)_[iu](?:16|32)|v_(?:add|addc|sub|subb|subrev|subbrev)_co_u32|v_mad_[iu]16"
+)
 _TO_RANGE = 2  # what a clamp is of integers
 _KEEPS_HALF = 5  # the parameter: whether the other half of the destination stays as it is
 _ALSO_EXEC = 0  # of a comparison: whether it writes EXEC in addition to its destination
@@ -24,7 +26,7 @@ _MATRIX_TYPES = {"f32": 0, "f16": 1, "bf16": 2, "xf32": 3, "i8": 4, "iu8": 5, "f
 _MFMA = re.compile(
     r"v_mfma_(?:f32|i32(?=.*i8))_(\d+)x\d+x(\d+)_?(?:(xf32|f32|f16|bf16|i8)(?:_1k)?|(fp8|bf8)_(fp8|bf8)|f8f6f4)"
 )
-_WMMA = re.compile(r"v_wmma_(?:f32_16x16x16_(f16|bf16)|i32_16x16x16_(iu8)|f32_16x16x16_(fp8|bf8)_(fp8|bf8))")
+_WMMA = re.compile(r"v_wmma_(?:(f32|f16|bf16)_16x16x16_(f16|bf16)|i32_16x16x16_(iu8)|f32_16x16x16_(fp8|bf8)_(fp8|bf8))")
 _SMALL = re.compile(r"v_cvt_(scalef32_pk_|pk_|)(fp8|bf8|f32|f16|bf16)_(fp8|bf8|f32|f16|bf16)")
 _DIGITS = {"fp8": 3, "bf8": 2}  # behind the point
 _OTHERS = ("f32", "f16", "bf16")  # what numbers of 8 bits are made of, and become
@@ -169,10 +171,10 @@ def _set_packed(one: Instruction, name: str, family: str, record: Record) -> Non
         raise UnknownInstructionError(f"{one.name} with a constant that is read as fp16")
     if "wmma" in name:
         match = _WMMA.fullmatch(name)
-        if match is None or (record.negate and not match[2]) or record.negate_high or record.clamp:
+        if match is None or (record.negate and not match[3]) or record.negate_high or record.clamp:
             raise UnknownInstructionError(f"{one.name} of this form")
-        left, right = (match[3], match[4]) if match[3] else [match[1] or match[2]] * 2
-        record.parameters[2:4] = (_MATRIX_TYPES[left], _MATRIX_TYPES[right])
+        left, right = (match[4], match[5]) if match[4] else [match[2] or match[3]] * 2
+        record.parameters[2:5] = (_MATRIX_TYPES[left], _MATRIX_TYPES[right], _MATRIX_TYPES[match[1] or "f32"])
         record.handler = f"wmma_{family}"
 
 

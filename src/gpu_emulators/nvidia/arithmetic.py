@@ -133,6 +133,12 @@ def extremes(one: Instruction, found: re.Match[str], registers: Registers) -> Re
     return plain(f"{name}.{found[4]}", one, registers, kind=found[4])
 
 
+@form(r"(rcp|rsqrt)\.approx\.ftz\.f64")
+def first_approximation(one: Instruction, found: re.Match[str], registers: Registers) -> Record:
+    """Translate what a division of doubles begins with."""
+    return plain(f"{found[1]}.approx.f64", one, registers)
+
+
 @form(r"(add|sub|mul|div|fma|rcp|sqrt)(?:\.rn)?\.f64", r"(neg|abs)\.f64")
 def doubles(one: Instruction, found: re.Match[str], registers: Registers) -> Record:
     """Translate arithmetic in fp64."""

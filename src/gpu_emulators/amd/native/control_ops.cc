@@ -52,6 +52,12 @@ HANDLER(s_waitcnt) {
   }
 }
 
+HANDLER(s_wait_idle) {
+  for (Counter* counter : {&w.memory, &w.lds, &w.scalars}) counter->done = counter->issued;
+}
+
+HANDLER(s_waitcnt_lgkmcnt) { wait_for_lds(w, i.immediate & 63); }
+
 // MODE. parameter: the first bit, and how many bits
 enum ModeParameter { kFirstBit, kBits };
 

@@ -10,6 +10,8 @@ namespace {
     });                                                                                                           \
   }
 
+static int exponent_of(double a) { return static_cast<int>(bits64(a) >> 52 & 2047); }
+
 static double rest(double a) { return a - std::floor(a) >= 1 ? 0x1.fffffffffffffp-1 : a - std::floor(a); }
 
 static double mantissa(double a) {
@@ -45,12 +47,36 @@ HANDLER(v_fmac_f64) {
   each_double<3>(w, sum, [](double a, double b, double c) { return std::fma(a, b, c); });
 }
 
+// 2 / pi without its first two zeros, and bits of it that an angle of so many bits is multiplied with.
+constexpr u64 kTwoOverPi[] = {
+    0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561, 0xb7246e3a424dd2e0,
+    0x06492eea09d1921c, 0xfe1deb1cb129a73e, 0xe88235f52ebb4484, 0xe99c7026b45f7e41, 0x3991d639835339f4,
+    0x9c845f8bbdf9283b, 0x1ff897ffde05980f, 0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7, 0x4f463f669e5fea2d,
+    0x7527bac7ebe5f17b, 0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b6bab,
+};
+
+static double part_of_two_over_pi(double angle, u32 number) {
+  const int power = exponent_of(angle);
+  const u32 shift = (number & 31) * 53 + static_cast<u32>(std::max(power - 1077, 0));
+  u64 bits = 0;
+  for (u32 k = 0; k < 53; k++) {
+    const u32 place = shift + k;
+    bits = bits << 1 | (place < 1201 ? kTwoOverPi[place / 64] >> (63 - place % 64) & 1 : 0);
+  }
+  return std::ldexp(static_cast<double>(bits), -53 - static_cast<int>(shift) + (power >= 1968 ? 128 : 0));
+}
+
+HANDLER(v_trig_preop_f64) {
+  each64<2>(w, i, 1, [&](u64 a, u64 b, u64) {
+    return bits64(part_of_two_over_pi(with_signs(i, 0, a), static_cast<u32>(b)));
+  });
+}
+
 // A division: its operands are scaled where a step of it would leave the range of numbers, and the end is scaled back.
-static int exponent_of(double a) { return static_cast<int>(bits64(a) >> 52 & 2047); }
 static bool is_tiny(double a) { return a != 0 && std::fabs(a) < 0x1p-1022; }
 
 static double scaled(double a, double divisor, double dividend, bool* is_scaled) {
-  if (dividend == 0 || divisor == 0) return NAN;
+  if (dividend == 0 || divisor == 0) return *is_scaled = true, NAN;
   if (exponent_of(dividend) - exponent_of(divisor) >= 768) return *is_scaled = true, a == divisor ? std::ldexp(a, 128) : a;
   if (is_tiny(divisor)) return std::ldexp(a, 128);
   const bool small_inverse = is_tiny(1.0 / divisor), small_quotient = is_tiny(dividend / divisor);

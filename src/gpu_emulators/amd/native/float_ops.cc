@@ -106,7 +106,7 @@ static bool is_subnormal(double value) { return value != 0 && std::fabs(value) <
 
 static float scaled(float a, float divisor, float dividend, bool* is_scaled) {
   const double quotient = static_cast<double>(dividend) / divisor, inverse = 1.0 / divisor;
-  if (dividend == 0 || divisor == 0) return NAN;
+  if (dividend == 0 || divisor == 0) return *is_scaled = true, NAN;
   if (static_cast<int>(exponent(dividend)) - static_cast<int>(exponent(divisor)) >= 96) {
     *is_scaled = true;
     return a == divisor ? ldexpf(a, 64) : a;
@@ -117,7 +117,7 @@ static float scaled(float a, float divisor, float dividend, bool* is_scaled) {
     return a == divisor ? ldexpf(a, -64) : a;
   }
   if (is_subnormal(inverse)) return ldexpf(a, -64);
-  if (is_subnormal(quotient)) {
+  if (is_subnormal(quotient) || static_cast<int>(exponent(dividend)) - static_cast<int>(exponent(divisor)) <= -126) {
     *is_scaled = true;
     return a == dividend ? ldexpf(a, 64) : a;
   }
@@ -172,6 +172,7 @@ static float fixed_up(float quotient, float divisor, float dividend) {
   if ((divisor == 0 && dividend == 0) || (std::isinf(divisor) && std::isinf(dividend))) return -NAN;
   if (divisor == 0 || std::isinf(dividend)) return infinity;
   if (std::isinf(divisor) || dividend == 0) return zero;
+  if (quotient != quotient) return infinity;
   const int difference = std::ilogb(dividend) - std::ilogb(divisor);
   if (difference < -150) return zero;
   if (difference > 128) return infinity;

@@ -59,6 +59,8 @@ VECTOR(v_div_fixup_f16, kHalf, 3, fixed_up(a, b, c))
 static u32 fused(u32 a, u32 b, u32 c) { return bits16(wide(a) * f16(b) + f16(c)); }
 static u32 rounded_twice(u32 a, u32 b, u32 c) { return bits16(f16(bits16(f16(a) * f16(b))) + f16(c)); }
 
+VECTOR(v_fmamk_f16, kHalf, 2, fused(a, static_cast<u32>(i.immediate), b))
+VECTOR(v_fmaak_f16, kHalf, 2, fused(a, b, static_cast<u32>(i.immediate)))
 VECTOR(v_mad_f16, kHalf, 3, rounded_twice(a, b, c))
 
 template <class Sum>
@@ -84,8 +86,9 @@ VECTOR(v_sub_u16, kHalf, 2, unsigned16(i, u(a) - u(b)))
 VECTOR(v_subrev_u16, kHalf, 2, unsigned16(i, u(b) - u(a)))
 VECTOR(v_add_i16, kHalf, 2, signed16(i, s16(a) + s16(b)))
 VECTOR(v_sub_i16, kHalf, 2, signed16(i, s16(a) - s16(b)))
-VECTOR(v_mad_u16, kHalf, 3, static_cast<u16>((a & 0xffff) * (b & 0xffff) + c))
-VECTOR(v_mad_i16, kHalf, 3, static_cast<u16>((a & 0xffff) * (b & 0xffff) + c))
+VECTOR(v_mad_u16, kHalf, 3,
+       static_cast<u16>(i.clamp ? std::min((a & 0xffff) * (b & 0xffff) + (c & 0xffff), 65535u) : a * b + c))
+VECTOR(v_mad_i16, kHalf, 3, signed16(i, s16(a) * s16(b) + s16(c)))
 VECTOR(v_max3_u16, kHalf, 3, static_cast<u32>(std::max({u(a), u(b), u(c)})))
 VECTOR(v_min3_u16, kHalf, 3, static_cast<u32>(std::min({u(a), u(b), u(c)})))
 VECTOR(v_max3_i16, kHalf, 3, static_cast<u16>(std::max({s16(a), s16(b), s16(c)})))

@@ -59,6 +59,21 @@ VECTOR(v_maxmin_i32, kNone, 3, static_cast<u32>(std::min(std::max(s32(a), s32(b)
 VECTOR(v_minmax_i32, kNone, 3, static_cast<u32>(std::max(std::min(s32(a), s32(b)), s32(c))))
 VECTOR(v_maxmin_u32, kNone, 3, std::min(std::max(a, b), c))
 VECTOR(v_minmax_u32, kNone, 3, std::max(std::min(a, b), c))
+// Sums of the distances of bytes or halves; a byte that is zero in the second source may be left out.
+template <u32 Bits>
+static u32 distances(u32 a, u32 b, bool is_masked = false) {
+  u32 sum = 0;
+  for (u32 shift = 0; shift < 32; shift += Bits) {
+    const u32 x = a >> shift & ((1u << Bits) - 1), y = b >> shift & ((1u << Bits) - 1);
+    if (!is_masked || y) sum += x > y ? x - y : y - x;
+  }
+  return sum;
+}
+
+VECTOR(v_sad_u8, kNone, 3, distances<8>(a, b) + c)
+VECTOR(v_sad_hi_u8, kNone, 3, (distances<8>(a, b) << 16) + c)
+VECTOR(v_msad_u8, kNone, 3, distances<8>(a, b, true) + c)
+VECTOR(v_sad_u16, kNone, 3, distances<16>(a, b) + c)
 VECTOR(v_sad_u32, kNone, 3, (a > b ? a - b : b - a) + c)
 VECTOR(v_lshl_add_u32, kNone, 3, (a << (b & 31)) + c)
 VECTOR(v_add_lshl_u32, kNone, 3, (a + b) << (c & 31))
@@ -136,9 +151,9 @@ HANDLER(v_pack_b32_f16) {
   put_result(w, i, result.value, Known(a.defined, b.defined));
 }
 
-// Sums with a carry for each lane.
+// Sums with a carry for each lane; with a clamp such a sum is `most`.
 template <class Operation>
-static void with_carry(Wave& w, const Record& i, bool takes_one, Operation operation) {
+static void with_carry(Wave& w, const Record& i, bool takes_one, u32 most, Operation operation) {
   Lanes room[2], result;
   w.mask = w.exec;
   const Read a = source<kNone>(w, i, 0, room[0].value), b = source<kNone>(w, i, 1, room[1].value);
@@ -146,19 +161,20 @@ static void with_carry(Wave& w, const Record& i, bool takes_one, Operation opera
   u64 out = 0;
   for (u32 lane = 0; lane < kLanes; lane++) {
     const u64 sum = operation(static_cast<u64>(a.value[lane]), static_cast<u64>(b.value[lane]), in >> lane & 1);
-    result.value[lane] = static_cast<u32>(sum);
-    out |= (sum >> 32 & 1) << lane;
+    const bool leaves = sum >> 32 & 1;
+    result.value[lane] = i.clamp && leaves ? most : static_cast<u32>(sum);
+    out |= static_cast<u64>(leaves) << lane;
   }
   put_result(w, i, result.value, a.defined & b.defined);
   set_lane_mask(w, i.scalar_destination, out & w.exec);
 }
 
-HANDLER(v_add_co_u32) { with_carry(w, i, false, [](u64 a, u64 b, u64) { return a + b; }); }
-HANDLER(v_addc_co_u32) { with_carry(w, i, true, [](u64 a, u64 b, u64 c) { return a + b + c; }); }
-HANDLER(v_sub_co_u32) { with_carry(w, i, false, [](u64 a, u64 b, u64) { return a - b; }); }
-HANDLER(v_subrev_co_u32) { with_carry(w, i, false, [](u64 a, u64 b, u64) { return b - a; }); }
-HANDLER(v_subb_co_u32) { with_carry(w, i, true, [](u64 a, u64 b, u64 c) { return a - b - c; }); }
-HANDLER(v_subbrev_co_u32) { with_carry(w, i, true, [](u64 a, u64 b, u64 c) { return b - a - c; }); }
+HANDLER(v_add_co_u32) { with_carry(w, i, false, ~0u, [](u64 a, u64 b, u64) { return a + b; }); }
+HANDLER(v_addc_co_u32) { with_carry(w, i, true, ~0u, [](u64 a, u64 b, u64 c) { return a + b + c; }); }
+HANDLER(v_sub_co_u32) { with_carry(w, i, false, 0, [](u64 a, u64 b, u64) { return a - b; }); }
+HANDLER(v_subrev_co_u32) { with_carry(w, i, false, 0, [](u64 a, u64 b, u64) { return b - a; }); }
+HANDLER(v_subb_co_u32) { with_carry(w, i, true, 0, [](u64 a, u64 b, u64 c) { return a - b - c; }); }
+HANDLER(v_subbrev_co_u32) { with_carry(w, i, true, 0, [](u64 a, u64 b, u64 c) { return b - a - c; }); }
 
 // 64 bits
 using wide_integer = __int128;

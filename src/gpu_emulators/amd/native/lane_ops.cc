@@ -105,6 +105,26 @@ static void permute_rows(Wave& w, const Record& i, u32 other) {
   put(w, i.destination, result.value, defined);
 }
 
+// As before, but each lane names the one that it reads.
+static void permute_rows_by_lanes(Wave& w, const Record& i, u32 other) {
+  Lanes room, result = {};
+  Known defined = ~0ull;
+  await_vector(w, i, i.source[0].number);
+  w.mask = w.exec;
+  const Read chosen_by = source<kNone>(w, i, 1, room.value);
+  for (u32 lane = 0; lane < w.lanes; lane++) {
+    const u32 from = ((lane & ~15u) ^ other) | (chosen_by.value[lane] & 15);
+    const bool is_there = (w.exec >> from & 1) || (i.half & 1);
+    result.value[lane] = is_there ? w.vector[i.source[0].number][from] : 0;
+    if (is_there) defined.take(lane, w.defined[i.source[0].number], from);
+    if (!is_there && !(i.half >> 1 & 1)) w.mask &= ~(1ull << lane);
+  }
+  await_vector(w, i, i.destination);
+  put(w, i.destination, result.value, defined);
+}
+
+HANDLER(v_permlane16_var_b32) { permute_rows_by_lanes(w, i, 0); }
+HANDLER(v_permlanex16_var_b32) { permute_rows_by_lanes(w, i, 16); }
 HANDLER(v_permlane16_b32) { permute_rows(w, i, 0); }
 HANDLER(v_permlanex16_b32) { permute_rows(w, i, 16); }
 

@@ -5,7 +5,7 @@
 namespace {
 
 // parameter: rows (and columns), depth, types of the factors
-enum MatrixParameter { kRows, kDepth, kType };
+enum MatrixParameter { kRows, kDepth, kType, kSum = kType + 2 };  // kSum: the type of the sum on RDNA, kFp32 or a half
 enum Type : u32 { kFp32, kFp16, kBf16, kXf32, kI8, kU8, kE4m3, kE5m2, kOldE4m3, kOldE5m2 };
 
 // RDNA's bytes have a sign where the bit for a negated factor is set.
@@ -35,6 +35,12 @@ static float element(const Wave& w, u32 first, u32 lane, u32 index, u32 type) {
 
 static double addend(const Wave& w, const Record& i, u32 index, u32 lane) {
   const Operand& sum = i.source[2];
+  if (const u32 type = i.parameter[kSum]) {
+    if (sum.kind != kVector) return type == kFp16 ? f16(static_cast<u32>(sum.value)) : bf16(static_cast<u32>(sum.value));
+    const bool packed = w.family == kRdna4, high = packed ? index & 1 : i.half >> 2 & 1;
+    const u32 value = w.vector[sum.number + (packed ? index / 2 : index)][lane] >> 16 * high & 0xffff;
+    return type == kFp16 ? f16(value) : bf16(value);
+  }
   const u32 value = sum.kind == kVector ? w.vector[sum.number + index][lane] : static_cast<u32>(sum.value);
   return is_whole(i) ? static_cast<double>(s32(value)) : f32(value);
 }
@@ -57,11 +63,37 @@ struct Matrices {
 static bool is_defined(Wave& w, const Record& i, u32 registers, u32 results) {
   const u64 lanes = w.lanes == 64 ? ~0ull : 0xffffffff;
   u64 defined = defined_in(w, i, i.source[0].number, registers) & defined_in(w, i, i.source[1].number, registers);
-  if (i.source[2].kind == kVector) defined &= defined_in(w, i, i.source[2].number, results);
+  const bool packed = i.parameter[kSum] && w.family == kRdna4;
+  for (u32 k = 0; i.source[2].kind == kVector && k < (packed ? results / 2 : results); k++) {
+    await_vector(w, i, i.source[2].number + k);
+    const Known& known = w.defined[i.source[2].number + k];
+    defined &= i.parameter[kSum] && !packed ? known.half[i.half >> 2 & 1] : static_cast<u64>(known);
+  }
   return (defined & lanes) == lanes;
 }
 
+// A sum of halves: on RDNA 3 each in a register of its own, in the half that op_sel names; on RDNA 4 two in a register.
+static void put_halves(Wave& w, const Record& i, const Matrices& m, u32 results, bool defined) {
+  const bool packed = w.family == kRdna4, high = i.half >> 2 & 1;
+  w.mask = 0xffffffff;
+  for (u32 k = 0; k < results; k += packed ? 2 : 1) {
+    const u32 number = i.destination + (packed ? k / 2 : k);
+    Known known = w.defined[number];
+    Lanes both;
+    await_vector(w, i, number);
+    for (u32 lane = 0; lane < kLanes; lane++) {
+      const u32 old = w.vector[number][lane], one = m.result[k][lane];
+      both.value[lane] = packed ? one | m.result[k + 1][lane] << 16 : high ? (old & 0xffff) | one << 16 : (old & ~0xffffu) | one;
+    }
+    for (u32 half = 0; half < 2; half++) {
+      if (packed || half == high) known.half[half] = defined ? ~0ull : 0;
+    }
+    put(w, number, both.value, known);
+  }
+}
+
 static void put_matrix(Wave& w, const Record& i, const Matrices& m, u32 results, bool defined) {
+  if (i.parameter[kSum]) return put_halves(w, i, m, results, defined);
   for (u32 k = 0; k < results; k++) {
     await_vector(w, i, i.destination + k);
     w.mask = w.lanes == 64 ? ~0ull : 0xffffffff;
@@ -77,7 +109,11 @@ static void multiply(Wave& w, const Record& i, Matrices& m, u32 results, u32 dep
       const auto [row, column] = place(k, lane);
       double sum = addend(w, i, k, lane);
       for (u32 d = 0; d < depth; d++) sum += static_cast<double>(m.a[row * depth + d]) * m.b[column * depth + d];
-      m.result[k][lane] = is_whole(i) ? static_cast<u32>(static_cast<i64>(sum)) : bits(static_cast<float>(sum));
+      const u32 type = i.parameter[kSum];
+      m.result[k][lane] = is_whole(i)      ? static_cast<u32>(static_cast<i64>(sum))
+                          : type == kFp16 ? bits16(sum)
+                          : type == kBf16 ? bits_bf16(static_cast<float>(sum))
+                                          : bits(static_cast<float>(sum));
     }
   }
 }

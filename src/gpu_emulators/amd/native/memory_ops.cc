@@ -96,6 +96,8 @@ HANDLER(memory_atomic) {
   }
 }
 
+enum ScalarParameter { kBytesOfScalar = 2, kHasSign };  // of each register; RDNA 4 loads one or two bytes too
+
 HANDLER(scalar_load) {
   const u32 base = i.source[0].number, count = i.parameter[kCount];
   await_scalar(w, i, base);
@@ -104,10 +106,12 @@ HANDLER(scalar_load) {
   address += static_cast<i64>(i.immediate);
   if (i.source[1].kind == kScalar) address += source32(w, i, 1);
   const u64 operation = (w.family == kRdna4 ? w.scalars : w.lds).issue();
-  const char* from = global_place(w, i, address & ~3ull, 4 * count, false);
+  const u32 bytes = i.parameter[kBytesOfScalar], unused = 32 - 8 * bytes;
+  const char* from = global_place(w, i, address & ~(bytes - 1ull), bytes * count, false);
   for (u32 k = 0; k < count; k++) {
     u32 value = 0;
-    if (from) memcpy(&value, from + 4 * k, 4);
+    if (from) memcpy(&value, from + 4 * k, bytes);
+    if (i.parameter[kHasSign]) value = static_cast<u32>(s32(value << unused) >> unused);
     set_scalar(w, i.scalar_destination + k, value);
     if (i.scalar_destination + k < 128) w.from_scalars[i.scalar_destination + k] = operation;
   }

@@ -86,6 +86,7 @@ SCALAR32(s_max_u32, flagged(w, i, a > b ? a : b, a >= b))
 SCALAR32(s_absdiff_i32, tested32(w, i, s32(a - b) < 0 ? b - a : a - b))
 SCALAR32(s_pack_ll_b32_b16, result32(w, i, (a & 0xffff) | b << 16))
 SCALAR32(s_pack_lh_b32_b16, result32(w, i, (a & 0xffff) | (b & 0xffff0000)))
+SCALAR32(s_pack_hl_b32_b16, result32(w, i, a >> 16 | b << 16))
 SCALAR32(s_pack_hh_b32_b16, result32(w, i, a >> 16 | (b & 0xffff0000)))
 
 static void shifted_sum(Wave& w, const Record& i, u32 shift) {
@@ -114,7 +115,7 @@ SCALAR64(s_mul_u64, result64(w, i, a * b))
 static u64 part64(u64 value, u32 control, bool is_signed) {
   const u32 width = control >> 16 & 127;
   if (width == 0) return 0;
-  const u64 found = value >> (control & 63);
+  const u64 found = is_signed ? static_cast<u64>(s64(value) >> (control & 63)) : value >> (control & 63);
   if (width >= 64) return found;
   const u64 low = found & ((1ull << width) - 1);
   return is_signed && low >> (width - 1) & 1 ? low | ~0ull << width : low;
@@ -141,6 +142,19 @@ UNARY32(s_flbit_i32, result32(w, i, equal_bits(a)))
 UNARY64(s_flbit_i32_i64, const u64 others = s64(a) < 0 ? ~a : a;
         result32(w, i, others ? static_cast<u32>(__builtin_clzll(others)) : ~0u))
 UNARY64(s_brev_b64, result64(w, i, static_cast<u64>(reversed(static_cast<u32>(a))) << 32 | reversed(static_cast<u32>(a >> 32))))
+// Of each four bits whether one is set: one bit, or all four.
+static u64 quads(u64 value, bool all) {
+  u64 result = 0;
+  for (u32 k = 0; k < 16; k++) {
+    if (value >> 4 * k & 15) result |= all ? 15ull << 4 * k : 1ull << k;
+  }
+  return result;
+}
+
+UNARY32(s_quadmask_b32, tested32(w, i, static_cast<u32>(quads(a, false))))
+UNARY64(s_quadmask_b64, tested64(w, i, quads(a, false)))
+UNARY32(s_wqm_b32, tested32(w, i, static_cast<u32>(quads(a, true))))
+UNARY64(s_wqm_b64, tested64(w, i, quads(a, true)))
 UNARY32(s_bcnt0_i32_b32, tested32(w, i, static_cast<u32>(__builtin_popcount(~a))))
 UNARY64(s_bcnt0_i32_b64, tested32(w, i, static_cast<u32>(__builtin_popcountll(~a))))
 UNARY32(s_ff0_i32_b32, result32(w, i, ~a ? static_cast<u32>(__builtin_ctz(~a)) : ~0u))

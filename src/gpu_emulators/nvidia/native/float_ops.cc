@@ -49,6 +49,12 @@ double product_sum(double a, double b, double c) {
   return odd_sum(product, c);
 }
 
+// The upper 32 bits of a number; a subnormal number is zero.
+double upper_half(double a) {
+  const double kept = a == a ? f64(bits64(a) >> 32 << 32) : a;
+  return std::fabs(kept) < 0x1p-1022 ? std::copysign(0.0, kept) : kept;
+}
+
 void singles() {
   auto& all = handlers();
   all["add.f32"] = binary<float>([](float a, float b) { return a + b; });
@@ -88,6 +94,8 @@ void doubles() {
   all["mul.f64"] = binary<double>([](double a, double b) { return a * b; });
   all["fma.f64"] = ternary<double>([](double a, double b, double c) { return fma(a, b, c); });
   all["div.f64"] = binary<double>([](double a, double b) { return a / b; });
+  all["rcp.approx.f64"] = unary<double>([](double a) { return upper_half(1.0 / upper_half(a)); });
+  all["rsqrt.approx.f64"] = unary<double>([](double a) { return upper_half(1.0 / std::sqrt(upper_half(a))); });
   all["rcp.f64"] = unary<double>([](double a) { return 1.0 / a; });
   all["sqrt.f64"] = unary<double>([](double a) { return std::sqrt(a); });
   all["neg.f64"] = unary<u64>([](u64 a) { return a ^ 1ull << 63; });
