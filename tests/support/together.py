@@ -27,10 +27,10 @@ NEEDS = {
 }
 # The files that take more than half a minute, in the order of their time.
 LONGEST = (
-    "test_verify",
-    *("test_package", "test_container", "test_images", "test_suite", "test_tables", "test_launches", "test_machines"),
+    *("test_verify", "test_package", "test_nine_questions", "test_faults", "test_access"),
+    *("test_container", "test_images", "test_suite", "test_tables", "test_launches", "test_machines"),
     *("test_cpu_platform", "test_launch_toolchains", "test_amd_emulator", "test_tvm_gpu", "test_diff", "test_judge"),
-    *("test_act", "test_run", "test_docs_commands", "test_bench", "test_access"),
+    *("test_act", "test_run", "test_docs_commands", "test_bench", "test_verify_candidates"),
     *("test_page_files", "test_query", "test_cheats", "test_cheats_by_files", "test_tables_run", "test_present"),
     *("test_harness_image", "test_scale", "test_everything", "test_launch_emulated", "test_compile_caches"),
     *("test_webgpu", "test_distributions", "test_serve", "test_report", "test_compare"),
