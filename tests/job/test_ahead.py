@@ -10,18 +10,14 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from common import ROOT
+from common import ROOT, python_of
 from loops import at_least
 
 from kernel_matrix.config.checks.names import unknown_targets
-from kernel_matrix.config.load import load
-from kernel_matrix.config.plan import Job
 from kernel_matrix.job.ahead import Artifact, sent
 from kernel_matrix.job.ahead.targets import TARGETS, LimitError, target_named
 from kernel_matrix.job.case import RunningCase
 from kernel_matrix.job.journal import Journal
-from kernel_matrix.run.environments import venv
-from kernel_matrix.run.executors import Request
 from kernel_matrix.run.harness import copy_for_jobs
 from kernel_matrix.tools.launches.targets import known
 
@@ -72,9 +68,6 @@ TILELANG = """
 
 def in_environment(toolchain: str, program: str, tmp_path: Path) -> object:
     """Run a program in the environment of a toolchain with what jobs have of the harness; return what it prints."""
-    (ROOT / "build" / "envs").mkdir(parents=True, exist_ok=True)
-    job = Job("cpu-llvm", toolchain, ())
-    python = venv.prepare(Request(ROOT, ROOT / "build", load(ROOT / "matrix.yaml"), job, None, print)).python
     path = tmp_path / "program.py"
     path.write_text(textwrap.dedent(program))
     environment = {
@@ -82,7 +75,7 @@ def in_environment(toolchain: str, program: str, tmp_path: Path) -> object:
         "PYTHONPATH": str(copy_for_jobs(tmp_path)),
         "HOME": str(tmp_path),
     }
-    done = subprocess.run([python, path], capture_output=True, text=True, check=False, env=environment)
+    done = subprocess.run([python_of(toolchain), path], capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 

@@ -84,15 +84,3 @@ def run(
     lines = (folder / "journal.jsonl").read_text().splitlines() if (folder / "journal.jsonl").exists() else []
     ends = {entry["case"]: entry for entry in map(json.loads, lines) if entry["entry"] == "end"}
     return Job(ends, done.stdout + done.stderr, seconds)
-
-
-def interpreter(platform: str, toolchain: str) -> str:
-    """Return the Python of a toolchain's environment, which is made if it is not there."""
-    from kernel_matrix.config.load import load
-    from kernel_matrix.config.plan import Job as Planned
-    from kernel_matrix.run.environments import venv
-    from kernel_matrix.run.executors import Request
-
-    (ROOT / "build" / "envs").mkdir(parents=True, exist_ok=True)
-    request = Request(ROOT, ROOT / "build", load(ROOT / "matrix.yaml"), Planned(platform, toolchain, ()), None, print)
-    return venv.prepare(request).python

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import driving
 import pytest
+from common import python_of
 
 HERE = Path(__file__).parent
 SUITE, FAULTS = HERE / "suites" / "faults", HERE / "faults"
@@ -32,7 +33,7 @@ CASES = {
     "jax_norm": [("jax_norm", direction, {"tokens": 7, "hidden": 40}) for direction in DIRECTIONS],
     "jax_softmax": [("jax_softmax", direction, {"tokens": 7, "hidden": 40}) for direction in DIRECTIONS],
 }
-_TORCH, _JAX = ("cpu-llvm", "reference"), ("tpu", "pallas-0.10")
+_TORCH, _JAX = ("reference", "cpu-llvm"), ("pallas-0.10", "tpu")
 ENVIRONMENTS = {
     "torch_norm": _TORCH,
     "torch_gated": _TORCH,
@@ -104,7 +105,7 @@ def test_every_fault_in_numpy_is_red_and_the_right_kernel_green(tmp_path, module
     "module", [pytest.param(name, marks=[pytest.mark.nightly] if name in AT_NIGHT else []) for name in ENVIRONMENTS]
 )
 def test_every_fault_in_a_framework_is_red_and_the_right_kernel_green(tmp_path, module):
-    hold(outcomes(tmp_path, module, driving.interpreter(*ENVIRONMENTS[module])))
+    hold(outcomes(tmp_path, module, str(python_of(*ENVIRONMENTS[module]))))
 
 
 def test_a_timed_case_is_raced_against_plain_code(tmp_path):

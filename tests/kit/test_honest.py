@@ -8,6 +8,7 @@ from pathlib import Path
 
 import driving
 import pytest
+from common import python_of
 
 HERE = Path(__file__).parent
 SUITE, KERNELS = HERE / "suites" / "honest", HERE / "honest"
@@ -32,7 +33,7 @@ TORCH = {
 TORCH_FORWARD = {"torch_softmax": ("blocks", "compiled")}
 JAX = {"jax_softmax": ("softmax",), "jax_scaled": ("scaled",)}
 WITH_GRADIENTS = ("torch_softmax", "torch_scaled", "torch_rotates", "jax_softmax", "jax_scaled")
-ENVIRONMENTS = {"torch": ("cpu-llvm", "reference"), "jax": ("tpu", "pallas-0.10")}
+ENVIRONMENTS = {"torch": ("reference", "cpu-llvm"), "jax": ("pallas-0.10", "tpu")}
 SEEDS = 20
 
 
@@ -78,7 +79,7 @@ def test_no_right_kernel_in_numpy_is_red(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("package", ENVIRONMENTS)
 def test_no_right_kernel_in_a_framework_is_red(tmp_path, package):
-    python = os.environ.get(f"HONEST_{package.upper()}") or driving.interpreter(*ENVIRONMENTS[package])
+    python = os.environ.get(f"HONEST_{package.upper()}") or str(python_of(*ENVIRONMENTS[package]))
     hold(run(tmp_path, package, 1, python), package, 1)
 
 
@@ -87,5 +88,5 @@ def test_no_right_kernel_in_a_framework_is_red(tmp_path, package):
 def test_over_twenty_seeds_none_is_red(tmp_path, package):
     python = sys.executable
     if package in ENVIRONMENTS:
-        python = os.environ.get(f"HONEST_{package.upper()}") or driving.interpreter(*ENVIRONMENTS[package])
+        python = os.environ.get(f"HONEST_{package.upper()}") or str(python_of(*ENVIRONMENTS[package]))
     hold(run(tmp_path, package, SEEDS, python), package, SEEDS)

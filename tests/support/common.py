@@ -34,12 +34,12 @@ from kernel_matrix.config import plan as planning
 from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Matrix, Tier
 from kernel_matrix.config.owed import Owed
-from kernel_matrix.config.plan import Case, Plan, plan
+from kernel_matrix.config.plan import Case, Job, Plan, plan
 from kernel_matrix.config.suite import Listed
 from kernel_matrix.job.budget import Pair, limits
 from kernel_matrix.run.container.engine import connect
-from kernel_matrix.run.environments import variables
-from kernel_matrix.run.executors import UnavailableError
+from kernel_matrix.run.environments import variables, venv
+from kernel_matrix.run.executors import Request, UnavailableError
 from kernel_matrix.run.job_command import BESIDE_OTHERS
 from kernel_matrix.run.schedule import run
 from kernel_matrix.run.settings import Settings
@@ -201,6 +201,13 @@ def few_cells(whole: Plan) -> Plan:
         for job in jobs
     ]
     return replace(whole, jobs=tuple(job for job in jobs if job.cases))
+
+
+def python_of(toolchain: str, platform: str = "cpu-llvm") -> Path:
+    """Return the Python of a toolchain's environment of the project, which is made if it is not there."""
+    (ROOT / "build" / "envs").mkdir(parents=True, exist_ok=True)
+    job = Job(platform, toolchain, ())
+    return Path(venv.prepare(Request(ROOT, ROOT / "build", load(ROOT / "matrix.yaml"), job, None, print)).python)
 
 
 def environments_of(build: Path) -> Path:

@@ -8,15 +8,10 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from common import ROOT
 
 from gpu_emulators.amd import library
 from gpu_emulators.common.library import CACHE
 from gpu_emulators.nvidia import launch
-from kernel_matrix.config.load import load
-from kernel_matrix.config.plan import Job
-from kernel_matrix.run.environments import venv
-from kernel_matrix.run.executors import Request
 
 FOLDER = Path(__file__).parents[2] / "build" / "cache" / "mhc"
 OPTIMIZED = FOLDER / "gpu_emulators"  # the matrix's
@@ -51,10 +46,3 @@ def unoptimized() -> dict[str, str]:
         made.chmod(0o755)
         made.rename(compiler)
     return {CACHE: str(folder), "CXX": str(compiler)}
-
-
-def python_of(toolchain: str, platform: str = "cpu-llvm") -> Path:
-    """Return the Python of a toolchain's environment, which all tests share."""
-    (ROOT / "build" / "envs").mkdir(parents=True, exist_ok=True)
-    job = Job(platform, toolchain, ())
-    return Path(venv.prepare(Request(ROOT, ROOT / "build", load(ROOT / "matrix.yaml"), job, None, print)).python)

@@ -10,23 +10,10 @@ from pathlib import Path
 
 from common import environments_of
 
-from kernel_matrix.config.load import load
-from kernel_matrix.config.plan import Job
-from kernel_matrix.run.environments import venv
-from kernel_matrix.run.environments.local import LocalInterpreter
-from kernel_matrix.run.executors import Request
 from kernel_matrix.store.load import collect
 from kernel_matrix.store.record import Record
 
 ROOT = Path(__file__).parents[2]
-
-
-def python_of(platform: str, toolchain: str) -> Path:
-    """Return the interpreter of the toolchain's environment, which is made if it is not there."""
-    matrix = load(ROOT / "matrix.yaml")
-    made = venv.prepare(Request(ROOT, ROOT / "build", matrix, Job(platform, toolchain, ()), None, print))
-    assert isinstance(made, LocalInterpreter)
-    return made.python
 
 
 def run(python: Path, *words: str | Path, **variables: str) -> str:

@@ -8,8 +8,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from common import python_of
 from covering import with_the_night
-from in_environment import ROOT, python_of, results_of
+from in_environment import ROOT, results_of
 from interpreters import kept_interpreter
 from loops import at_least
 
@@ -34,7 +35,7 @@ WITH_SMALL_NUMBERS = ("gfx942", "gfx950", "gfx1201")
 @pytest.fixture(scope="module")
 def python() -> Path:
     """Return the interpreter with Triton and the decoder."""
-    return python_of("rocm", "triton-3.7")
+    return python_of("triton-3.7", "rocm")
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from in_environment import python_of, records_of, run
+from common import python_of
+from in_environment import records_of, run
 
 from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Matrix
@@ -47,7 +48,7 @@ def matrix() -> Matrix:
 )
 def test_the_equations_of_every_kernel_are_right_on_a_cpu(which, platform, toolchain, variables):
     """Triton's interpreter runs the device functions, and g++ compiles the AscendC with a header that stands in."""
-    text = run(python_of(platform, toolchain), str(PROGRAM), which, "few", **variables)
+    text = run(python_of(toolchain, platform), str(PROGRAM), which, "few", **variables)
     lines = [line.split()[1:] for line in text.splitlines() if line.startswith("RESULT ")]
     seen: dict[tuple[str, str], set[str]] = {}
     for op, direction, dtype, _, _, output, error in lines:
@@ -106,7 +107,7 @@ for fault, faulty in {"nothing": "", **wrong}.items():
 )
 def test_lowered_is_said_only_of_a_kernel_that_stores_something(toolchain, backend, target, kind, faults):
     """Each fault that is put into what a compiler wrote is refused, and an empty text is."""
-    text = run(python_of("ascend", toolchain), "-c", LOOKED_AT, backend, target, PATH="/usr/bin:/bin")
+    text = run(python_of(toolchain, "ascend"), "-c", LOOKED_AT, backend, target, PATH="/usr/bin:/bin")
     [(name, size, machine)] = re.findall(r"^ARTIFACT (\S+) (\d+) (\S+)$", text, re.MULTILINE)
     assert (name, machine) == (kind, "False")
     assert int(size) > 1000

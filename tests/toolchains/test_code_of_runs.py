@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from in_environment import python_of, run
+from common import python_of
+from in_environment import run
 
 pytestmark = pytest.mark.environments
 
@@ -15,7 +16,7 @@ PROGRAM = Path(__file__).with_name("code_of_runs.py")
 
 def codes(toolchain: str, caches: Path, *words: str) -> dict[str, dict[str, int]]:
     folders = {"TRITON_CACHE_DIR": str(caches / "triton"), "TILELANG_CACHE_DIR": str(caches / "tilelang")}
-    output = run(python_of("cuda", toolchain), PROGRAM, *words, **folders, CACHES=str(caches))
+    output = run(python_of(toolchain, "cuda"), PROGRAM, *words, **folders, CACHES=str(caches))
     return json.loads(output.splitlines()[-1])
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from in_environment import python_of, run
+from common import python_of
+from in_environment import run
 
 pytestmark = [pytest.mark.environments, pytest.mark.nightly]  # the matrix compiles these kernels
 
@@ -36,7 +37,7 @@ for call in (
 @pytest.fixture(scope="module")
 def python() -> Path:
     """Return the interpreter of the toolchain's environment, which is made if it is not there."""
-    return python_of("cuda", "cute")
+    return python_of("cute", "cuda")
 
 
 def test_the_kernels_compile_without_a_gpu_and_say_what_they_do_not_do(python):

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from in_environment import python_of, run
+from common import python_of
+from in_environment import run
 from interpreters import kept_interpreter
 
 pytestmark = [
@@ -26,7 +27,7 @@ FOUND = {
 
 
 def test_faults_in_launches_and_in_the_machine_code_of_tvm_are_found():
-    output = run(python_of("rocm", "tvm-0.27"), PROGRAM, **kept_interpreter(), MHC_CACHE_DIR="")
+    output = run(python_of("tvm-0.27", "rocm"), PROGRAM, **kept_interpreter(), MHC_CACHE_DIR="")
     targets = [json.loads(line) for line in output.splitlines() if line.startswith('["')]
     assert [target for target, _, _ in targets] == ["gfx942", "gfx1100"]
     for target, launches, left_out in targets:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from in_environment import python_of, results_of
+from common import python_of
+from in_environment import results_of
 from interpreters import kept_interpreter
 
 pytestmark = pytest.mark.environments
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.environments
 def results() -> dict[str, dict]:
     """Run all kernels, and return what was said of each."""
     program = Path(__file__).with_name("gfx_by_hand.py")
-    told = results_of(python_of("rocm", "triton-3.7"), program, **kept_interpreter())
+    told = results_of(python_of("triton-3.7", "rocm"), program, **kept_interpreter())
     return {name: result for (name, _), result in told.items()}
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from in_environment import python_of, results_of
+from common import python_of
+from in_environment import results_of
 from interpreters import kept_interpreter
 
 pytestmark = pytest.mark.environments
@@ -30,7 +31,7 @@ EDITED = {
 def results(tmp_path_factory) -> dict[tuple[str, str], dict]:
     """Run all kernels, and return what was said of each."""
     variables = {**kept_interpreter(), "TRITON_CACHE_DIR": str(tmp_path_factory.mktemp("triton"))}
-    return results_of(python_of("rocm", "triton-3.7"), Path(__file__).with_name("gfx_faults.py"), **variables)
+    return results_of(python_of("triton-3.7", "rocm"), Path(__file__).with_name("gfx_faults.py"), **variables)
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -7,7 +7,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from in_environment import python_of, results_of
+from common import python_of
+from in_environment import results_of
 from interpreters import kept_interpreter
 
 pytestmark = pytest.mark.environments
@@ -23,7 +24,7 @@ KINDS = {
 
 
 def test_conversions_products_of_bytes_and_arithmetic_in_each_mode_have_the_bits_of_a_second_opinion():
-    results = results_of(python_of("rocm", "triton-3.7"), PROGRAM, **kept_interpreter())
+    results = results_of(python_of("triton-3.7", "rocm"), PROGRAM, **kept_interpreter())
     assert {place: wrong for place, wrong in results.items() if wrong} == {}
     kinds = Counter(
         next((kind for kind, form in KINDS.items() if re.search(form, name)), "conversion") for name, _ in results

@@ -7,8 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
+from common import python_of
 from covering import with_the_night
-from in_environment import python_of, run
+from in_environment import run
 from interpreters import kept_interpreter
 
 pytestmark = pytest.mark.environments
@@ -24,7 +25,7 @@ LEAST = {"cdna": 734, "rdna3": 767, "rdna4": 781}
 def test_each_opcode_takes_each_operand_in_each_place_as_a_register_with_the_same_bits(request, family):
     night = with_the_night(request)
     lines = run(
-        python_of("rocm", "triton-3.7"), PROGRAM, family, *([] if night else ["by-day"]), **kept_interpreter()
+        python_of("triton-3.7", "rocm"), PROGRAM, family, *([] if night else ["by-day"]), **kept_interpreter()
     ).splitlines()
     results = {form: result for _, form, result in map(json.loads, lines)}
     assert {form: one for form, one in results.items() if one != "same" and not OTHERWISE.search(form)} == {}

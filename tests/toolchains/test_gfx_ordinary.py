@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from in_environment import python_of, results_of
+from common import python_of
+from in_environment import results_of
 from interpreters import kept_interpreter
 
 pytestmark = pytest.mark.environments
@@ -19,7 +20,7 @@ def results(tmp_path_factory) -> dict[tuple[str, str], object]:
     """Run all kernels on all targets, and return the distance of each result, or whether it is the same."""
     variables = {**kept_interpreter(), "TRITON_CACHE_DIR": str(tmp_path_factory.mktemp("triton"))}
     return results_of(
-        python_of("rocm", "triton-3.7"), Path(__file__).with_name("gfx_ordinary.py"), *TARGETS, **variables
+        python_of("triton-3.7", "rocm"), Path(__file__).with_name("gfx_ordinary.py"), *TARGETS, **variables
     )
 
 

@@ -9,7 +9,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from in_environment import python_of, run
+from common import python_of
+from in_environment import run
 from interpreters import kept_interpreter
 from loops import at_least
 
@@ -37,7 +38,7 @@ NOT_COVERED = re.compile(
 @cache
 def results_of(family: str) -> dict[str, str]:
     """Return what each opcode of a family did otherwise than its pseudocode; ``same`` where nothing."""
-    python = python_of("rocm", "triton-3.7")
+    python = python_of("triton-3.7", "rocm")
     lines = [json.loads(line) for line in run(python, PROGRAM, family, **kept_interpreter()).splitlines()]
     return {form: result for _, form, result in lines}
 

@@ -7,7 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
-from in_environment import python_of, results_of, run
+from common import python_of
+from in_environment import results_of, run
 from interpreters import kept_interpreter
 
 pytestmark = [pytest.mark.environments, pytest.mark.nightly]  # by day test_ptx_opcodes.py has the instructions
@@ -19,7 +20,7 @@ TARGETS = ("sm_80", "sm_90")
 @pytest.fixture(scope="module")
 def python() -> Path:
     """Return the interpreter with Triton."""
-    return python_of("rocm", "triton-3.7")
+    return python_of("triton-3.7", "rocm")
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from in_environment import ROOT, python_of
+from common import python_of
+from in_environment import ROOT
 
 pytestmark = [pytest.mark.environments, pytest.mark.nightly]  # by day the matrix runs them
 
@@ -24,7 +25,7 @@ OLDER = ("sm_80", "sm_90", "x86-64-v3", "neoverse-n1")
 )
 def test_sources_are_those_of_a_simplifier_that_remembers_nothing(toolchain, targets):
     environment = {"PYTHONPATH": str(ROOT / "src"), "PATH": "/usr/bin:/bin"}
-    command = [python_of("cpu-llvm", toolchain), PROGRAM, *targets]
+    command = [python_of(toolchain, "cpu-llvm"), PROGRAM, *targets]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from in_environment import python_of, run
+from common import python_of
+from in_environment import run
 
 pytestmark = pytest.mark.environments
 
@@ -17,7 +18,7 @@ PROGRAM = Path(__file__).with_name("tvm_cpu.py")
 @pytest.fixture(scope="module")
 def answer() -> dict[str, Any]:
     """Run the program in TVM's environment, which is made if it is not there."""
-    return json.loads(run(python_of("cpu-llvm", "tvm-0.27"), PROGRAM, "without", TVM_NUM_THREADS="3"))
+    return json.loads(run(python_of("tvm-0.27", "cpu-llvm"), PROGRAM, "without", TVM_NUM_THREADS="3"))
 
 
 def test_a_kernel_starts_no_threads_of_its_own(answer):

@@ -12,8 +12,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from common import python_of
 from covering import covering, with_the_night
-from in_environment import python_of, records_of
+from in_environment import records_of
 
 from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Matrix
@@ -41,7 +42,7 @@ def matrix() -> Matrix:
 @pytest.fixture(scope="module")
 def python() -> Path:
     """Return the interpreter of TVM's environment, which is made if it is not there."""
-    return python_of("opencl", "tvm-0.27")
+    return python_of("tvm-0.27", "opencl")
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from in_environment import python_of, run
+from common import python_of
+from in_environment import run
 
 pytestmark = [pytest.mark.environments, pytest.mark.nightly]  # the matrix has such kernels
 
@@ -31,7 +32,7 @@ for target in ("rv64gcv", "sm_90"):
 
 
 def test_a_trace_is_right_at_shapes_at_which_nothing_was_searched():
-    python = python_of("cpu-llvm", "tvm-0.27-searched")
+    python = python_of("tvm-0.27-searched", "cpu-llvm")
     assert run(python, "-c", PROGRAM, MHC_TVM_SCHEDULES="searched").splitlines() == [
         "True False",
         *["True"] * 3,

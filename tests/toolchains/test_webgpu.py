@@ -12,8 +12,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from common import python_of
 from covering import covering
-from in_environment import python_of, records_of
+from in_environment import records_of
 
 from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Matrix
@@ -39,7 +40,7 @@ def matrix() -> Matrix:
 @pytest.fixture(scope="module")
 def run_programs():
     """Return a function that runs all programs with some variables, and returns the result of each."""
-    python = python_of("webgpu", "tvm-0.27")
+    python = python_of("tvm-0.27", "webgpu")
 
     def run(**variables: str) -> dict[str, str]:
         environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **variables}

@@ -7,12 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from common import ROOT, harness, records_in
+from common import ROOT, harness, python_of, records_in
 
-from kernel_matrix.config.load import load
-from kernel_matrix.config.plan import Job
-from kernel_matrix.run.environments import venv
-from kernel_matrix.run.executors import Request
 from kernel_matrix.store.record import Record
 
 pytestmark = [pytest.mark.environments, pytest.mark.slow]
@@ -42,11 +38,8 @@ class Done:
 
 
 def launches(toolchain: str, script: str, build: Path, *options: str) -> Done:
-    """Run the command on a small program in the environment of a toolchain, which is made if it is not there."""
-    (ROOT / "build" / "envs").mkdir(parents=True, exist_ok=True)
-    job = Job("cpu-llvm", toolchain, ())
-    python = venv.prepare(Request(ROOT, ROOT / "build", load(ROOT / "matrix.yaml"), job, None, print)).python
-    done = harness("launches", "--build", str(build), *options, "--", str(python), str(FOLDER / script))
+    """Run the command on a small program in the environment of a toolchain."""
+    done = harness("launches", "--build", str(build), *options, "--", str(python_of(toolchain)), str(FOLDER / script))
     records = {record.case: record for record in records_in(build / "launches" / "results")}
     return Done(done.returncode, done.stdout + done.stderr, records)
 

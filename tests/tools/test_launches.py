@@ -10,15 +10,12 @@ from functools import cached_property
 from pathlib import Path
 
 import pytest
-from common import ROOT, harness, program, records_in
+from common import ROOT, harness, program, python_of, records_in
 from loops import at_least
 from ruamel.yaml import YAML
 
 from kernel_matrix import diagnosis
 from kernel_matrix.config.load import load
-from kernel_matrix.config.plan import Job
-from kernel_matrix.run.environments import venv
-from kernel_matrix.run.executors import Request
 from kernel_matrix.store.record import Record
 
 pytestmark = [pytest.mark.environments, pytest.mark.slow]
@@ -55,10 +52,8 @@ class Done:
 
 @pytest.fixture(scope="module")
 def python() -> Path:
-    """Return the interpreter of Triton's environment, which is made if it is not there."""
-    (ROOT / "build" / "envs").mkdir(parents=True, exist_ok=True)
-    job = Job("cuda", "triton-3.7", ())
-    return venv.prepare(Request(ROOT, ROOT / "build", load(ROOT / "matrix.yaml"), job, None, print)).python
+    """Return the interpreter of Triton's environment."""
+    return python_of("triton-3.7", "cuda")
 
 
 def launches(python: Path, build: Path, *options: str, **environment: str) -> Done:

@@ -10,8 +10,7 @@ import sys
 import time
 
 import pytest
-from common import ROOT
-from interpreters import python_of
+from common import ROOT, python_of
 from verify_cases.candidates import CANDIDATES, HEAD, HOSTILE
 
 pytestmark = [pytest.mark.environments, pytest.mark.slow]

@@ -12,12 +12,7 @@ from pathlib import Path
 
 import pytest
 from candidates import FOLDERS, Candidate, candidates
-from common import ROOT, sh
-
-from kernel_matrix.config.load import load
-from kernel_matrix.config.plan import Job
-from kernel_matrix.run.environments import venv
-from kernel_matrix.run.executors import Request
+from common import ROOT, python_of, sh
 
 pytestmark = pytest.mark.environments
 
@@ -31,10 +26,8 @@ QUICK = {
 
 @pytest.fixture(scope="module")
 def python() -> Path:
-    """Return the interpreter of Triton's environment, which is made if it is not there."""
-    (ROOT / "build" / "envs").mkdir(parents=True, exist_ok=True)
-    job = Job("cuda", "triton-3.7", ())
-    return venv.prepare(Request(ROOT, ROOT / "build", load(ROOT / "matrix.yaml"), job, None, print)).python
+    """Return the interpreter of Triton's environment."""
+    return python_of("triton-3.7", "cuda")
 
 
 def verdicts(python: Path, folder: Path, asked: list[Candidate]) -> dict[str, dict]:

@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
-from common import ROOT, program
-
-from kernel_matrix.config.plan import Job
-from kernel_matrix.run.environments import venv
-from kernel_matrix.run.executors import Request
+from common import program, python_of
 
 pytestmark = pytest.mark.environments
 
 
-@pytest.fixture
-def python_of(matrix):
-    """Return a function that returns the Python of a toolchain's environment, which is made if it is not there."""
-
-    def prepared(toolchain: str, platform: str = "cpu-llvm") -> str:
-        request = Request(ROOT, ROOT / "build", matrix, Job(platform, toolchain, ()), None, print)
-        return str(venv.prepare(request).python)
-
-    return prepared
-
-
-def passed(python: str, *words: str, **variables: str) -> str:
+def passed(python: Path, *words: str, **variables: str) -> str:
     """Run tests of the package, and return what is printed once they have passed."""
     plugins = ("-p", "kernel_matrix.job.plugin", "-p", "no:cacheprovider")
     done = program(python, "-m", "pytest", "-q", *plugins, *words, **variables)
@@ -33,7 +19,7 @@ def passed(python: str, *words: str, **variables: str) -> str:
     return done.stdout
 
 
-def test_the_kernel_package_s_own_tests_pass_in_its_environment(python_of):
+def test_the_kernel_package_s_own_tests_pass_in_its_environment():
     output = passed(python_of("reference"), "-rs", "-m", "not nightly", "tests/package")
     assert re.search(r"\d+ passed, \d+ skipped", output), output
     # The next tests run what skips here.
@@ -44,26 +30,26 @@ def test_the_kernel_package_s_own_tests_pass_in_its_environment(python_of):
 
 
 @pytest.mark.nightly
-def test_the_longest_of_the_package_s_own_tests_pass_too(python_of):
+def test_the_longest_of_the_package_s_own_tests_pass_too():
     of_jax = python_of("pallas-0.10", "tpu"), "tests/package/test_pallas.py"
     for python, tests in ((python_of("reference"), "tests/package"), of_jax):
         assert re.search(r"\d+ passed", passed(python, "-m", "nightly", tests))
 
 
-def test_what_the_package_tests_of_triton_passes_in_its_environment(python_of):
+def test_what_the_package_tests_of_triton_passes_in_its_environment():
     """These skip where there is no Triton, so here nothing may skip."""
     files = [f"tests/package/test_{name}.py" for name in ("launch", "variants", "handed_on", "fastest")]
     assert re.search(r"\d+ passed in", passed(python_of("triton-3.7"), *files, TRITON_INTERPRET="1"))
 
 
-def test_what_the_package_tests_of_pallas_passes_in_its_environment(python_of):
+def test_what_the_package_tests_of_pallas_passes_in_its_environment():
     """These skip where there is no JAX, so here nothing may skip."""
     output = passed(python_of("pallas-0.10", "tpu"), "-m", "not nightly", "tests/package/test_pallas.py")
     assert re.search(r"\d+ passed, \d+ deselected in", output), output
 
 
 @pytest.mark.nightly
-def test_a_transformer_trains_alike_with_every_backend(python_of, matrix, tmp_path):
+def test_a_transformer_trains_alike_with_every_backend(matrix, tmp_path):
     """200 steps from the same weights on the same batches: each loss halves, and the losses end almost equal."""
     losses = {}
     for toolchain in ("reference", "tvm-0.27", "tilelang-0.1.15"):
