@@ -22,17 +22,17 @@ _SLURM = """
   rocm: {{ title: ROCm, device: amd, runner: [self-hosted], targets: [gfx942], toolchains: [plain] }}
 ci:
   slurm:
-    image: /images/any
+    image: "{images}/any"
     runtime: {runtime}
     targets:
-      sm_90: {{ gres: "gpu:h100", image: /images/cuda }}
-      gfx942: {{ gres: "gpu:mi300x", image: /images/rocm }}
+      sm_90: {{ gres: "gpu:h100", image: "{images}/cuda" }}
+      gfx942: {{ gres: "gpu:mi300x", image: "{images}/rocm" }}
 """
 # It notes what it got, and runs what stands behind the image as the program would.
 _STAND_IN = """#!/usr/bin/env python3
 import json, os, pathlib, sys
 words = sys.argv[1:]
-pathlib.Path(os.environ["NOTE"]).write_text(json.dumps({"words": words, "key": os.environ.get("%s", "")}))
+pathlib.Path(os.environ["NOTE"]).write_text(json.dumps({"words": words, "key": os.environ.get("%s", ""), "path": os.environ.get("PYTHONPATH", "")}))
 sys.exit(3 if "kernel-matrix" in words else 9)
 """
 
@@ -47,7 +47,7 @@ def played(tmp_path, monkeypatch):
         program.chmod(0o755)
 
     def play(runtime: str, target: str, root: Path = tmp_path / "a package") -> list[str]:
-        matrix = MATRIX.rstrip() + _SLURM.format(runtime=runtime)
+        matrix = MATRIX.rstrip() + _SLURM.format(runtime=runtime, images=tmp_path / "images")
         suite = Suite.made(root, {"tests/test_a.py": "def test_one(): pass\n"}, matrix)
         monkeypatch.chdir(suite.root)
         project = pipeline.load(Path("matrix.yaml"))
@@ -56,11 +56,12 @@ def played(tmp_path, monkeypatch):
         script.logs(run).mkdir(parents=True, exist_ok=True)
         variables = {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "NOTE": str(tmp_path / "note")}
         variables |= {"SLURM_ARRAY_TASK_ID": "0", "SLURMD_NODENAME": "a", "SLURM_ARRAY_JOB_ID": "1", KEY: "secret"}
-        variables |= {"SLURM_JOB_NAME": "name"}
+        variables |= {"SLURM_JOB_NAME": "name", "PYTHONPATH": "/modules/python"}
         done = subprocess.run(["bash", "-c", script.array(run, number)], env=variables, capture_output=True, text=True)
         assert done.returncode == 3, (done.stdout, done.stderr)
         noted = json.loads((tmp_path / "note").read_text())
         assert noted["key"] == "secret", "a row that goes on elsewhere believes what is signed with it"
+        assert noted["path"] == "", "the node's packages are none of the image's Python"
         return noted["words"]
 
     return play
@@ -81,7 +82,9 @@ def played(tmp_path, monkeypatch):
 def test_a_row_runs_in_the_image_of_its_target_with_its_device(played, tmp_path, runtime, target, flags, image):
     words = played(runtime, target)
     text = " ".join(words)
+    image = str(tmp_path) + image
     assert image in text
+    assert runtime != "charliecloud" or Path(f"{image}{tmp_path}/a package").is_dir(), "it has a place to be mounted"
     assert [word for word in words if word in flags] == flags, "the flags are those of the target's vendor"
     assert text.count("--nv") == flags.count("--nv")
     assert text.count("--device") == sum("--device" in one for one in flags)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from kernel_matrix.ci.engines.state import Batch, ClusterRun
 from kernel_matrix.run.proven import KEY
@@ -40,6 +40,7 @@ _LINES: Mapping[str, Callable[[str, Sequence[str], str], list[str]]] = {
     "pyxis": _pyxis,
 }
 _IMAGE_IS_LAST = {"apptainer": -1, "charliecloud": -2, "podman": -1}  # flags of devices stand before it
+_CLEAN = ("env", "--unset=PYTHONPATH", "--unset=PYTHONHOME")  # they are the node's, and the image has its own Python
 
 
 def inside(run: ClusterRun, batch: Batch) -> str:
@@ -50,4 +51,10 @@ def inside(run: ClusterRun, batch: Batch) -> str:
     words = _LINES[ask.runtime](ask.image, run.folders, run.root)
     if (flags := vendor_named(batch.device).image_flags.get(ask.runtime, "") if batch.device else "") and ask.gres:
         words[_IMAGE_IS_LAST[ask.runtime] : _IMAGE_IS_LAST[ask.runtime]] = flags.split()
-    return shlex.join(words)
+    return shlex.join([*_CLEAN, *words])
+
+
+def before(run: ClusterRun, batch: Batch) -> Iterator[str]:
+    """Yield the lines of shell that an image needs before a row: Charliecloud makes no places to mount something."""
+    if batch.ask.image and batch.ask.runtime == "charliecloud":
+        yield shlex.join(["mkdir", "-p", *(f"{batch.ask.image}{folder}" for folder in run.folders)])

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kernel_matrix.ci.engines import REPORT
-from kernel_matrix.ci.engines.slurm.images import inside
+from kernel_matrix.ci.engines.slurm.images import before, inside
 from kernel_matrix.ci.engines.slurm.nodes import gres_of
 from kernel_matrix.ci.engines.state import Batch, ClusterRun, status_of_report
 from kernel_matrix.run.proven import KEY
@@ -85,6 +85,7 @@ def array(run: ClusterRun, number: int) -> str:
         'rm -f "$warned"',
         f"trap '[ $SECONDS -lt {60 * batch.minutes - _EARLIEST} ] || touch \"$warned\"; kill -TERM $row_pid' TERM",
         *_begin(run),
+        *before(run, batch),
         f"inside={shlex.quote(inside(run, batch))}",
         'eval "exec $inside $command --jobs ${SLURM_CPUS_ON_NODE:-1} $again" &',
         "row_pid=$!",
