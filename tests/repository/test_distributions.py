@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -107,6 +108,25 @@ def test_all_is_every_extra_with_libraries_of_others():
     assert set(EXTRAS) < set(extras)
 
 
+# Ask each command for its help, in one process: what a command cannot import none of them can.
+HELP = """
+import contextlib, io, json, sys
+_, program, *names = sys.argv
+sys.argv = [program]
+from kernel_matrix import cli
+told = {}
+for name in names:
+    output, error = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(error):
+        try:
+            status = cli.main([*name.split(), "--help"])
+        except SystemExit as end:
+            status = end.code
+    told[name] = status or 0, output.getvalue(), error.getvalue()
+print(json.dumps(told))
+"""
+
+
 @pytest.mark.slow
 def test_the_harness_works_where_it_alone_is_installed(wheels, empty):
     venv.uv("pip", "install", "--python", str(empty), "-c", str(LOCKS / "harness.txt"), str(wheels["kernel-matrix"]))
@@ -117,13 +137,14 @@ def test_the_harness_works_where_it_alone_is_installed(wheels, empty):
     assert schema.returncode == 0, schema.stderr
     assert schema.stdout.strip() == (ROOT / "matrix.schema.json").read_text().strip()
     assert "No module named 'mhc'" in execute(empty, "-c", "import mhc").stderr
-    for name in commands():
-        done = execute(empty, str(program), *name.split(), "--help")
-        if done.returncode == 0:
-            assert done.stdout.startswith(f"usage: kernel-matrix {name} "), name
+    helped = execute(empty, "-c", HELP, str(program), *commands())
+    assert helped.returncode == 0, helped.stderr
+    for name, (status, output, error) in json.loads(helped.stdout).items():
+        if status == 0:
+            assert output.startswith(f"usage: kernel-matrix {name} "), name
             continue
-        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), name
-        assert f"@ file://{wheels['kernel-matrix']}'" in done.stderr
+        assert (status, output, error.count("\n")) == (2, "", 1), name
+        assert f"@ file://{wheels['kernel-matrix']}'" in error
     doctor = execute(empty, str(program), "doctor", "--matrix", str(ROOT / "matrix.yaml"))
     assert "Docker: its library is not installed; the executor venv does without" in doctor.stdout
     for name, words in EXTRAS.items():
