@@ -213,8 +213,8 @@ def _verdict(line: Line, judges: OrderedDict[str, Any], server: Any, options: ar
     from kernel_matrix.tools.verify.tasks.task import UndecidedError, UnusableError
     from kernel_matrix.tools.verify.whole import wish_of
 
-    function = str(line.get("candidate", "")).partition(":")[2]
-    key = f"{line['against']} {line.get('inputs', '')} {function}"
+    named = str(line.get("candidate", ""))
+    key = f"{line['against']} {line.get('inputs', '')} {named if named.endswith('.json') else named.partition(':')[2]}"
     try:
         if key not in judges:
             task = read_task(
@@ -222,14 +222,14 @@ def _verdict(line: Line, judges: OrderedDict[str, Any], server: Any, options: ar
                 line.get("inputs"),
                 device=server.device,
                 fixed=options.fixed_sizes,
-                candidate=str(line.get("candidate", "")),
+                candidate=named,
             )
             judges[key] = Judge(task, server, wish_of(options))
             while len(judges) > _TASKS:
                 judges.popitem(last=False)
         judges.move_to_end(key)
         judge = judges[key]
-        source = line["source"] if "source" in line else read_candidate(str(line["candidate"]), judge.task)
+        source = line["source"] if "source" in line else read_candidate(named, judge.task)
         document: Line = judge.verdict(source).document()
     except (UserError, UnusableError) as error:
         return {"verdict": UNUSABLE, "reason": str(error), "status": 2}

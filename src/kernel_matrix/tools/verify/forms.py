@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.tools.verify.tasks.backendbench import BackendBench, implementation
+from kernel_matrix.tools.verify.tasks.flashinfer import FlashInfer, main_source
 from kernel_matrix.tools.verify.tasks.functions import Functions, source_of
+from kernel_matrix.tools.verify.tasks.gpumode import FILE, GpuMode
 from kernel_matrix.tools.verify.tasks.kernelbench import KernelBench
 from kernel_matrix.tools.verify.tasks.task import Task
 
@@ -17,6 +20,7 @@ def read_task(against: str, inputs: str | None, *, device: str, fixed: bool, can
         UserError: a file is not there, or the form is not known.
         UnusableError: the task cannot be used.
     """
+    path = Path(against)
     if _is_function(against):
         if inputs is None:
             raise UserError(
@@ -25,9 +29,29 @@ def read_task(against: str, inputs: str | None, *, device: str, fixed: bool, can
         if not _is_function(candidate):
             raise UserError(f"{candidate}: the candidate is a function too: package.module:function")
         return Functions(against, inputs, candidate)
+    if path.suffix == ".json":
+        return FlashInfer(path, Path(candidate), Path(inputs) if inputs else None)
     if inputs is not None:
-        raise UserError("--inputs is for functions: --against package.module:function")
-    return KernelBench(_text(Path(against)), device=device, fixed=fixed)
+        raise UserError("--inputs is for functions (package.module:function), and for the workloads of a definition")
+    if path.is_dir():
+        return _of_folder(path)
+    return KernelBench(_text(path), device=device, fixed=fixed)
+
+
+def _of_folder(path: Path) -> Task:
+    """Return the task of a folder.
+
+    Raises:
+        UserError: its form is not known.
+    """
+    if (path / FILE).is_file():
+        return GpuMode(path)
+    if implementation(path):
+        return BackendBench(path)
+    raise UserError(
+        f"{path}: a folder has {FILE} with reference.py (GPU MODE), or is NAME__OVERLOAD with "
+        f"NAME__OVERLOAD_implementation_v1.py (BackendBench)"
+    )
 
 
 def read_candidate(candidate: str, task: Task) -> str:
@@ -35,8 +59,14 @@ def read_candidate(candidate: str, task: Task) -> str:
 
     Raises:
         UserError: it cannot be read.
+        UnusableError: it is not in the form of its task.
     """
-    return source_of(candidate) if isinstance(task, Functions) else _text(Path(candidate))
+    path = Path(candidate)
+    if isinstance(task, Functions):
+        return source_of(candidate)
+    if isinstance(task, FlashInfer):
+        return main_source(path)
+    return _text((implementation(path) or path / "submission.py") if path.is_dir() else path)
 
 
 def _is_function(name: str) -> bool:

@@ -137,8 +137,13 @@ class Judge:
     def _cascade(self, process: BoxProcess, source: str, out: Verdict, hacks: list[naming.Hack]) -> None:
         """Run the cases, then look at what it computes with; raise at the first red."""
         for place, case in enumerate(self.cases):
-            with _naming_the_rest(out, self.cases[place + 1 :]):
+            rest = self.cases[place + 1 :]
+            with _naming_the_rest(out, rest):
                 self._case(process, case, out)
+            if rest and process.cpu_seconds() > self.wish.seconds:
+                out.undecided.append(f"{len(rest)} of {len(self.cases)} cases, as it takes long here")
+                _not_tried(out, rest, "it takes long here")
+                break
         with _naming_the_rest(out, []):
             running = self._again_and_again(process, out)
         hacks += self._computes(process, source, running, out)
@@ -354,6 +359,8 @@ class Judge:
             out.verdict, out.kind, out.reason = HACK, worst.kind, worst.evidence
             out.evidence = [*dict.fromkeys(f"{one.kind}: {one.evidence}" for one in hacks), *out.evidence]
             return
+        if out.verdict == WRONG and self.task.properties and "expected" in out.counterexample:
+            out.undecided.insert(0, "other numbers than the reference's, and the task has a checker of its own")
         if out.verdict == WRONG and out.undecided:
             out.verdict, out.evidence = UNDECIDED, [*out.evidence, out.reason]
             out.reason = out.undecided[0]
@@ -410,9 +417,9 @@ def _once(texts: list[str], text: str) -> None:
         texts.append(text)
 
 
-def _not_tried(out: Verdict, rest: list[Case]) -> None:
+def _not_tried(out: Verdict, rest: list[Case], why: str = "after the first red") -> None:
     if rest:
-        out.not_tried.append(f"{len(rest)} cases after the first red: {', '.join(one.name for one in rest)}")
+        out.not_tried.append(f"{len(rest)} cases ({why}): {', '.join(one.name for one in rest)}")
 
 
 @contextmanager

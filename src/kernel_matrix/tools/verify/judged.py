@@ -29,7 +29,10 @@ FORWARD = f"{_SIDE}:forward"
 _KIT = "kernel_matrix.kit.kernel_side"
 _LATER = 0.1  # seconds in which a thread could go on
 _MOST_UNWRITTEN = 0.5  # of the bytes; less is a tail that was left out
-_OF_COMPILERS = ("the limit of recursion", "the filters of warnings", "the environment", "the open files")
+_OF_COMPILERS = (  # which also write into the one folder that is the candidate's own
+    *("the limit of recursion", "the filters of warnings", "the environment", "the open files"),
+    "files or the network",
+)
 _EARLIER = 40  # results that are kept, to know an answer again
 _BYTES = 512 << 20  # of what is compared with, for all candidates of a task
 

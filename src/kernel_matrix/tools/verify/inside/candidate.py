@@ -44,6 +44,7 @@ def begin(_: Mapping[str, Array], *, device: str) -> Answer:
 
 def load(_: Mapping[str, Array], *, source: str, entry: str, modules: Mapping[str, str], patch: bool) -> Answer:
     """Run the candidate's text as a module; ``modules`` are texts of modules that its form has beside it."""
+    torch.set_num_threads(1)  # a fork's pool is made anew here: two threads that come first at once would find none
     _noted.append(notes.Notes())
     if patch:
         draw_what_is_constant()

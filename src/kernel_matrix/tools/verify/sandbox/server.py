@@ -21,7 +21,7 @@ from kernel_matrix.job.kernel_process import KernelProcessError
 from kernel_matrix.tools.verify.inside.confine import HOME, LOOSE, OF_DEVICES
 from kernel_matrix.tools.verify.sandbox.process import BoxProcess
 
-LIMITS = {"memory": 6144, "cpu": 120, "processes": 64, "disk": 768}  # MiB, seconds, a number, MiB
+LIMITS = {"memory": 6144, "cpu": 3600, "processes": 64, "disk": 768}  # MiB, seconds (a call has less), a number, MiB
 KINDS = ("bubblewrap", "landlock")
 _SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/sbin", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/alternatives")
 _CAPABILITIES = ("CAP_SYS_ADMIN", "CAP_SETUID", "CAP_SETGID")  # of root's server, which no candidate has
@@ -133,7 +133,8 @@ class Server:
             "modules": ["triton"],
             "warm": self._warm,
         }
-        program = [sys.executable, "-B", "-I", "-c", _PROGRAM, json.dumps(settings)]
+        bytecode = ["-X", f"pycache_prefix={sys.pycache_prefix}"] if sys.pycache_prefix else []
+        program = [sys.executable, *bytecode, "-B", "-I", "-c", _PROGRAM, json.dumps(settings)]
         command = program if alone else [*_bubblewrap(str(bwrap), readable, devices), "--", *program]
         self._process = subprocess.Popen(
             command,
@@ -173,6 +174,8 @@ def _readable() -> list[str]:
     compilers = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ]
     compilers += map(str, Path("/opt").glob("rocm*"))
     paths = [*_SYSTEM, *python, *packages, *compilers, str(_PACKAGE)]
+    if sys.pycache_prefix:  # of these alone: a task's module may have its bytecode there too
+        paths += [f"{sys.pycache_prefix}{one}" for one in (*python, *packages, str(_PACKAGE))]
     return [path for path in dict.fromkeys(paths) if Path(path).exists()]
 
 

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
-from torch.overrides import TorchFunctionMode
 
 from kernel_matrix.kit.layouts import same_bytes
 from kernel_matrix.tools.verify.inside.candidate import draw_what_is_constant, flat, shaped
@@ -49,7 +48,7 @@ class Step(NamedTuple):
 class KernelBench:
     """A task of KernelBench."""
 
-    form, entry, patch = "KernelBench", "ModelNew", True
+    form, entry, patch, properties = "KernelBench", "ModelNew", True, False
 
     def __init__(self, source: str, *, device: str = "cpu", fixed: bool = False) -> None:
         """``fixed`` says that the task is for its own sizes alone.
@@ -208,24 +207,6 @@ def _draw_constants(state: Mapping[str, Any], seed: int) -> None:
             one.mul_(value) if value else None
 
 
-class _Wide(TorchFunctionMode):  # type: ignore[misc]  # PyTorch has no types here
-    """Have a reference that names a narrower type compute in float64 all the same."""
-
-    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Call the function, with float64 in place of other types of floats."""
-        if function in _NARROWING:
-            return args[0].double()
-        words = {name: _widest(one) for name, one in (kwargs or {}).items()}
-        return function(*map(_widest, args), **words)
-
-
-_NARROWING = (torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16)
-
-
-def _widest(value: Any) -> Any:
-    return torch.float64 if isinstance(value, torch.dtype) and value.is_floating_point else value
-
-
 @contextlib.contextmanager
 def _drawn_constants() -> Iterator[None]:
     kept = torch.nn.init.ones_, torch.nn.init.zeros_
@@ -251,7 +232,7 @@ def _reference(
         torch.manual_seed(seed)
         torch.set_default_dtype(torch.float64 if wide else torch.float32)
         try:
-            with torch.set_grad_enabled(grads), _Wide() if wide else contextlib.nullcontext():
+            with torch.set_grad_enabled(grads), making.Wide() if wide else contextlib.nullcontext():
                 given = {name: one.clone() for name, one in own.items()}
                 return list(
                     flat(torch.func.functional_call(wide_model if wide else model, given, tuple(arguments), words))

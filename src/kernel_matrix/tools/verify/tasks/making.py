@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.overrides import TorchFunctionMode
 
 from kernel_matrix.job.inputs import Array
 from kernel_matrix.kit import draws
@@ -188,6 +189,24 @@ def _is_by_row(operator: Operator, values: Arrays, other: Arrays, names: Sequenc
     pairs = list(zip(before, after, strict=True))
     stays = all(torch.allclose(a[keep].double(), b[keep].double(), rtol=1e-12, atol=1e-300) for a, b in pairs)
     return stays and any(not torch.equal(a, b) for a, b in pairs)
+
+
+class Wide(TorchFunctionMode):  # type: ignore[misc]  # PyTorch has no types here
+    """Have a reference that names a narrower type compute in float64 all the same."""
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call the function, with float64 in place of other types of floats."""
+        if function in _NARROWING:
+            return args[0].double()
+        words = {name: _widest(one) for name, one in (kwargs or {}).items()}
+        return function(*map(_widest, args), **words)
+
+
+_NARROWING = (torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16)
+
+
+def _widest(value: Any) -> Any:
+    return torch.float64 if isinstance(value, torch.dtype) and value.is_floating_point else value
 
 
 class NotFiniteError(ArithmeticError):

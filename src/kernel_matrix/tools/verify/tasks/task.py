@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -48,7 +48,6 @@ class Case:
     state: Arrays = field(default_factory=dict)
     copies: bool = False
     sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    checker: Callable[[Sequence[Array]], str] | None = None
     axes: Mapping[str, Any] = field(default_factory=dict)
     as_built: Case | None = None  # the same, with weights as the constructor makes them, where they differ
     recipe: Mapping[str, Any] = field(default_factory=dict)  # how a program makes the same inputs again
@@ -62,6 +61,7 @@ class Task(Protocol):
     modules: Mapping[str, str]  # texts that its form has beside it
     notes: list[str]
     patch: bool
+    properties: bool  # several answers may be right: the task has a checker of its own
     plain: tuple[str, str] | None  # the reference's text, and its name there
 
     def cases(self) -> tuple[list[Case], list[str]]:
