@@ -16,9 +16,13 @@ _UNUSABLE = 2
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options: the candidate, the task, and what is asked of it."""
-    parser.add_argument("candidate", nargs="?", help="candidate.py with ModelNew, a folder, or package.module:function")
-    parser.add_argument("--against", metavar="TASK", help="reference.py with Model and get_inputs, or module:function")
-    parser.add_argument("--inputs", metavar="MODULE:FUNCTION", help="of functions: what returns their arguments")
+    parser.add_argument(
+        "candidate", nargs="?", help="candidate.py, a folder, solution.json, or package.module:function"
+    )
+    parser.add_argument("--against", metavar="TASK", help="reference.py, a folder, definition.json, or module:function")
+    parser.add_argument(
+        "--inputs", metavar="MODULE:FUNCTION", help="of functions: what returns their arguments; else workloads.jsonl"
+    )
     parser.add_argument("--own-kernels", action="store_true", help="PyTorch's operators may not compute")
     parser.add_argument("--fixed-sizes", action="store_true", help="the task is for its own sizes alone")
     parser.add_argument("--strict", action="store_true", help="also red: other strides, no rows, threads")

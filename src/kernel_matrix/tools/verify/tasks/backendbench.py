@@ -68,8 +68,8 @@ class BackendBench(Calls):
     def _calls(self, seed: int) -> list[Drawn]:
         """Return the operator's calls in the samples of PyTorch's tests, which the seed determines."""
         torch.manual_seed(seed)
-        recorder = _Recorder(self._operator)
-        for info in [one for one in _samples() if self._name in (one.name, one.aten_name, *map(str, one.aliases))]:
+        recorder, name = _Recorder(self._operator), self._name.strip("_")
+        for info in [one for one in _samples() if name in (one.name, one.aten_name, *map(str, one.aliases))]:
             if torch.float32 in info.supported_dtypes("cpu"):
                 for sample in info.sample_inputs("cpu", torch.float32, requires_grad=False):
                     with recorder, torch.no_grad():
