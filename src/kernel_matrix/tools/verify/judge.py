@@ -68,6 +68,7 @@ class Judge:
         self.cases, self.skipped = task.cases()
         self._of_reference: dict[str, bool] = {}  # faults that the reference has on this machine, by check
         self._spent = 0.0  # CPU-seconds of the candidate's process in its first case
+        self._open: list[str] = []  # what is not decided of this candidate, if it is right
         self._free: list[str] | None = None  # the answers without work that pass
 
     def verdict(self, source: str) -> Verdict:
@@ -78,6 +79,7 @@ class Judge:
         )
         out.notes, out.not_tried, out.advice = list(self.task.notes), list(self.skipped), reading.notes(source)
         hacks: list[naming.Hack] = []
+        self._open = []
         with self.server.process() as process:
             process.patience(
                 self.wish.seconds if reading.compiles(source) else self.wish.seconds / 6, self.wish.seconds / 2
@@ -141,7 +143,7 @@ class Judge:
             with _naming_the_rest(out, rest):
                 self._case(process, case, out)
             if rest and process.cpu_seconds() > self.wish.seconds:
-                out.undecided.append(f"{len(rest)} of {len(self.cases)} cases, as it takes long here")
+                self._open.append(f"{len(rest)} of {len(self.cases)} cases, as it takes long here")
                 _not_tried(out, rest, "it takes long here")
                 break
         with _naming_the_rest(out, []):
@@ -189,7 +191,8 @@ class Judge:
                 self._checked(running, name, case, out)
         if case.whole and case.operator.differentiable:
             backward = Judged(case, process, self.numbers, self.server.device, "backward")
-            out.notes.append("its inputs ask for gradients: the backward is compared too")
+            out.notes.append("its inputs ask for gradients: these are compared too")
+            self._open += ["the gradients of its weights"] if case.state else []
             with _red(backward, case):
                 for name in ("golden", "misrounded", "repeats", "gradients"):
                     _check(backward, name, out)
@@ -369,7 +372,8 @@ class Judge:
         if free := self.free():
             out.verdict, out.reason = UNDECIDED, f"{' and '.join(free)} would pass too: these cases see nothing"
         elif not any(case["own_sizes"] for case in out.cases):
-            out.undecided.append("the task's own sizes, which ran nowhere")
+            self._open.append("the task's own sizes, which ran nowhere")
+        out.undecided += self._open if out.verdict == RIGHT else []
 
     def files(self, verdict: Verdict, source: str) -> dict[str, str]:
         """Return the files of a program that shows a wrong result without this project."""
