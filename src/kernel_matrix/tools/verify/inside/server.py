@@ -149,6 +149,7 @@ def _confined(settings: dict[str, Any], limits: dict[str, int], folder: str, use
             "HOME": home,
             "TMPDIR": home,
             "LANG": "C.UTF-8",
+            "TORCHINDUCTOR_COMPILE_THREADS": "1",  # else processes of PyTorch's compiler work on beside the candidate
             **kept,
         }
     )
