@@ -5,6 +5,8 @@ import sys
 import torch
 import triton
 import triton.language as tl
+from launched_plain import negative
+from triton.language.extra.hip import libdevice
 from triton.runtime import driver
 
 
@@ -105,6 +107,12 @@ def few() -> None:
     without_mask[1,](torch.randn(100, device="cuda"), torch.empty(100, device="cuda"), 100, block=128)
 
 
+@triton.jit
+def bent(x, out, block: tl.constexpr):
+    at = tl.arange(0, block)
+    tl.store(out + at, libdevice.tanh(negative(tl.load(x + at))))
+
+
 def main() -> None:
     x = torch.randn(7, 100, device="cuda", dtype=torch.bfloat16)
     o = torch.empty_like(x)
@@ -129,6 +137,8 @@ def main() -> None:
     atomic_extremes[1,](y, torch.tensor([-1.0] * 4 + [1.0] * 4, device="cuda"), block=128)
     assembly[1,](y, z, block=128)
     assert torch.equal(2 * y[:128], z[:128]), "what the interpreter lacks is computed by the machine code"
+    bent[1,](y, z, block=128)
+    torch.testing.assert_close(z[:128], -y[:128].tanh(), atol=1e-5, rtol=1e-5)
     without_mask[1,](y[:100].clone(), z, 100, block=128)
     try:
         halting[1,](y, z, block=128)

@@ -50,23 +50,22 @@ def computed(result: Callable[[Any, Any], Any]) -> Iterator[None]:
     """Let the functions compute inside this block; ``result`` makes a value of the interpreter.
 
     A kernel has imported the functions themselves, so it is their code that changes. Outside of the block it is as
-    before: a compiler reads it.
+    before: a compiler reads it. A function's names are of the module that defines it: Triton wraps some of them.
     """
     before: list[tuple[Any, Any, Any]] = []
     for module in _modules():
-        vars(module)[_KEY] = lambda name, args: _compute(name, args, result)
         for name in _FUNCTIONS.keys() & vars(module).keys():
             function = vars(module)[name]
             if isinstance(function, types.FunctionType):
                 before.append((function, function.__code__, function.__kwdefaults__))
                 function.__code__ = _code(name, function.__code__)
+                function.__globals__[_KEY] = lambda called, args: _compute(called, args, result)
     try:
         yield
     finally:
         for function, code, defaults in before:
             function.__code__, function.__kwdefaults__ = code, defaults
-        for module in _modules():
-            vars(module).pop(_KEY, None)
+            function.__globals__.pop(_KEY, None)
 
 
 def _modules() -> Iterator[Any]:

@@ -333,8 +333,15 @@ def _counted(*limits: Any, **_: Any) -> Iterator[Any]:
         yield tl.tensor(TensorHandle(np.array([number], _NUMPY_DTYPE(kind)), kind), kind)
 
 
+class _WithLanguage:
+    """A function as the interpreter asks for it: its module need not import the language, as a compiler needs none."""
+
+    def __init__(self, function: Any) -> None:
+        self.__globals__ = {**function.__globals__, "tl": tl}
+
+
 def _patch_language(function: Any) -> Any:
-    changed = _PATCH_LANGUAGE(function)
+    changed = _PATCH_LANGUAGE(_WithLanguage(function))
     for module in (tl, tl.core):
         changed.set_attr(module, "range", _counted)
     changed.set_attr(tl.tensor, "__index__", lambda scalar: scalar.handle.data.item())
