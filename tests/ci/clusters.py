@@ -37,7 +37,9 @@ SlurmctldLogFile={folder}/slurmctld.log
 SlurmdLogFile={folder}/slurmd-%n.log
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/none
+JobAcctGatherType=jobacct_gather/linux
+JobAcctGatherFrequency=1
+JobAcctGatherParams=OverMemoryKill,NoShared
 AccountingStorageType=accounting_storage/none
 MpiDefault=none
 SwitchType=switch/none
@@ -167,7 +169,7 @@ def cluster(folder: Path) -> Iterator[Cluster]:
     for node, kind in NODES.items():
         os.mknod(folder / "gpu" / node, 0o020666, os.makedev(1, 3))
         nodes.append(
-            f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={free_port()} CPUs=4 RealMemory=6000 "
+            f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={free_port()} CPUs=5 RealMemory=6000 "
             f"Gres=gpu:{kind}:1 Feature=x64,{kind}"
         )
         gres.append(f"NodeName={node} Name=gpu Type={kind} File={folder}/gpu/{node}")

@@ -19,7 +19,14 @@ from suites import Suite
 from kernel_matrix.run.proven import mark_file
 
 # Each toolchain is a lane whose tests do something else, on a target whose rows ask for something else.
-LANES = {"ok": "x86-64", "red": "x86-64", "ended": "x86-64", "late": "x86-64-v2", "lost": "x86-64-v3"}
+LANES = {
+    "ok": "x86-64",
+    "red": "x86-64",
+    "ended": "x86-64",
+    "late": "x86-64-v2",
+    "lost": "x86-64-v3",
+    "greedy": "x86-64-v4",
+}
 TESTS = """
 import os, pathlib, time
 import pytest
@@ -37,7 +44,9 @@ def test_second():
     assert LANE != "red"
     again = (NOTES / f"{LANE}.second").exists()
     (NOTES / f"{LANE}.second").touch()
-    if LANE in ("ended", "late") or (LANE == "lost" and not again):
+    if LANE == "greedy":
+        eaten = bytearray(os.urandom(1 << 20) * 700)
+    if LANE in ("ended", "late", "greedy") or (LANE == "lost" and not again):
         time.sleep(600)
 
 
@@ -175,7 +184,7 @@ def test_each_row_ends_as_a_maintainer_would_call_it(package):
     until(lambda: "BeginTime" in package.slurm.ask("squeue", "-h", "-j", lost, "-o", "%r"), "it is requeued")
     # Slurm itself waits for two minutes; another node takes it.
     package.slurm.ask("scontrol", "update", f"JobId={lost}", "StartTime=now", "Features=sm_90")
-    said, _ = run.communicate(timeout=120)
+    said, _ = run.communicate(timeout=240)
     states = package.states()
     assert states == {
         "x86-64/ok": "held",
@@ -183,6 +192,7 @@ def test_each_row_ends_as_a_maintainer_would_call_it(package):
         "x86-64/ended": "error",  # of the stage machine: what had ended is there
         "x86-64-v2/late": "error",
         "x86-64-v3/lost": "held",
+        "x86-64-v4/greedy": "missing",  # Slurm ended it at its memory limit, and no kernel is red for that
         "sm_90/ok": "missing",  # its node has no such GPU
         "sm_100/ok": "unavailable",  # its node is down
     }, said
