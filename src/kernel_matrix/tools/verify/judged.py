@@ -33,6 +33,7 @@ _OF_COMPILERS = (  # which also write into the one folder that is the candidate'
     *("the limit of recursion", "the filters of warnings", "the environment", "the open files"),
     "files or the network",
 )
+_COMPILES = 8  # calls in which PyTorch's compiler makes a function anew, which other processes do
 _EARLIER = 40  # results that are kept, to know an answer again
 _BYTES = 512 << 20  # of what is compared with, for all candidates of a task
 
@@ -96,7 +97,7 @@ class Judged(Running):
             "axes": dict(case.axes),
         }
         running = RunningCase(job, {**told, "action": "run", "canary": case.whole}, _NoJournal(), process)  # type: ignore[arg-type]
-        self.told, self._numbers = case, numbers
+        self.told, self._numbers, self._box = case, numbers, process
         self.earlier: list[tuple[str, Arrays]] = []  # results, by what names their inputs
         self.last: tuple[Arrays, plain.Numbers | None, Arrays] = ({}, None, {})  # inputs, what is right, results
         super().__init__(running, case.operator, case.values)
@@ -115,6 +116,8 @@ class Judged(Running):
         if isinstance(changed, list):
             kept = [one for one in changed if str(one).partition(" (")[0] not in _OF_COMPILERS]
             facts = {**facts, "changed": kept}
+        self._box.calls_with_work_below += worked
+        worked = worked and self._box.calls_with_work_below > _COMPILES
         super()._look_at_process(facts, known=known, worked=worked)
 
     def numbers(

@@ -34,6 +34,7 @@ class BoxProcess:
         self._count, self._ended = 0, dict[str, Any]()
         self._patience, self._idle, self._used = _CPU, _IDLE, 0.0
         self._closed = False
+        self.calls_with_work_below = 0
         self.pid: int | None = None
         self.held = self._greeting()
 
