@@ -63,6 +63,7 @@ def repository(
         (folder / "tests").mkdir(parents=True)
         shutil.copy(doubles / "lock.txt", folder)
         (folder / "matrix.yaml").write_text(f"{SUITE}{text}")
+        (folder / "tests" / "pytest.ini").write_text("[pytest]\n")  # those of pyproject.toml are of the harness's tests
         (folder / "tests" / "test_sums.py").write_text("def test_one(): pass\n\n\ndef test_two(): pass\n")
     else:
         shutil.copytree(doubles, folder)

@@ -84,7 +84,7 @@ def test_a_lane_may_take_fewer_targets(doubles):
 
 def test_every_excluded_case_is_planned_with_its_reason(matrix):
     excluded = [case for case in plan(matrix, "quick").cases if case.exclusion]
-    assert {case.cell.target for case in excluded} == {"x86-64-v3", "oclgrind", "sm_90"}
+    assert {case.cell.target for case in excluded} == {"x86-64-v3", "oclgrind"}
     interpreted = [case for case in excluded if case.cell.platform == "cpu-llvm"]
     assert {case.axes["dtype"] for case in interpreted if case.axes["tokens"] != 16384} == {"bf16"}
     assert {case.cell.toolchain for case in interpreted} == {"triton-3.7"}
