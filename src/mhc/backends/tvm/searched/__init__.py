@@ -12,6 +12,6 @@ from mhc.backends.tvm.searched import post, pre
 from mhc.backends.tvm.searched.kernel import SearchedKernel
 
 KERNELS = {
-    ("mhc_pre", "forward"): SearchedKernel("mhc_pre", pre.forward, mhc_pre.operands),
+    ("mhc_pre", "forward"): SearchedKernel("mhc_pre", pre.forward, mhc_pre.operands, alone=mhc_pre.FORWARD),
     ("mhc_post", "forward"): SearchedKernel("mhc_post", post.forward, mhc_post.operands),
 }

@@ -9,7 +9,7 @@ from typing import Any
 import tvm
 from tvm.target import Target
 
-from mhc.backends import NotSupportedError, stage, too_many_streams, with_fp32_products
+from mhc.backends import Kernel, NotSupportedError, stage, too_many_streams, with_fp32_products
 from mhc.backends.tvm.cpu import CpuForm
 from mhc.backends.tvm.searched.traces import arranged
 from mhc.toolchain.cpus import foreign
@@ -27,10 +27,16 @@ class Sized:
 
 
 class SearchedKernel:
-    """One operator in one direction; it is compiled for each number of tokens."""
+    """One operator in one direction; it is compiled for each number of tokens.
 
-    def __init__(self, name: str, script: Script, operands: Callable[[Any, Any], Any]) -> None:
+    ``alone`` runs one token where the trace has a step that needs a loop over tokens: with one it is none.
+    """
+
+    def __init__(
+        self, name: str, script: Script, operands: Callable[[Any, Any], Any], alone: Kernel | None = None
+    ) -> None:
         self.script = script
+        self._alone = alone
         self._name = name
         self._operands = operands
         self._cpu = CpuForm(name, self._arranged)
@@ -46,6 +52,9 @@ class SearchedKernel:
         if reason := self.supports(spec, target):
             with stage("lower"):
                 raise NotSupportedError(reason)
+        if self._alone and inputs[0].shape[0] == 1:
+            self._alone.run(inputs, out, target)
+            return
         sized = Sized(with_fp32_products(spec), inputs[0].shape[0])
         self._cpu.run(sized, target, self._operands(inputs, out))
 
