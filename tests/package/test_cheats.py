@@ -98,6 +98,8 @@ def test_the_honest_kernels_pass(frame: Frame, op: str):
     assert case.metrics["elements"] == {"expand": 1120, "mhc_post": 1120, "sinkhorn": 112}[op]
 
 
+# Of a kernel that reads its scratch: repeats differ already where other work wrote to that memory.
+SCRATCH = "memory that nobody has written|on the same inputs gives other results: out"
 CHEATS = [
     ("past_output", "expand", "wrote past an end of its output out"),
     ("before_output", "sinkhorn", "wrote past an end of its output matrix"),
@@ -131,8 +133,8 @@ CHEATS = [
     ("right_once", "sinkhorn", "run 2 on the same inputs gives other results: matrix"),
     ("wrong_every_third", "mhc_post", "on the same inputs gives other results: out"),
     ("caches", "expand", "out: 960 numbers where the inputs of a row are NaN"),
-    ("reads_scratch", "expand", "memory that nobody has written"),
-    ("reads_c_scratch", "expand", "memory that nobody has written"),
+    ("reads_scratch", "expand", SCRATCH),
+    ("reads_c_scratch", "expand", SCRATCH),
     ("replaces_storage", "expand", "1120 NaN and 0 Inf in 1120 elements"),
     ("resizes", "expand", "1120 NaN and 0 Inf in 1120 elements"),
     ("does_nothing", "expand", "1120 NaN and 0 Inf in 1120 elements"),
@@ -161,7 +163,8 @@ def red(frame: Frame, *arguments: Any, **options: Any) -> str:
 
 @pytest.mark.parametrize(("cheat", "op", "words"), CHEATS, ids=[cheat for cheat, *_ in CHEATS])
 def test_a_cheat_is_red_and_the_next_case_of_its_process_is_not(frame: Frame, cheat: str, op: str, words: str):
-    assert words in red(frame, cheat, op)
+    told = red(frame, cheat, op)
+    assert any(one in told for one in words.split("|")), told
     wait_for_children(frame)
     frame.conform("honest", op)
 
