@@ -28,7 +28,7 @@ PAGES = sorted(
 # Pages about a repository of the reader: their paths and toolchains do not exist in this one.
 _OF_A_READER = (
     "docs/tutorials/",
-    *(f"docs/how-to/{name}.md" for name in ("backend", "expectation", "read-accuracy", "suite")),
+    *(f"docs/how-to/{name}.md" for name in ("backend", "expectation", "kept-results", "read-accuracy", "suite")),
 )
 OWN_PAGES = at_least(40, (page for page in PAGES if not page.startswith(_OF_A_READER)))
 NOTES = sorted(path.relative_to(ROOT).as_posix() for path in at_least(5, (ROOT / "notes").glob("*.md")))
