@@ -32,7 +32,8 @@ def main() -> None:
     found = {one["id"]: one for one in map(json.loads, told)}
     for one in asked:
         verdict = found.get(one.name, {"verdict": "lost", "reason": "", "kind": ""})
-        if verdict["verdict"] not in one.allowed:
+        said = {verdict["verdict"], *(["not decided"] if verdict.get("undecided") else [])}  # of the first line
+        if not said & set(one.allowed):
             print(f"{one.name}: {verdict['verdict']} {verdict['kind']}: {verdict['reason'][:200]}")
     print(f"{len(found)} of {len(asked)}")
 
