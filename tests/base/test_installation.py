@@ -146,6 +146,8 @@ def test_uvx_is_started_again_with_what_is_lacking(came, tmp_path, monkeypatch):
 
 def test_uv_is_printed_with_the_settings_of_pip_that_the_harness_gives_it(came, monkeypatch):
     came(None)
+    for name in ("UV_FIND_LINKS", "UV_DEFAULT_INDEX", "UV_INDEX_URL"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PIP_INDEX_URL", "https://me:secret@host.example/simple")
     monkeypatch.setenv("PIP_FIND_LINKS", "/wheels /more")
     monkeypatch.setenv("PIP_CERT", "/a.pem")
