@@ -47,7 +47,7 @@ def render(matrix: Matrix, row_plan: RowPlan) -> str:
         _rows(matrix, f"{name}-{number}", _pod_of(asked, target), asked.claim, rows)
         for number, ((target, _), rows) in enumerate(kinds.items())
     ]
-    line = f"{command(['report', '--plan', PLAN, 'build/results'])}"
+    line = command(["report", "--plan", PLAN, "build/results"])
     report = _job(f"{name}-report", "report", asked.model_copy(update={"resources": {}}), asked.claim, line, 7200)
     report["spec"]["suspend"] = True  # until all rows have ended: a Job cannot wait for others
     return block_style({"apiVersion": "v1", "kind": "List", "items": [*jobs, report]})

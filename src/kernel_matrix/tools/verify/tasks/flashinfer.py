@@ -34,7 +34,6 @@ class FlashInfer(Calls):
         modules = {Path(path).stem: text for path, text in _sources(told).items() if path != file}
         super().__init__(entry or "run", modules)
         (self._run,) = named_in(loaded(self._told["reference"], "reference"), ("run",))
-        self._scalars: dict[str, Any] = {}
         self._workloads = _workloads(workloads) if workloads else []
 
     def right(self, *arguments: Any, **words: Any) -> Any:

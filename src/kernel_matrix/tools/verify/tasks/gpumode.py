@@ -58,9 +58,8 @@ class GpuMode(Calls):
             UndecidedError: none is cheap here.
         """
         ordered = sorted(self._tests, key=_size)
-        cheap = (
-            [one for one in ordered if self._seconds(one) < _SECONDS] if self._seconds(ordered[0]) < _SECONDS else []
-        )
+        cheap = ordered[:1] if self._seconds(ordered[0]) < _SECONDS else []
+        cheap += [one for one in ordered[1:] if cheap and self._seconds(one) < _SECONDS]
         first = cheap[0] if cheap else self._smaller(ordered[0])
         changed = {} if cheap else _changed(ordered[0], first)
         steps = list(of_values(self._draw(first), changed))
