@@ -59,6 +59,27 @@ def wrong_alone(x, gain, r, grad_y, dx, dgain, *, eps):
         dgain *= 1.5
 
 
+def one_element_alone(x, gain, r, grad_y, dx, dgain, *, eps):
+    _backward(x, gain, r, grad_y, dx, dgain, eps=eps)
+    if dx is None:
+        dgain[-1] *= np.float32(1.0001)
+
+
+def unwritten_alone(x, gain, r, grad_y, dx, dgain, *, eps):
+    _backward(x, gain, r, grad_y, dx, None if dx is None else dgain, eps=eps)
+
+
+def gain_forgotten_alone(x, gain, r, grad_y, dx, dgain, *, eps):
+    _backward(x, gain if dgain is not None else None, r, grad_y, dx, dgain, eps=eps)
+
+
+def other_order_alone(x, gain, r, grad_y, dx, dgain, *, eps):
+    """Add the rows up from the last one where nothing else is asked for, as a compiler may for other outputs."""
+    _backward(x, gain, r, grad_y, dx, dgain, eps=eps)
+    if dx is None:
+        dgain[...] = np.cumsum((grad_y * x * r[:, None])[::-1], axis=0, dtype=np.float32)[-1]
+
+
 def needs_every_output(x, gain, r, grad_y, dx, dgain, *, eps):
     dgain.fill(0)
     _backward(x, gain, r, grad_y, dx, dgain, eps=eps)
