@@ -15,7 +15,7 @@ from conforming import conform
 import mhc
 from kernel_matrix.job import kernel_process
 from kernel_matrix.job.case import RunningCase
-from kernel_matrix.job.case_end import end_of
+from kernel_matrix.job.end import end_of
 from kernel_matrix.job.journal import Journal
 from kernel_matrix.job.kernel_process import DeviceMissingError, KernelProcess, KernelProcessError
 from kernel_matrix.kit import MisbehavedError

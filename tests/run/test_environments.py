@@ -13,8 +13,7 @@ import pytest
 from kernel_matrix.config.model import Installer, Matrix
 from kernel_matrix.run.container import places
 from kernel_matrix.run.environments.builds import is_among, pin_of
-from kernel_matrix.run.environments.bytecode import share_bytecode
-from kernel_matrix.run.environments.venv import demand_unchanged, of_image, state_of, variables_for
+from kernel_matrix.run.environments.venv import demand_unchanged, of_image, share_bytecode, state_of, variables_for
 from kernel_matrix.run.executors import InstallError
 
 INSTALLER = Installer(builds_of="Many_Builds", cpu={"UV_TORCH_BACKEND": "cpu"}, gpu={"UV_TORCH_BACKEND": "auto"})

@@ -28,7 +28,7 @@ from kernel_matrix.config.load import load
 from kernel_matrix.config.model.operators import Op
 from kernel_matrix.diagnosis import diagnose
 from kernel_matrix.diagnosis.rule import read_rules
-from kernel_matrix.job.ahead import elf, nvcc
+from kernel_matrix.job.ahead import figures, nvcc
 from kernel_matrix.tools.launches import matrix_file, naming, shapes, targets, words
 from kernel_matrix.tools.launches.inside.recorder import logs, user_program
 from kernel_matrix.tools.launches.invocation import Invocation, invocation
@@ -250,8 +250,8 @@ def test_the_size_of_code_is_that_of_its_sections():
     table = b"".join(
         struct.pack("<IIQQQQ", name, 0, 0, 0, offset, size).ljust(64, b"\0") for name, size, offset in sections
     )
-    assert elf.code_bytes(bytes(header) + names + table) == 640
-    assert elf.code_bytes(b"no object") == 0
+    assert figures.code_bytes(bytes(header) + names + table) == 640
+    assert figures.code_bytes(b"no object") == 0
 
 
 @pytest.mark.parametrize(

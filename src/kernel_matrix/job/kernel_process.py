@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import select
 import signal
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from kernel_matrix.job import wire
+from kernel_matrix.job import own_files, wire
 from kernel_matrix.job.inputs import Array
-from kernel_matrix.job.pipes import Answers, pipe
-from kernel_matrix.job.process_log import ProcessLog
 from kernel_matrix.job.processes import (
     adopt_orphans,
     anonymous_memory,
@@ -197,3 +199,61 @@ class KernelProcess:
         output = self._log.tail()
         self.close()
         return KernelProcessError(text, output, "crash")
+
+
+_PIPE_BYTES = 1 << 20
+_LOOK = 0.5  # seconds between two looks at whether a process that does not answer still runs
+
+
+def pipe() -> tuple[int, int]:
+    """Return the ends of a pipe, as large as a user may make one: arrays go through it in few pieces."""
+    reading, writing = os.pipe()
+    if hasattr(fcntl, "F_SETPIPE_SZ"):
+        with contextlib.suppress(OSError):  # beyond what the system grants this user
+            fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+    return reading, writing
+
+
+class Answers:
+    """The stream of a process's answers. It ends with the process, even if a child of it still holds the pipe."""
+
+    def __init__(self, stream: FileIO, process: subprocess.Popen[bytes]) -> None:
+        """``stream`` is the reading end of the pipe into which ``process`` writes."""
+        self._stream, self._process = stream, process
+
+    def readinto(self, buffer: memoryview) -> int | None:
+        """Fill a part of the buffer and return how much; 0 at the end of the stream or of the process."""
+        while not self._is_readable(_LOOK) and self._process.poll() is None:
+            pass
+        return self._stream.readinto(buffer) if self._is_readable(0) else 0
+
+    def close(self) -> None:
+        """Close the stream."""
+        self._stream.close()
+
+    def _is_readable(self, seconds: float) -> bool:
+        """Return whether there is something to read, or the end, within so many seconds."""
+        poll = select.poll()
+        poll.register(self._stream, select.POLLIN)
+        return bool(poll.poll(1000 * seconds))
+
+
+class ProcessLog:
+    """A file that processes print into, one after the other, and what was printed since the last mark in it.
+
+    It is opened once, before a kernel runs: what a kernel puts in its place later is not looked at.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open the file, which need not be there yet."""
+        self.file = own_files.opened(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+        weakref.finalize(self, os.close, self.file)
+        self._mark = 0
+
+    def set_mark(self) -> None:
+        """Leave out what was printed until now."""
+        self._mark = os.fstat(self.file).st_size
+
+    def tail(self) -> str:
+        """Return the last lines since the mark."""
+        return own_files.last_lines(self.file, self._mark)

@@ -7,6 +7,7 @@ bytes, AMD's compilers the vector registers, of four bytes each. What is loaded 
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Mapping
 
 # What ptxas -v and the metadata of AMD's code objects say, by the figure that it becomes.
@@ -58,3 +59,15 @@ def _figures(patterns: Mapping[str, str], text: str) -> dict[str, float]:
     """Return the largest number that each pattern finds: a module may have more functions than its kernel."""
     numbers = {name: [int(number) for number in re.findall(pattern, text)] for name, pattern in patterns.items()}
     return {name: max(values) for name, values in numbers.items() if values}
+
+
+def code_bytes(data: bytes, function: str = "") -> int:
+    """Return the bytes in the sections that hold instructions, of one function or of all; 0 if this is no such file."""
+    if data[:5] != b"\x7fELF\x02":
+        return 0
+    (offset,) = struct.unpack_from("<Q", data, 0x28)
+    entry, count, names = struct.unpack_from("<HHH", data, 0x3A)
+    sections = [struct.unpack_from("<IIQQQQ", data, offset + number * entry) for number in range(count)]
+    start = sections[names][4]
+    wanted = f".text.{function}\0".encode() if function else b".text"
+    return sum(size for name, _, _, _, _, size in sections if data.startswith(wanted, start + name))

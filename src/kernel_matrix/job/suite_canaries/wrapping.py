@@ -6,13 +6,15 @@ import contextlib
 import functools
 import importlib.machinery
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from kernel_matrix.job.suite_canaries import compared
-from kernel_matrix.job.suite_canaries.asking import OneAtATime
-from kernel_matrix.job.suite_canaries.table import COMPARISONS, Comparison
+import pytest
+
+from kernel_matrix.job.suite_canaries import of_numpy, of_torch
+from kernel_matrix.job.suite_canaries.asking import Asking, OneAtATime
 
 _WATCHED = "__kernel_matrix_watched__"  # an attribute of a function that is watched already
 
@@ -111,8 +113,130 @@ def _watched(original: Any, comparison: Comparison) -> Any:
         with asking.alone() as alone:
             result = original(*args, **kwargs)
             if alone:
-                compared.ask(asking, comparison, original, args, kwargs, result)
+                ask(asking, comparison, original, args, kwargs, result)
         return result
 
     setattr(call, _WATCHED, True)
     return call
+
+
+Prepare = Callable[[Any, str], Callable[[], bool] | None]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A function that compares: the names that its arguments have, or had, and whether it raises or answers.
+
+    ``first`` is the place of the result among the arguments. ``prepare`` is called with the function that takes its
+    place and with its name, and returns how code learns that it is traced.
+    """
+
+    function: str
+    call: str
+    actual: tuple[str, ...]
+    expected: tuple[str, ...]
+    asserts: bool
+    first: int = 0
+    prepare: Prepare | None = None
+
+
+_DESIRED = ("actual", "x"), ("desired", "y")
+_OPERATOR = of_torch.prepared
+
+
+def _method(function: str, call: str, *, asserts: bool) -> Comparison:
+    """Return a method whose object is not the result."""
+    return Comparison(function, call, ("x",), ("y",), asserts, first=1)
+
+
+COMPARISONS: Mapping[str, tuple[Comparison, ...]] = {
+    "numpy": (
+        Comparison("allclose", "np.allclose", ("a",), ("b",), asserts=False),
+        Comparison("array_equal", "np.array_equal", ("a1",), ("a2",), asserts=False),
+    ),
+    "numpy.testing._private.utils": tuple(
+        Comparison(name, f"np.testing.{name}", *_DESIRED, asserts=True)
+        for name in (
+            *("assert_allclose", "assert_array_almost_equal", "assert_almost_equal", "assert_array_equal"),
+            *("assert_equal", "assert_array_almost_equal_nulp"),
+        )
+    ),
+    "jax.numpy": (
+        Comparison("allclose", "jnp.allclose", ("a",), ("b",), asserts=False),
+        Comparison("array_equal", "jnp.array_equal", ("a1",), ("a2",), asserts=False),
+    ),
+    "torch": (
+        Comparison("allclose", "torch.allclose", ("input",), ("other",), asserts=False, prepare=_OPERATOR),
+        Comparison("equal", "torch.equal", ("input",), ("other",), asserts=False, prepare=_OPERATOR),
+        Comparison("Tensor.allclose", "torch.allclose", ("self",), ("other",), asserts=False, prepare=_OPERATOR),
+        Comparison("Tensor.equal", "torch.equal", ("self",), ("other",), asserts=False, prepare=_OPERATOR),
+    ),
+    "torch.testing._comparison": (
+        Comparison("assert_close", "torch.testing.assert_close", ("actual",), ("expected",), asserts=True),
+    ),
+    "torch.testing._internal.common_utils": (_method("TestCase.assertEqual", "TestCase.assertEqual", asserts=True),),
+    pytest.approx.__module__: (
+        _method("ApproxNumpy.__eq__", "pytest.approx", asserts=False),
+        _method("ApproxSequenceLike.__eq__", "pytest.approx", asserts=False),
+    ),
+}
+
+
+_APPROX = "pytest.approx"
+
+
+def ask(
+    asking: Asking, comparison: Comparison, original: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any
+) -> None:
+    """Ask a comparison that has passed. Nothing is raised, and arguments that are no arrays are left alone."""
+    with contextlib.suppress(Exception):
+        if not (comparison.asserts or bool(result)):
+            return
+        first, rest = comparison.first, dict(kwargs)
+        values = [*args]
+        actual = _taken(values, rest, first, comparison.actual)
+        if comparison.call == _APPROX:
+            _ask_approx(asking, comparison.call, original, values[0], actual)
+            return
+        expected = _taken(values, rest, first + 1, comparison.expected)
+        before, after = values[:first], values[first + 2 :]
+
+        def passes(one: Any, other: Any) -> bool:
+            try:
+                answer = original(*before, one, other, *after, **rest)
+            except AssertionError:
+                return False
+            return comparison.asserts or bool(answer)
+
+        for one, other in _leaves(actual, expected):
+            asking.ask(comparison.call, passes, one, other, asserts=comparison.asserts)
+
+
+def _taken(values: Sequence[Any], rest: dict[str, Any], place: int, names: Sequence[str]) -> Any:
+    """Return an argument by its place or by one of its names, which the rest then lacks."""
+    named = [rest.pop(name) for name in names if name in rest]
+    return values[place] if len(values) > place else named[0]
+
+
+def _leaves(actual: Any, expected: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield the arrays of two arrays, sequences or mappings with what is expected of each."""
+    if of_numpy.is_array(actual):
+        yield actual, expected
+    elif isinstance(actual, Mapping):
+        for name in actual:
+            yield from _leaves(actual[name], expected[name])
+    elif isinstance(actual, (list, tuple)):
+        for one, other in zip(actual, expected, strict=True):
+            yield from _leaves(one, other)
+
+
+def _ask_approx(asking: Asking, call: str, original: Any, approx: Any, actual: Any) -> None:
+    """Ask ``pytest.approx``: a part of what it expects is expected with the same tolerances."""
+    import numpy as np
+
+    def passes(one: Any, other: Any) -> bool:
+        expected = other if isinstance(approx.expected, np.ndarray) else np.asarray(other).tolist()
+        part = type(approx)(expected, rel=approx.rel, abs=approx.abs, nan_ok=approx.nan_ok)
+        return bool(original(part, one if isinstance(approx.expected, np.ndarray) else np.asarray(one).tolist()))
+
+    asking.ask(call, passes, np.asarray(actual), np.asarray(approx.expected), asserts=True)

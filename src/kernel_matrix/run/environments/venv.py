@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -22,7 +23,6 @@ from kernel_matrix.run.container import places
 from kernel_matrix.run.environments import uv_settings
 from kernel_matrix.run.environments.builds import chosen_build, pin_of
 from kernel_matrix.run.environments.built import SHELL, Build
-from kernel_matrix.run.environments.bytecode import share_bytecode
 from kernel_matrix.run.environments.local import LocalInterpreter
 from kernel_matrix.run.executors import InstallError, Interpreter, Prepare, Request
 from kernel_matrix.vendors import builds
@@ -203,3 +203,27 @@ def uv(*arguments: str, variables: Mapping[str, str | None] | None = None) -> st
         assignments = "".join(f"{name}={value} " for name, value in (variables or {}).items() if value is not None)
         raise InstallError(f"$ {assignments}uv {' '.join(arguments)}\n{process.stderr.strip()}")
     return process.stdout + process.stderr
+
+
+def share_bytecode(environment: Path, bytecode: Path) -> None:
+    """Link the places of an environment's packages below ``bytecode`` to places that equal packages have in common.
+
+    ``bytecode`` is the PYTHONPYCACHEPREFIX of the processes that will import them. Python still compares the time and
+    size of each source with those that its bytecode names. A place that has bytecode already is left as it is.
+    """
+    for packages in environment.glob("lib/python*/site-packages"):
+        own = bytecode / packages.relative_to(packages.anchor)
+        own.mkdir(parents=True, exist_ok=True)
+        for name, identity in _linked_packages(packages):
+            common = bytecode / "common" / f"{name}-{identity}"
+            common.mkdir(parents=True, exist_ok=True)
+            with contextlib.suppress(FileExistsError):  # made before, perhaps by another run just now
+                (own / name).symlink_to(common)
+
+
+def _linked_packages(packages: Path) -> Iterator[tuple[str, str]]:
+    """Yield the name of each package whose files other environments may have too, and what identifies the files."""
+    for initial in sorted(packages.glob("*/__init__.py")):
+        status = initial.stat()
+        if status.st_nlink > 1:  # else it is a copy, which has its own time
+            yield initial.parent.name, f"{status.st_ino}-{status.st_mtime_ns}"

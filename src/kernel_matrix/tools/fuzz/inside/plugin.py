@@ -17,11 +17,10 @@ import pytest
 
 from kernel_matrix.job import plugin as of_job
 from kernel_matrix.job.case import RunningCase
-from kernel_matrix.job.collecting import Collecting
 from kernel_matrix.job.handed import taken
 from kernel_matrix.job.journal import Journal
 from kernel_matrix.job.kernel_process import KernelProcess
-from kernel_matrix.job.running import Running
+from kernel_matrix.job.plugin import Collecting, Running
 from kernel_matrix.tools.fuzz.inside import values as unusual
 
 

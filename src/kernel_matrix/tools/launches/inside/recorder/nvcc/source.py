@@ -10,8 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from kernel_matrix.job.ahead import nvcc
-from kernel_matrix.job.ahead.elf import code_bytes
-from kernel_matrix.job.ahead.figures import figures_of_clang
+from kernel_matrix.job.ahead.figures import code_bytes, figures_of_clang
 from kernel_matrix.job.ahead.nvcc import UnavailableError
 
 from ..settings import Target
