@@ -13,7 +13,7 @@ from kernel_matrix.ci.cluster import keep, make_run
 from kernel_matrix.ci.engines import engine_named, state
 from kernel_matrix.ci.engines.batches import asked_minutes, batches
 from kernel_matrix.ci.engines.slurm import nodes, script
-from kernel_matrix.ci.engines.slurm.states import never_starts, status_of
+from kernel_matrix.ci.engines.slurm.engine import never_starts, status_of
 from kernel_matrix.ci.engines.state import Batch
 from kernel_matrix.ci.event_plan import EventPlan, Known, plan_rows
 from kernel_matrix.config.model import Ask

@@ -15,9 +15,8 @@ from kernel_matrix.config.plan import Case, Cell
 from kernel_matrix.job.inputs import normal
 from kernel_matrix.job.sample import positions, take
 from kernel_matrix.results import ulp
-from kernel_matrix.results.agreement import agreement
+from kernel_matrix.results.agreement import agreement, vote
 from kernel_matrix.results.agreement_tables import AgreementReport, AgreementTable, Figures, FirstDifference, OddOne
-from kernel_matrix.results.vote import vote
 from kernel_matrix.store import samples
 from kernel_matrix.store.record import Record, Sample
 

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import ipc
 
-from kernel_matrix.audit import cell_files
+from kernel_matrix.audit import page
 from kernel_matrix.report.cells import number
 
 SCRIPT = re.compile(r'kernelMatrix\.put\("([\w/]+)",(.*)\);\n', re.DOTALL)
@@ -42,7 +42,7 @@ class Page:
     @cached_property
     def chunks(self) -> list[dict[str, Any]]:
         numbers = sorted(int(path.stem) for path in (self.site / "data" / "cells").glob("*.js"))
-        return [cell_files.with_rows(self.value(f"cells/{number}")) for number in numbers]
+        return [page.with_rows(self.value(f"cells/{number}")) for number in numbers]
 
     @cached_property
     def cells(self) -> dict[str, dict[str, Any]]:
@@ -50,7 +50,7 @@ class Page:
         cells = {}
         for chunk in self.chunks:
             for name, detail in chunk["cells"].items():
-                results = {r["name"]: _as_shown(r) for r in cell_files.of_cell(name, chunk, self.overview)}
+                results = {r["name"]: _as_shown(r) for r in page.of_cell(name, chunk, self.overview)}
                 assert name not in cells
                 cells[name] = {**detail["cell"], "results": results}
         return cells

@@ -13,7 +13,7 @@ import pytest
 from common import Doubles, harness
 
 from kernel_matrix import pipeline
-from kernel_matrix.matrix.checks import checks_of
+from kernel_matrix.matrix.dashboard import checks_of
 from kernel_matrix.report.checks import Check, read, write
 from kernel_matrix.run.progress import Lines
 from kernel_matrix.run.settings import Settings

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from kernel_matrix import audit
 from kernel_matrix.audit import job_sample as sampling
 from kernel_matrix.config.lock_faults import lock_differences
-from kernel_matrix.matrix.checks import checks_of
 from kernel_matrix.pipeline import Project
-from kernel_matrix.report import difference
+from kernel_matrix.report import checks, difference
+from kernel_matrix.report.checks import Check
 from kernel_matrix.report.difference import Difference
 from kernel_matrix.report.document import Document, RunNotes
 from kernel_matrix.report.runs import measurements, read_site
@@ -130,3 +130,13 @@ def _changes(document: Document, against: Path, earlier: History) -> Difference:
     """Return what differs from the report in the folder ``against``."""
     past = history.with_run(earlier.measurements, measurements(document))
     return difference.difference(read_site(against).outline, document, past)
+
+
+def checks_of(project: Project) -> tuple[Check, ...]:
+    """Return the checks: those in the build folder, then the ones that the package keeps.
+
+    Raises:
+        UserError: a file cannot be used.
+    """
+    kept = project.matrix.package.checks
+    return checks.read(project.build / checks.FOLDER, *([project.root / kept] if kept else ()))

@@ -13,7 +13,7 @@ from kernel_matrix import judging
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.plan import Plan
 from kernel_matrix.machines.rows import Seconds, estimate
-from kernel_matrix.matrix.checks import checks_of
+from kernel_matrix.matrix.dashboard import checks_of
 from kernel_matrix.pipeline import Project
 from kernel_matrix.probes.toolchain_view import toolchain_view
 from kernel_matrix.report.document import FILE, RunNotes

@@ -12,8 +12,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from .elf import code_bytes
-from .figures import figures_of_log
+from .figures import code_bytes, figures_of_log
 
 _ENTRY = re.compile(r"Compiling entry function '([^']+)'")
 _STATIC_SHARED = re.compile(r"(\d+) bytes smem")

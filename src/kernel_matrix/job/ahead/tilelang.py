@@ -13,8 +13,7 @@ from typing import Any
 
 from . import nvcc
 from .artifact import Artifact
-from .elf import code_bytes
-from .figures import figures_of_clang, figures_of_log
+from .figures import code_bytes, figures_of_clang, figures_of_log
 from .nvcc import UnavailableError
 from .targets import target_named
 

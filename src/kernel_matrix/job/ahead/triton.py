@@ -8,8 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from .artifact import Artifact
-from .elf import code_bytes
-from .figures import figures_of_amd, figures_of_log
+from .figures import code_bytes, figures_of_amd, figures_of_log
 from .targets import Target, target_named
 
 

@@ -9,13 +9,13 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from kernel_matrix.tools.launches.beside import Beside
 from kernel_matrix.tools.launches.card import Card
 from kernel_matrix.tools.launches.invocation import Invocation
 from kernel_matrix.tools.launches.simulators import Found
-from kernel_matrix.tools.launches.targets import Target, Vendor
+from kernel_matrix.tools.launches.targets import Target, Vendor, known, over_limits
 
 _START = Path(__file__).with_name("inside") / "start.py"
 
@@ -221,3 +221,26 @@ def _read(folder: Path, told: Target, targets: Sequence[Target], status: int) ->
 def _warnings(file: Path) -> Sequence[str]:
     """Return the warnings that Triton gave in the program's process; none where it was ended before."""
     return tuple(json.loads(file.read_text(encoding="utf-8"))) if file.exists() else ()
+
+
+Outcome = Literal["pass", "fail", "error", "unavailable"]
+_SKIPPED = ("CompileTimeAssertionFailure", "PTXASError", "ptxas")
+
+
+def outcome_of(compiled: Compiled, launch: Launch) -> tuple[Outcome, str, str]:
+    """Return the outcome, the stage of an error, and the message."""
+    if compiled.stage == "unavailable":
+        return "unavailable", "", compiled.message
+    stage, message = compiled.stage, compiled.message
+    if not stage and (fault := over_limits(known()[compiled.target], compiled.figures)):
+        stage, message = "launch", fault
+    if stage:
+        if launch.tuned and (stage == "launch" or compiled.message.startswith(_SKIPPED)):
+            place = f"it is configuration {launch.tuned[1] + 1} of an autotuned launch"
+            message += f"; {place}: Triton skips it if another works"
+        return "error", stage, message
+    if compiled.findings:
+        return "error", "launch", "; ".join(compiled.findings)
+    if compiled.numbers is not None and compiled.numbers.faults:
+        return "fail", "", "; ".join(compiled.numbers.faults)
+    return "pass", "", ""

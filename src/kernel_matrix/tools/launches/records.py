@@ -19,8 +19,7 @@ from kernel_matrix.store.record import Record
 from kernel_matrix.tools.launches import card_words
 from kernel_matrix.tools.launches.matrix_file import Names
 from kernel_matrix.tools.launches.naming import DIRECTION
-from kernel_matrix.tools.launches.outcome import outcome_of
-from kernel_matrix.tools.launches.recording import Compiled, Launch, Recording
+from kernel_matrix.tools.launches.recording import Compiled, Launch, Recording, outcome_of
 from kernel_matrix.tools.launches.reproducer import reproducer
 from kernel_matrix.tools.launches.targets import known
 

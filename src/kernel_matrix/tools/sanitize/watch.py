@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from kernel_matrix import judging, pipeline
 from kernel_matrix.base.errors import UserError
@@ -20,7 +23,6 @@ from kernel_matrix.run.decide import decide
 from kernel_matrix.run.settings import Progress, Settings
 from kernel_matrix.run.supervise import JOB_LIMIT
 from kernel_matrix.tools.sanitize import tools
-from kernel_matrix.tools.sanitize.explained import Explanation, explanations
 from kernel_matrix.vendors.machine import Machine
 
 _SLOWER = 20  # how much longer a case and a job may take
@@ -114,3 +116,31 @@ def _finding(case: str, text: str, tool: str, known: Sequence[Explanation]) -> F
     place, first_line = tools.place(tool, text), text.splitlines()[0].strip("= ")
     reason = next((one.reason for one in known if one.holds(tool, place.kernel, first_line)), "")
     return Finding(case=case, kernel=place.kernel, line=place.line, text=text[:_CHARACTERS], explained=reason)
+
+
+FILE = "sanitize.yaml"
+
+
+class Explanation(BaseModel):
+    """Hold why a finding is no fault of the kernel."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    tool: str = Field(description="The tool that finds it.")
+    kernel: str = Field(description="The kernel, by its whole name.")
+    finding: str = Field(description="The beginning of the finding's first line.")
+    reason: str = Field(description="Why it is no fault.", min_length=20)
+
+    def holds(self, tool: str, kernel: str, first_line: str) -> bool:
+        """Return whether this is about a finding."""
+        name = re.split(r"[(<]", kernel)[0]
+        return (tool, name) == (self.tool, self.kernel) and first_line.startswith(self.finding)
+
+
+def explanations(project: Project) -> tuple[Explanation, ...]:
+    """Return the package's explanations; none where it has no such file.
+
+    Raises:
+        UserError: the file cannot be used.
+    """
+    return checks.explanations(project.root, project.matrix.package.probes, FILE, Explanation)

@@ -13,8 +13,7 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.paths import without_folders
 from kernel_matrix.tools.launches import emulated
 from kernel_matrix.tools.launches.invocation import invocation
-from kernel_matrix.tools.launches.outcome import outcome_of
-from kernel_matrix.tools.launches.recording import Compiled, Launch, Options, Recording, record
+from kernel_matrix.tools.launches.recording import Compiled, Launch, Options, Recording, outcome_of, record
 from kernel_matrix.tools.launches.reproducer import reproducer
 from kernel_matrix.tools.launches.targets import known, targets_named, told
 from kernel_matrix.tools.watch.plan import Package

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.files import write_atomically
-from kernel_matrix.ci.engines import REPORT, Fitted
+from kernel_matrix.ci.engines import REPORT, AwayError, Fitted
 from kernel_matrix.ci.engines.slurm import nodes, script
-from kernel_matrix.ci.engines.slurm.programs import ask
-from kernel_matrix.ci.engines.slurm.states import never_starts, status_of
 from kernel_matrix.ci.engines.state import Batch, ClusterRun, status_of_report
 from kernel_matrix.ci.placing import Machines
 from kernel_matrix.config.model import Matrix
@@ -168,3 +169,84 @@ def _status(run: ClusterRun, row: str, fields: tuple[str, ...] | None) -> JobSta
     if status.conclusion in ("never_started", "cancelled") and not status.machine and script.log_of(run, row).exists():
         return status.model_copy(update={"conclusion": "lost"})
     return status
+
+
+_SECONDS = 120.0  # the programs themselves give up sooner
+# What they say while the controller, or the database of accounts, is down or restarts.
+_AWAY = re.compile(
+    r"(?i)unable to contact|connection (refused|timed out|reset)|socket timed out|not responding|zero bytes|"
+    r"communication (connection )?failure|slurmdbd|resource temporarily unavailable|backup controller|munge"
+)
+
+
+def ask(*words: str, text: str | None = None) -> str:
+    """Return what a program of Slurm prints.
+
+    Raises:
+        AwayError: the controller does not answer now.
+        UserError: the program is not here, or refuses.
+    """
+    epoch = {**os.environ, "SLURM_TIME_FORMAT": "%s"}
+    try:
+        done = subprocess.run(
+            words, input=text, capture_output=True, text=True, check=False, env=epoch, timeout=_SECONDS
+        )
+    except FileNotFoundError:
+        raise UserError(
+            f"{words[0]} is not here. Type this where the cluster's jobs are submitted, or install Slurm's clients "
+            "(Debian: apt-get install slurm-client)."
+        ) from None
+    except subprocess.TimeoutExpired:
+        raise AwayError(f"{words[0]} had no answer within {_SECONDS:g} s") from None
+    if done.returncode:
+        raise _fault(words, done.stderr.strip() or done.stdout.strip())
+    return done.stdout
+
+
+def _fault(words: Sequence[str], said: str) -> UserError:
+    reason = "; ".join(dict.fromkeys(line.partition("error: ")[2] or line for line in said.splitlines()[-3:]))
+    text = f"{words[0]}: {reason or 'it failed and said nothing'}"
+    return AwayError(text) if _AWAY.search(said) else UserError(text)
+
+
+_WAITING = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD")
+_CONCLUSIONS = {
+    "COMPLETED": "success",
+    "FAILED": "failure",
+    "CANCELLED": "cancelled",
+    "TIMEOUT": "timed_out",
+    "DEADLINE": "never_started",
+    "NODE_FAIL": "node_fail",
+    "BOOT_FAIL": "node_fail",
+    "OUT_OF_MEMORY": "out_of_memory",
+    "PREEMPTED": "preempted",
+}
+# What no time mends. Other reasons end by themselves, or when somebody repairs a node or a limit is free again.
+_FOR_EVER = re.compile(
+    r"BadConstraints|InvalidAccount|InvalidQOS|(Account|Qos|QOS)NotAllowed|DependencyNeverSatisfied|"
+    r"Partition(Node|Time)Limit|MaxMemPerLimit|BurstBufferStageIn|"
+    r"(Assoc|QOS)(Max|Grp)\w*(PerJob|WallDuration)\w*|(Assoc|QOS)MaxWall\w*|"
+    r"launch[ _]failed[ _]requeued[ _]held|AccountingPolicy"
+)
+
+
+def status_of(row: str, state: str, *, submitted: str, start: str, end: str, nodes: str, reason: str) -> JobStatus:
+    """Return the status of a row's job. The times are seconds since 1970."""
+    word = state.split()[0].rstrip("+")  # sacct: CANCELLED by 1000
+    if word in _WAITING:
+        why = "" if reason in ("None", "(null)") else reason
+        return JobStatus(row=row, status="queued", created=_time(submitted), why=why[:300])
+    machine = "" if nodes in ("", "(null)", "None assigned", "n/a") else nodes
+    facts = {"created": _time(submitted), "started": _time(start) if machine else "", "machine": machine[:200]}
+    if word not in _CONCLUSIONS:  # RUNNING, COMPLETING, SUSPENDED and others of a job that has a node
+        return JobStatus(row=row, status="running", **facts)
+    return JobStatus(row=row, status="completed", conclusion=_CONCLUSIONS[word], ended=_time(end), **facts)
+
+
+def never_starts(reason: str) -> bool:
+    """Return whether a job that waits for this reason waits for ever."""
+    return bool(_FOR_EVER.search(reason))
+
+
+def _time(seconds: str) -> str:
+    return f"{datetime.fromtimestamp(int(seconds), UTC):%Y-%m-%dT%H:%M:%SZ}" if seconds.isdigit() else ""

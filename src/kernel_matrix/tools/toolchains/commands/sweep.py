@@ -24,8 +24,7 @@ from kernel_matrix.probes.changes import changes, described, warnings
 from kernel_matrix.tools.toolchains.axis import axes, named, newest, turning_points
 from kernel_matrix.tools.toolchains.commands import add_subject_options
 from kernel_matrix.tools.toolchains.subject import Subject, make_subject
-from kernel_matrix.tools.toolchains.sweep import as_sweep, sweep
-from kernel_matrix.tools.toolchains.sweep_table import stops, table
+from kernel_matrix.tools.toolchains.sweep import as_sweep, stops, sweep, table
 from kernel_matrix.tools.toolchains.try_version import of_results, try_version
 from kernel_matrix.tools.toolchains.versions import chosen, published
 from kernel_matrix.vendors.machine import detect

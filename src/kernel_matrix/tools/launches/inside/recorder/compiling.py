@@ -19,7 +19,6 @@ from typing import Any
 from kernel_matrix.job.ahead.figures import figures_of_log
 from kernel_matrix.job.ahead.nvcc import UnavailableError
 
-from .cores import delays_below
 from .logs import message_of, shortened, warnings_of
 from .settings import Settings, Target
 from .unit import Source, Unit
@@ -205,3 +204,14 @@ def _judged(process: Running, settings: Settings, code: int, *, over: bool) -> R
     last = message_of("", log)
     text = f"the compiler died with {ended}, {where}{f': {last}' if last else ''}"
     return {"stage": "crash", "form": form, "message": text, "detail": shortened(log)}
+
+
+def delays_below(pid: int) -> dict[int, float]:
+    """Return for a process and each below it the seconds that its first thread was ready to run and had no core."""
+    delays: dict[int, float] = {}
+    folder = Path("/proc", str(pid))
+    with contextlib.suppress(OSError, IndexError, ValueError):  # it has ended, or the system counts nothing
+        delays[pid] = int((folder / "schedstat").read_text().split()[1]) / 1e9
+        for child in (folder / "task" / str(pid) / "children").read_text().split():
+            delays |= delays_below(int(child))
+    return delays

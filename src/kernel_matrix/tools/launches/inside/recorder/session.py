@@ -10,14 +10,14 @@ import platform
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from kernel_matrix.job.ahead import nvcc
 
-from . import sample
 from .cache import Cache
 from .compiling import Task, compile_all
 from .nvcc import recorded as cuda_sources
@@ -57,7 +57,7 @@ class Recording:
         sources = cuda_sources.recorded(output / torch_extensions.LOG, settings.commands, headers)
         launches: list[Unit] = [launch for one in self.recorders for launch in one.launches.values()]
         if self.emulator is None:
-            taken = sample.chosen(launches, settings.configurations, settings.specialisations)
+            taken = chosen(launches, settings.configurations, settings.specialisations)
         else:
             taken = [launch for launch in launches if launch.identity in self.emulator.identities]
         total = sum(one.total for one in self.recorders) + sum(source.times for source in sources)
@@ -222,3 +222,33 @@ def _versions() -> dict[str, str]:
     """Return the versions of all distributions of this environment."""
     named = [(item.metadata["Name"], item.version) for item in importlib.metadata.distributions()]
     return {name: version for name, version in reversed(named) if name}  # what is found first is what is imported
+
+
+Item = TypeVar("Item")
+
+
+def spread(items: Sequence[Item], most: int | None) -> list[Item]:
+    """Return at most so many items, the first among them, and the others evenly over the rest."""
+    if most is None or len(items) <= most:
+        return list(items)
+    if most == 1:
+        return [items[0]]
+    return [items[round(number * (len(items) - 1) / (most - 1))] for number in range(most)]
+
+
+def chosen(launches: Iterable[Unit], configurations: int | None, specialisations: int | None) -> list[Unit]:
+    """Return the launches that are compiled.
+
+    A kernel is called in several ways (its specialisations): an autotuned call is one, whatever configurations it
+    tries. Of each kernel at most ``specialisations`` calls are taken, and of each of these ``configurations``.
+    """
+    kernels: dict[object, dict[object, list[Unit]]] = defaultdict(lambda: defaultdict(list))
+    for launch in launches:
+        call = launch.tuned[0] if launch.tuned else launch.identity
+        kernels[launch.group][call].append(launch)
+    return [
+        launch
+        for calls in kernels.values()
+        for call in spread(list(calls.values()), specialisations)
+        for launch in spread(call, configurations)
+    ]

@@ -14,8 +14,7 @@ from typing import Any
 from ..settings import Target
 from ..stand_ins.questions import assume
 from ..unit import Unit
-from .command import Command
-from .source import Source
+from .source import Command, Source
 
 _SUFFIXES = (".cu",)
 # What says for which architecture, into which file and in how many steps nvcc compiles. Some have a value after them.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,7 +15,6 @@ from kernel_matrix.job.ahead.figures import code_bytes, figures_of_clang
 from kernel_matrix.job.ahead.nvcc import UnavailableError
 
 from ..settings import Target
-from .command import Command
 
 _FOR_HOST = ("-Xcompiler", "--compiler-options", "-Xptxas", "--ptxas-options", "-Xcudafe", "-Xfatbin", "-ccbin")
 _KEPT_BY_CLANG = ("-D", "-I", "-O", "-std", "-isystem", "-include", "-U")
@@ -112,3 +112,43 @@ def _for_clang(words: list[str]) -> Iterator[str]:
             yield from (word, next(rest, ""))
         elif word.startswith(_KEPT_BY_CLANG):
             yield word
+
+
+@dataclass(frozen=True)
+class Command:
+    """One CUDA source with the arguments that nvcc gets for it, without the arguments for an architecture.
+
+    ``specific`` are the architectures that were asked for with the letter ``a``: their own instructions. ``headers`` is
+    a folder with headers that a build would generate.
+    """
+
+    file: str
+    directory: str
+    arguments: Sequence[str]
+    specific: frozenset[str]
+    headers: Path | None = None
+
+    @property
+    def path(self) -> Path:
+        """The source."""
+        return Path(self.directory, self.file)
+
+    @property
+    def content(self) -> bytes:
+        """The content of the source; empty if it is gone."""
+        try:
+            return self.path.read_bytes()
+        except OSError:
+            return b""
+
+    @property
+    def words(self) -> list[str]:
+        """The arguments, with the folder of the generated headers."""
+        return [*self.arguments, *([f"-I{self.headers}"] if self.headers else [])]
+
+    @cached_property
+    def read_files(self) -> tuple[Path, ...]:
+        """The files that nvcc reads. It is asked once for all targets."""
+        log = nvcc.asked([nvcc.compiler_of("cuda"), *self.words, "-M", self.file], self.directory)
+        named = log.partition(" : ")[2].replace("\\\n", " ").split()
+        return tuple(sorted(Path(self.directory, name) for name in named))

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..settings import Target
-from ..shapes import called_with
 from ..stand_ins.questions import StandIn, assume, refuse
+from ..texts import called_with
 from .program import Program
 
 _OTHER_NAMES = {"float8_e4m3": "float8_e4m3fn", "float": "float32", "half": "float16", "int": "int32"}

@@ -13,9 +13,8 @@ from triton import knobs
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.jit import JITFunction
 
-from ..shapes import called_with
 from ..stand_ins.questions import StandIn
-from ..texts import text_of
+from ..texts import called_with, text_of
 from .launch import Launch, source_of
 
 _ANY_VENDOR = str.maketrans("", "", "S")  # AMD's backend adds this to a pointer's alignment: a range below 2 GiB
