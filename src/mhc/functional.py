@@ -33,6 +33,7 @@ from mhc.library import (
     SINKHORN,
     call,
     read,
+    refuse_other_formats,
 )
 from mhc.ops.read import PRECISIONS
 from mhc.ops.sinkhorn import FORMS
@@ -405,8 +406,7 @@ def expand(x: torch.Tensor, streams: int, *, backend: str | None = None) -> torc
 
 def _backend(name: str | None, x: torch.Tensor, op: str) -> str:
     """Return the backend's name, after checking that it has the operator and that its toolchain imports."""
-    if torch.jit.is_tracing() or torch.onnx.is_in_onnx_export():
-        raise NotImplementedError(f"{op}: TorchScript and ONNX do not have it; export the model with torch.export")
+    refuse_other_formats(op)
     chosen = name or default_backend(x.device)
     if not torch.compiler.is_compiling():
         load(chosen, op)

@@ -69,6 +69,12 @@ class _Mapping(nn.Module):
         with torch.no_grad():
             self.bias.copy_(self._initial_bias())
 
+    def __prepare_scriptable__(self) -> Any:
+        """Raise: this is what ``torch.jit.script`` calls first."""
+        raise NotImplementedError(
+            f"{type(self).__name__}: TorchScript does not have its operators; export the model with torch.export"
+        )
+
     def _mapped(self, operator: Callable[..., Any], x: torch.Tensor, **options: Any) -> Any:
         """Return what ``mhc_pre`` or ``mhc_head`` gives for x with these parameters and options."""
         return operator(

@@ -86,6 +86,33 @@ def liger_layer(x, phi, b, alpha_pre, alpha_post, alpha_res, layer, options):
     return torch.einsum("toi,tic->toc", h_res, x) + torch.einsum("to,tc->toc", h_post, y)
 
 
+def megatron_layer(x, weights, layer, options):
+    """Compute one ``HyperConnectionModule``: the norm divides by the root plus an eps, and the matrix is transposed."""
+    n, v = x.shape[-2], x.flatten(-2)
+    root = v.pow(2).sum(-1, keepdim=True).sqrt() / math.sqrt(v.shape[-1])
+    gates = [weights[name].expand(count) for name, count in zip(GATES, (n, n, n * n), strict=True)]
+    h = (v @ weights["mapping_proj.weight"].T) / (root + options["root_eps"]) * torch.cat(gates) + weights["bias"]
+    pre, post, logits = h.split([n, n, n * n], dim=-1)
+    matrix = rows_then_columns(logits.unflatten(-1, (n, n)), options["iterations"], options["eps"])
+    y = layer(((torch.sigmoid(pre) + options["eps"])[..., None] * x).sum(-2))
+    return matrix.mT @ x + 2 * torch.sigmoid(post)[..., None] * y[:, None]
+
+
+def transformer_engine_layer(x, phi, alpha, beta, norm_weight, layer, iterations):
+    """Compute one connection of streams ``[tokens, hidden, n]``; Sinkhorn in logarithms, rows first."""
+    n, v = x.shape[-1], x.flatten(1)
+    weights = phi if norm_weight is None else phi * norm_weight
+    h = v @ weights[: beta.shape[1]].T / torch.sqrt(v.pow(2).mean(-1, keepdim=True) + torch.finfo(torch.float32).eps)
+    gate = torch.cat([alpha[k].expand(count) for k, count in enumerate((n, n, n * n))])
+    pre, post, logits = (h * gate + beta).split([n, n, n * n], dim=-1)
+    matrix = logits.unflatten(-1, (n, n))
+    for _ in range(iterations):
+        for dim in (-1, -2):
+            matrix = matrix - matrix.logsumexp(dim, keepdim=True)
+    y = layer((x @ torch.sigmoid(pre)[..., None])[..., 0])
+    return y[..., None] * (2 * torch.sigmoid(post))[:, None] + x @ matrix.exp()
+
+
 # Random weights in each layout. With these scales, Sinkhorn has not converged after its iterations.
 
 
@@ -118,6 +145,28 @@ def liger_tensors(n, prefix="", dtype=torch.float32):
         "alpha_post": torch.tensor(0.7),
         "alpha_res": torch.tensor(2.0),
     }
+    return {prefix + name: tensor for name, tensor in tensors.items()}
+
+
+GATES = ("alpha_pre", "alpha_post", "alpha_res")
+
+
+def megatron_tensors(n, prefix=""):
+    mixes, width = n * (n + 2), n * HIDDEN
+    tensors = {"mapping_proj.weight": draw(mixes, width, scale=1 / math.sqrt(width)), "bias": draw(mixes, seed=1)}
+    tensors |= {name: torch.tensor([gate]) for name, gate in zip(GATES, (0.5, 0.7, 2.0), strict=True)}
+    return {prefix + name: tensor for name, tensor in tensors.items()}
+
+
+def transformer_engine_tensors(n, gamma=False, rows=None, prefix=""):
+    mixes, width = n * (n + 2), n * HIDDEN
+    tensors = {
+        "phi": draw(rows or mixes, width, scale=1 / math.sqrt(width)),
+        "alpha": torch.tensor([0.5, 0.7, 2.0]),
+        "beta": draw(1, mixes, seed=1),
+    }
+    if gamma:
+        tensors["norm_weight"] = 1 + draw(width, seed=2, scale=0.2)
     return {prefix + name: tensor for name, tensor in tensors.items()}
 
 
@@ -186,6 +235,36 @@ def test_a_connection_of_liger_s_layout_gives_its_equations_numbers_and_gradient
         return liger_layer(x, *weights.values(), layer, options)
 
     compare(liger_tensors(n), ours, golden, (n, HIDDEN))
+
+
+MEGATRON = {"two passes": ({"root_eps": 1e-6}, {}), "large eps": ({"root_eps": 0.0}, {"norm_eps": 0.0, "eps": 1e-2})}
+
+
+@pytest.mark.parametrize("iterations", [3, 20])
+@pytest.mark.parametrize("kind", MEGATRON)
+@pytest.mark.parametrize("n", STREAMS)
+def test_a_connection_of_megatron_s_layout_gives_its_equations_numbers_and_gradients(n, kind, iterations):
+    theirs, options = MEGATRON[kind]
+    theirs = {"iterations": iterations, "eps": options.get("eps", 1e-6), **theirs}
+
+    def ours(x, weights, layer):
+        return convert.from_megatron(weights, iterations=iterations, **options).apply(x, layer)
+
+    compare(megatron_tensors(n), ours, lambda *given: megatron_layer(*given, theirs), (n, HIDDEN))
+
+
+@pytest.mark.parametrize(("n", "rows"), [(2, None), (4, None), (4, 32)], ids=["2", "4", "padded"])
+@pytest.mark.parametrize("gamma", [False, True])
+@pytest.mark.parametrize("iterations", [3, 20])
+def test_a_connection_of_transformer_engine_s_layout_gives_its_numbers_and_gradients(n, rows, gamma, iterations):
+    def ours(x, weights, layer):
+        return convert.from_transformer_engine(weights, iterations=iterations).apply(x.mT.contiguous(), layer).mT
+
+    def golden(x, weights, layer):
+        given = (weights.get(name) for name in ("phi", "alpha", "beta", "norm_weight"))
+        return transformer_engine_layer(x, *given, layer, iterations)
+
+    compare(transformer_engine_tensors(n, gamma, rows), ours, golden, (HIDDEN, n))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -278,6 +357,17 @@ def test_a_round_trip_of_liger_s_layout_is_bit_exact(n, dtype):
     weights = convert.from_liger(tensors, "a.")
     assert_same(tensors, convert.to_liger(weights, "a."))
     assert_same(weights.tensors, convert.from_liger(convert.to_liger(weights)).tensors)
+
+
+@pytest.mark.parametrize("n", STREAMS)
+def test_round_trips_of_the_layouts_of_megatron_and_transformer_engine_are_bit_exact(n):
+    tensors = with_special_values(megatron_tensors(n, "a."), "a.mapping_proj.weight")
+    assert_same(tensors, convert.to_megatron(convert.from_megatron(tensors, "a."), "a."))
+    for gamma in (False, True):
+        tensors = with_special_values(transformer_engine_tensors(n, gamma, prefix="a."), "a.phi")
+        weights = convert.from_transformer_engine(tensors, "a.")
+        assert_same(tensors, convert.to_transformer_engine(weights, "a."))
+        assert_copied(tensors.values(), convert.to_transformer_engine(weights, "a.").values())
 
 
 def assert_copied(tensors, others):
@@ -537,6 +627,43 @@ def test_wrong_tensors_of_a_head_are_refused(changes, message):
 def test_wrong_tensors_of_liger_s_layout_are_refused(changes, error, message):
     with pytest.raises(error, match=f"from_liger: .*{message}"):
         convert.from_liger(changed(liger_tensors(2), **changes))
+
+
+@pytest.mark.parametrize(
+    ("tensors", "changes", "error", "message"),
+    [
+        (megatron_tensors, {"alpha_res": None}, LookupError, "no tensor 'alpha_res'"),
+        (megatron_tensors, {"alpha_pre": torch.ones(2)}, ValueError, "alpha_pre has shape .*needs one element"),
+        (megatron_tensors, {"bias": torch.ones(7)}, ValueError, r"bias has shape \(7,\).*needs \(8,\)"),
+        (
+            megatron_tensors,
+            {"mapping_proj.weight": torch.ones(8, 15)},
+            ValueError,
+            r"mapping_proj.weight has .*\(8, 15\)",
+        ),
+        (transformer_engine_tensors, {"beta": torch.ones(1, 7)}, ValueError, r"beta has shape \(7,\).*needs \(8,\)"),
+        (transformer_engine_tensors, {"phi": torch.ones(16, 8)}, ValueError, r"phi has shape \(16, 8\)"),
+        (transformer_engine_tensors, {"alpha": torch.ones(2)}, ValueError, r"alpha \(2,\)"),
+        (transformer_engine_tensors, {"norm_weight": torch.ones(8)}, ValueError, r"norm_weight has shape \(8,\)"),
+    ],
+)
+def test_wrong_tensors_of_the_layouts_of_megatron_and_transformer_engine_are_refused(tensors, changes, error, message):
+    function = convert.from_megatron if tensors is megatron_tensors else convert.from_transformer_engine
+    given = megatron_tensors(2) if tensors is megatron_tensors else transformer_engine_tensors(2, gamma=True)
+    with pytest.raises(error, match=f"{function.__name__}: .*{message}"):
+        function(changed(given, **changes))
+
+
+def test_weights_that_another_layout_s_code_does_not_compute_are_refused():
+    weights = convert.from_deepseek(deepseek_tensors(2))
+    with pytest.raises(
+        ValueError, match=r"have form='deepseek', sinkhorn_eps=1e-06, pre_eps=1e-06.*accepts its numbers"
+    ):
+        convert.to_transformer_engine(weights)
+    with pytest.raises(ValueError, match=r"form='paper' and .*, and Megatron computes"):
+        convert.to_megatron(dataclasses.replace(weights, form="paper"))
+    with pytest.raises(ValueError, match="Megatron has no gamma"):
+        convert.to_megatron(convert.from_deepseek(deepseek_tensors(2, gamma=True)))
 
 
 def test_a_model_without_connections_is_refused():

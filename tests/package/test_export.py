@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import nn
@@ -55,7 +58,46 @@ def test_torchscript_is_refused_with_a_sentence(name):
         torch.jit.trace(model, torch.randn(5, *shape))
 
 
-def test_onnx_is_refused_with_a_sentence(monkeypatch):
+@pytest.mark.filterwarnings("ignore:.torch.jit.script.* is deprecated:DeprecationWarning")
+@pytest.mark.parametrize("name", list(models()))
+def test_torch_jit_script_is_refused_with_a_sentence(name):
+    with pytest.raises(NotImplementedError, match=r"TorchScript does not have its operators; export .* torch.export"):
+        torch.jit.script(models()[name][0])
+
+
+@pytest.mark.parametrize("way", ["called", "traced", "strict", "decomposed"])
+def test_onnx_is_refused_with_a_sentence_in_each_way_that_its_exporter_goes(way, monkeypatch):
+    model, arguments = models()["layer"][0], (torch.randn(5, N, HIDDEN),)
+    exported = torch.export.export(model, arguments)
     monkeypatch.setattr(torch.onnx, "is_in_onnx_export", lambda: True)
-    with pytest.raises(NotImplementedError, match="mhc_pre: TorchScript and ONNX do not have it"):
-        models()["layer"][0](torch.randn(5, N, HIDDEN))
+    ways = {
+        "called": lambda: model(*arguments),
+        "traced": lambda: torch.export.export(model, arguments, strict=False),
+        "strict": lambda: torch.export.export(model, arguments, strict=True),
+        "decomposed": exported.run_decompositions,
+    }
+    with pytest.raises(Exception, match="mhc_pre: TorchScript and ONNX do not have it") as raised:
+        ways[way]()
+    assert way == "strict" or isinstance(raised.value, NotImplementedError)  # Dynamo has an error of its own
+
+
+@pytest.mark.nightly  # Inductor and a C++ compiler take half a minute
+def test_a_package_of_aotinductor_gives_the_same_numbers_in_a_process_that_imports_mhc(tmp_path):
+    model, shape = models()["layer"]
+    tokens = ({0: torch.export.Dim("tokens", min=2, max=1024)},)
+    with torch.no_grad():
+        exported = torch.export.export(model, (torch.randn(5, *shape),), dynamic_shapes=tokens)
+        path = torch._inductor.aoti_compile_and_package(exported, package_path=str(tmp_path / "model.pt2"))
+        x = torch.randn(33, *shape)
+        torch.save((x, model(x)), tmp_path / "expected.pt")
+    program = f"""
+import torch
+{{importing}}
+x, expected = torch.load({str(tmp_path / "expected.pt")!r})
+torch.testing.assert_close(torch._inductor.aoti_load_package({path!r})(x), expected)
+"""
+    for importing, status in (("import mhc", 0), ("", 1)):
+        code = program.format(importing=importing)
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert done.returncode == status, done.stderr
+        assert status == 0 or "Could not find schema for mhc::mhc_pre" in done.stderr

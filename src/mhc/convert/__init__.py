@@ -1,4 +1,4 @@
-"""Weights of released models: from the layouts of DeepSeek and Liger to this package's, and back.
+"""Weights of released models: from other layouts to this package's, and back.
 
 The converters only move numbers: a round trip is bit-exact, a dtype stays as it is, and gradients flow through. What a
 layout does not hold (the small constants, the iterations, the form of Sinkhorn) is carried next to the tensors.
@@ -13,7 +13,9 @@ from mhc.convert.deepseek import (
 )
 from mhc.convert.fold import fold_gamma
 from mhc.convert.liger import from_liger, to_liger
+from mhc.convert.megatron import from_megatron, to_megatron
 from mhc.convert.model import deepseek_options, model_from_deepseek
+from mhc.convert.transformer_engine import from_transformer_engine, to_transformer_engine
 from mhc.convert.weights import FORMS, Coefficients, ConnectionWeights, HeadWeights
 
 __all__ = [
@@ -25,9 +27,13 @@ __all__ = [
     "fold_gamma",
     "from_deepseek",
     "from_liger",
+    "from_megatron",
+    "from_transformer_engine",
     "head_from_deepseek",
     "head_to_deepseek",
     "model_from_deepseek",
     "to_deepseek",
     "to_liger",
+    "to_megatron",
+    "to_transformer_engine",
 ]

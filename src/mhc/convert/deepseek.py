@@ -7,6 +7,7 @@ h_res is row (j, i) of its residual rows. Everything else stands in the same ord
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 
@@ -54,21 +55,11 @@ def from_deepseek(
         TypeError: a dtype is not bf16, fp16 or fp32.
         ValueError: a shape does not fit.
     """
-    caller = "from_deepseek"
-    fn, scale, base, norm_weight = _read(caller, tensors, prefix)
-    n = streams_of(fn.shape[0]) if fn.dim() == 2 and scale.numel() == 3 else None
-    if n is None or not fn.shape[1] or fn.shape[1] % n:
-        raise ValueError(
-            f"{caller}: {prefix}fn has shape {tuple(fn.shape)} and {prefix}scale {tuple(scale.shape)}; a connection of "
-            f"n streams has [n²+2n, n·hidden] and (3,){_NO_CONNECTION.get(scale.numel(), '')}"
-        )
-    check_shape(caller, f"{prefix}scale", scale, (3,), fn)
-    check_shape(caller, f"{prefix}base", base, (fn.shape[0],), fn)
-    return ConnectionWeights(
-        phi=transpose_res(fn, n),
-        alpha=scale.clone(),
-        bias=transpose_res(base, n),
-        gamma=_gamma(caller, prefix, norm_weight, fn, n),
+    names = ("fn", "scale", "base", "norm_weight")
+    given = zip(names, _read("from_deepseek", tensors, prefix), strict=True)
+    return connection_of(
+        "from_deepseek",
+        {name: (prefix + name, tensor) for name, tensor in given if tensor is not None},
         norm_eps=norm_eps,
         pre_eps=pre_eps,
         post_scale=post_scale,
@@ -76,6 +67,29 @@ def from_deepseek(
         sinkhorn_eps=sinkhorn_eps,
         form="deepseek",
     )
+
+
+def connection_of(caller: str, given: Mapping[str, tuple[str, torch.Tensor]], **options: Any) -> ConnectionWeights:
+    """Return the weights of tensors whose residual matrix is applied transposed, by DeepSeek's names for them.
+
+    Each comes with the name that it has where ``caller`` found it. ``options`` are those of the weights.
+
+    Raises:
+        ValueError: a shape does not fit.
+    """
+    (fn_name, fn), (scale_name, scale), (base_name, base) = (given[name] for name in ("fn", "scale", "base"))
+    n = streams_of(fn.shape[0]) if fn.dim() == 2 and scale.numel() == 3 else None
+    if n is None or not fn.shape[1] or fn.shape[1] % n:
+        raise ValueError(
+            f"{caller}: {fn_name} has shape {tuple(fn.shape)} and {scale_name} {tuple(scale.shape)}; a connection of "
+            f"n streams has [n²+2n, n·hidden] and (3,){_NO_CONNECTION.get(scale.numel(), '')}"
+        )
+    check_shape(caller, scale_name, scale, (3,), fn)
+    check_shape(caller, base_name, base, (fn.shape[0],), fn)
+    gamma = None
+    if "norm_weight" in given:
+        gamma = _gamma(caller, *given["norm_weight"], fn, n)
+    return ConnectionWeights(transpose_res(fn, n), scale.clone(), transpose_res(base, n), gamma, **options)
 
 
 def to_deepseek(weights: ConnectionWeights, prefix: str = "") -> dict[str, torch.Tensor]:
@@ -121,7 +135,7 @@ def head_from_deepseek(
             f"streams has [n, n·hidden] and (1,){connection}"
         )
     check_shape(caller, f"{prefix}base", base, (n,), fn)
-    gamma = _gamma(caller, prefix, norm_weight, fn, n)
+    gamma = None if norm_weight is None else _gamma(caller, f"{prefix}norm_weight", norm_weight, fn, n)
     return HeadWeights(fn.clone(), scale.reshape(1).clone(), base.clone(), gamma, norm_eps, pre_eps)
 
 
@@ -139,12 +153,8 @@ def _read(
     return fn, scale, base, tensor_of(caller, tensors, name) if name in tensors else None
 
 
-def _gamma(
-    caller: str, prefix: str, norm_weight: torch.Tensor | None, fn: torch.Tensor, streams: int
-) -> torch.Tensor | None:
-    if norm_weight is None:
-        return None
-    check_shape(caller, f"{prefix}norm_weight", norm_weight, (fn.shape[1],), fn)
+def _gamma(caller: str, name: str, norm_weight: torch.Tensor, fn: torch.Tensor, streams: int) -> torch.Tensor:
+    check_shape(caller, name, norm_weight, (fn.shape[1],), fn)
     return norm_weight.reshape(streams, -1).clone()
 
 

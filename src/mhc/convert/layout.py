@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import torch
 
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
+GATES = ("alpha_pre", "alpha_post", "alpha_res")  # where each gate is a tensor of its own
 
 
 def streams_of(mixes: int) -> int | None:
@@ -38,6 +39,23 @@ def tensor_of(caller: str, tensors: Mapping[str, torch.Tensor], name: str) -> to
     if tensor.dtype not in DTYPES:
         raise TypeError(f"{caller}: {name} is {tensor.dtype}; it needs one of {', '.join(map(str, DTYPES))}")
     return tensor
+
+
+def gates_of(caller: str, tensors: Mapping[str, torch.Tensor], prefix: str) -> torch.Tensor:
+    """Return the three gates as one tensor.
+
+    Raises:
+        LookupError: one is missing.
+        TypeError: their dtypes differ, or are no plain floating-point dtypes.
+        ValueError: one has not one element.
+    """
+    gates = [tensor_of(caller, tensors, prefix + name) for name in GATES]
+    for name, gate in zip(GATES, gates, strict=True):
+        if gate.numel() != 1:
+            raise ValueError(f"{caller}: {prefix}{name} has shape {tuple(gate.shape)}; it needs one element")
+        if gate.dtype != gates[0].dtype:
+            raise TypeError(f"{caller}: {prefix}{name} is {gate.dtype} and {GATES[0]} {gates[0].dtype}; alpha has one")
+    return torch.cat([gate.reshape(1) for gate in gates])
 
 
 def check_shape(caller: str, name: str, tensor: torch.Tensor, shape: tuple[int, ...], projection: torch.Tensor) -> None:

@@ -11,10 +11,8 @@ from collections.abc import Mapping
 
 import torch
 
-from mhc.convert.layout import check_shape, streams_of, tensor_of
+from mhc.convert.layout import GATES, check_shape, gates_of, streams_of, tensor_of
 from mhc.convert.weights import ConnectionWeights
-
-_GATES = ("alpha_pre", "alpha_post", "alpha_res")
 
 
 def from_liger(
@@ -48,19 +46,13 @@ def from_liger(
     """
     caller = "from_liger"
     phi, b = (tensor_of(caller, tensors, prefix + name) for name in ("phi", "b"))
-    gates = [tensor_of(caller, tensors, prefix + name) for name in _GATES]
     n = streams_of(phi.shape[1]) if phi.dim() == 2 else None
     if n is None or not phi.shape[0] or phi.shape[0] % n:
         raise ValueError(f"{caller}: {prefix}phi has shape {tuple(phi.shape)}; n streams need [n·hidden, n²+2n]")
     check_shape(caller, f"{prefix}b", b, (phi.shape[1],), phi)
-    for name, gate in zip(_GATES, gates, strict=True):
-        if gate.numel() != 1:
-            raise ValueError(f"{caller}: {prefix}{name} has shape {tuple(gate.shape)}; it needs one element")
-        if gate.dtype != gates[0].dtype:
-            raise TypeError(f"{caller}: {prefix}{name} is {gate.dtype} and {_GATES[0]} {gates[0].dtype}; alpha has one")
     return ConnectionWeights(
         phi=phi.T.clone(memory_format=torch.contiguous_format),
-        alpha=torch.cat([gate.reshape(1) for gate in gates]),
+        alpha=gates_of(caller, tensors, prefix),
         bias=b.clone(),
         norm_eps=rms_eps,
         pre_eps=pre_eps,
@@ -86,5 +78,5 @@ def to_liger(weights: ConnectionWeights, prefix: str = "") -> dict[str, torch.Te
             "numbers"
         )
     tensors = {"phi": weights.phi.T.clone(memory_format=torch.contiguous_format), "b": weights.bias.clone()}
-    tensors.update(zip(_GATES, (gate.clone() for gate in weights.alpha), strict=True))
+    tensors.update(zip(GATES, (gate.clone() for gate in weights.alpha), strict=True))
     return {prefix + name: tensor for name, tensor in tensors.items()}

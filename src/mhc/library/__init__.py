@@ -37,6 +37,7 @@ from mhc.library.operators import (
     Operator,
 )
 from mhc.library.registration import register
+from mhc.library.transforms import refuse_other_formats
 
 for _operator in OPERATORS:
     register(_operator)
@@ -55,4 +56,5 @@ __all__ = [
     "Operator",
     "call",
     "read",
+    "refuse_other_formats",
 ]

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from mhc.library import batching, execution, second_order
+from mhc.library import batching, execution, second_order, transforms
 from mhc.library.operators import Operator
 
 _library = torch.library.Library("mhc", "DEF")
@@ -39,6 +39,7 @@ class _Forward:
         return _unpacked(execution.forward(self._operator, tuple(values), backend))
 
     def fake(self, *arguments: Any) -> Any:
+        transforms.refuse_other_formats(self._operator.name)
         return _unpacked(self._operator.empty_outputs(self._operator.inputs(*map(_contiguous, arguments[:-1]))))
 
     def setup_context(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:

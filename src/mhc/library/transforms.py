@@ -30,6 +30,15 @@ def refuse_forward_mode(operator: Operator) -> None:
     )
 
 
+def refuse_other_formats(name: str) -> None:
+    """Raise while a model is traced or translated for TorchScript or ONNX, which have no operators like these.
+
+    ONNX's exporter traces in several ways, some of which run no code of a model but the fake operators.
+    """
+    if torch.jit.is_tracing() or torch.onnx.is_in_onnx_export():
+        raise NotImplementedError(f"{name}: TorchScript and ONNX do not have it; export the model with torch.export")
+
+
 class _Forward(torch.autograd.Function):
     """An operator: the arguments of its schema."""
 
