@@ -136,6 +136,24 @@ def test_a_rule_for_a_target_holds_on_a_device_that_is_one(tmp_path, kernels):
         assert result(chooser(tmp_path, text, kernels), inputs, target) == number, f"asked for {target}"
 
 
+def test_a_rule_may_have_a_range_of_any_integer(tmp_path, kernels):
+    text = """
+        [[choice]]
+        op = "op"
+        streams = { least = 3, most = 4 }
+        variant = "second"
+
+        [[choice]]
+        op = "op"
+        streams = { least = 9 }
+        variant = "third"
+    """
+    kernel = chooser(tmp_path, text, kernels)
+    assert [result(kernel, Inputs(torch.zeros(1, 2, 2), streams)) for streams in (1, 2, 3, 4, 5, 8, 9, 99)] == [
+        *(1, 1, 2, 2, 1, 1, 3, 3)
+    ]
+
+
 def test_a_rule_for_a_number_of_tokens_sees_each_call(tmp_path, kernels):
     kernel = chooser(
         tmp_path,
@@ -231,6 +249,14 @@ WRONG = {
     "an unknown dtype": ('[[choice]]\nop = "op"\nvariant = "first"\ndtype = "bf16"\n', r":1: dtype is 'bf16'"),
     "a key of tokens": ('[[choice]]\nop = "op"\nvariant = "first"\ntokens = { min = 1 }\n', r":1: tokens is "),
     "tokens that are no number": ('[[choice]]\nop = "op"\nvariant = "first"\ntokens = { least = "1" }\n', r"integers"),
+    "a range of numbers that are no integers": (
+        '[[choice]]\nop = "op"\nvariant = "first"\neps = { least = 1 }\n',
+        r":1: eps is .*; it is of type float",
+    ),
+    "a key of a range": (
+        '[[choice]]\nop = "op"\nvariant = "first"\nstreams = { min = 1 }\n',
+        r":1: streams is .*least, most or both",
+    ),
     "an empty range of tokens": (
         '[[choice]]\nop = "op"\nvariant = "first"\ntokens = { least = 2, most = 1 }\n',
         r":1: tokens is .*: no number is in it",

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -24,7 +25,7 @@ _TYPES = {"int": int, "float": (int, float), "str": str, "bool": bool}
 class Rule:
     """One ``[[choice]]`` of the table: the variant that runs where everything else in it holds.
 
-    ``tokens`` is the least and the most of them; ``values`` has the values that a field of the specialisation may have;
+    ``tokens`` are the numbers of them; ``values`` has the values that a field of the specialisation may have;
     ``place`` is the file and the line.
     """
 
@@ -33,17 +34,15 @@ class Rule:
     variant: str
     directions: tuple[str, ...] = DIRECTIONS
     target: tuple[str, ...] = ("*",)
-    tokens: tuple[int, int | None] | None = None
-    values: tuple[tuple[str, tuple[Any, ...]], ...] = ()
+    tokens: range | None = None
+    values: tuple[tuple[str, tuple[Any, ...] | range], ...] = ()
 
     def holds(self, spec: Any, target: str | None, tokens: int | None) -> bool:
         """Return whether the rule is for this specialisation on this target; a range of tokens needs their number."""
         if not any(fnmatchcase(target or "", pattern) for pattern in self.target):
             return False
-        if self.tokens is not None:
-            least, most = self.tokens
-            if tokens is None or tokens < least or (most is not None and tokens > most):
-                return False
+        if self.tokens is not None and tokens not in self.tokens:
+            return False
         return all(getattr(spec, name) in values for name, values in self.values)
 
 
@@ -87,7 +86,8 @@ class _Entry:
         values = tuple((key, self._values(key, ops)) for key in self._entry if key not in _KEYS)
         directions = self._names("direction", DIRECTIONS) if "direction" in self._entry else DIRECTIONS
         targets = self._names("target", None) if "target" in self._entry else ("*",)
-        return Rule(self._place, ops, variant, directions, targets, self._tokens(), values)
+        tokens = self._range("tokens") if "tokens" in self._entry else None
+        return Rule(self._place, ops, variant, directions, targets, tokens, values)
 
     def _names(self, key: str, known: tuple[str, ...] | None) -> tuple[str, ...]:
         """Return the name or names under ``key``; None means that any name is known."""
@@ -99,28 +99,28 @@ class _Entry:
                 raise self._wrong(f"there is no {key} {name!r}; there are {', '.join(known)}")
         return names
 
-    def _tokens(self) -> tuple[int, int | None] | None:
-        if "tokens" not in self._entry:
-            return None
-        given = self._entry["tokens"]
+    def _range(self, key: str) -> range:
+        given = self._entry[key]
         if not isinstance(given, dict) or not given or not set(given) <= {"least", "most"}:
-            raise self._wrong(f"tokens is {given!r}; it is a table of least, most or both")
+            raise self._wrong(f"{key} is {given!r}; it is a table of least, most or both")
         if not all(type(number) is int for number in given.values()):
-            raise self._wrong(f"tokens is {given!r}; least and most are integers")
-        least, most = given.get("least", 0), given.get("most")
-        if most is not None and least > most:
-            raise self._wrong(f"tokens is {given!r}: no number is in it")
-        return least, most
+            raise self._wrong(f"{key} is {given!r}; least and most are integers")
+        numbers = range(given.get("least", 0), given.get("most", sys.maxsize - 1) + 1)
+        if not numbers:
+            raise self._wrong(f"{key} is {given!r}: no number is in it")
+        return numbers
 
-    def _values(self, key: str, ops: tuple[str, ...]) -> tuple[Any, ...]:
+    def _values(self, key: str, ops: tuple[str, ...]) -> tuple[Any, ...] | range:
         """Return the values under a key that is a field of the specialisation of each of ``ops``, in its type."""
-        values = _several(self._entry[key])
+        values: tuple[Any, ...] = _several(self._entry[key])
         for op in ops:
             types = {field.name: str(field.type) for field in fields(self._specs[op])}
             if key not in types:
                 raise self._wrong(f"there is no key {key!r}; there are {', '.join((*_KEYS, *types))}")
+            if types[key] == "int" and isinstance(self._entry[key], dict):
+                continue
             values = tuple(self._value(key, value, types[key]) for value in values)
-        return values
+        return self._range(key) if isinstance(self._entry[key], dict) else values
 
     def _value(self, key: str, value: Any, type_: str) -> Any:
         if type_.endswith("dtype"):

@@ -10,8 +10,9 @@ holds decides::
     direction = "forward"             # left out: both
     target = ["sm_90", "sm_100"]      # patterns of fnmatch
     precision = "tf32"                # any field of the specialisation: a value, or a list of values
+    hidden = { most = 8192 }          # or, of an integer, the least or the most, or both
     tokens = { least = 64 }           # and the number of tokens, which the first tensor has before its last two
-                                      # dimensions: least, most
+                                      # dimensions
     variant = "tensor_cores"
 
 Where no rule holds, or the variant of the rule does not support the inputs, the default runs: it is right everywhere.
