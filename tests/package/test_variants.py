@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import NamedTuple
 import pytest
 import torch
 
+import mhc
 from mhc import backends
 from mhc.backends.rules import rules_of
 from mhc.backends.variants import Variants, with_variants
@@ -424,3 +426,31 @@ def test_triton_compiles_once_for_both_precisions_what_is_one_kernel(monkeypatch
     fp32, tf32 = (kernel.compile(spec, target) for spec in specs)
     assert len(compiled) == times
     assert (fp32.data == tf32.data) == (times == 1)
+
+
+@pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") != "1", reason="Triton's interpreter is off")
+@pytest.mark.parametrize("op", ["mhc_pre", "mhc_post"])
+def test_every_mask_in_the_interpreter_is_of_one_bit(op, monkeypatch):
+    """Triton 3.9 refuses others. With nine streams, programs have some of the mixes or rows each."""
+    from triton.runtime import interpreter
+
+    masks = set()
+
+    def watched(name, place):
+        method = getattr(interpreter.InterpreterBuilder, name)
+
+        def masked(self, *arguments, **options):
+            masks.add(str(arguments[place].data.dtype))
+            return method(self, *arguments, **options)
+
+        monkeypatch.setattr(interpreter.InterpreterBuilder, name, masked)
+
+    watched("create_masked_load", 1)
+    watched("create_masked_store", 2)
+    n, hidden = 9, 16
+    leaf = functools.partial(torch.zeros, requires_grad=True)
+    mapping = leaf(n * (n + 2), n * hidden), leaf(3), leaf(n * (n + 2)), leaf(n, hidden)
+    others = {"mhc_pre": mapping, "mhc_post": (leaf(2, hidden), leaf(2, n), leaf(2, n, n))}
+    out = getattr(mhc, op)(leaf(2, n, hidden), *others[op], backend="triton")
+    sum(each.sum() for each in (out if op == "mhc_pre" else (out,))).backward()
+    assert masks == {"bool"}

@@ -19,6 +19,15 @@ def tile(HIDDEN: tl.constexpr, BLOCK_HIDDEN: tl.constexpr):
 
 
 @triton.jit
+def real_if(condition, rows, tokens):
+    """Return which rows are below ``tokens``: none where a condition of the whole program does not hold.
+
+    In the interpreter a mask that is made with ``&`` of such a condition has 32 bits, which Triton 3.9 refuses.
+    """
+    return rows < tl.where(condition, tokens, 0)
+
+
+@triton.jit
 def span(start, SIZE: tl.constexpr, VECTOR: tl.constexpr):
     """Return offsets from ``start`` on; a thread is to own ``VECTOR`` neighbours, in bf16 x as in fp32 phi.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from mhc.backends.triton.vectors import columns
+from mhc.backends.triton.vectors import columns, real_if
 
 
 @triton.jit
@@ -94,13 +94,14 @@ def mhc_post_backward_kernel(
         to_post = to_post + (tl.zeros([BLOCK_TOKENS, LANES], dtype=tl.float32),)
     for start in tl.range(0, HIDDEN, BLOCK_HIDDEN, num_stages=STAGES):
         d = start + tl.arange(0, BLOCK_HIDDEN)
-        mask = real[:, None] & (d < HIDDEN)[None, :]
+        inside = (d < HIDDEN)[None, :]
+        mask = real[:, None] & inside
         grads = ()
         cut_grads = ()
         for i in tl.static_range(ROWS):
             there = mask
             if ROWS != STREAMS:
-                there = mask & (first + i < STREAMS)
+                there = real_if(first + i < STREAMS, rows, tokens)[:, None] & inside
             value = tl.load(grad_out + wide + ((first + i) * HIDDEN + d)[None, :], mask=there, other=0.0)
             grads = grads + (value.to(tl.float32),)
             cut_grads = cut_grads + (columns(value.to(tl.float32), VECTOR),)
@@ -143,7 +144,7 @@ def mhc_post_backward_kernel(
     for i in tl.static_range(ROWS):
         there = real
         if ROWS != STREAMS:
-            there = real & (first + i < STREAMS)
+            there = real_if(first + i < STREAMS, rows, tokens)
         if grad_h_res is not None:
             for j in tl.static_range(STREAMS):
                 total = tl.sum(to_res[i * STREAMS + j], axis=1)

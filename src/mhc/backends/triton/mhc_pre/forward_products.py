@@ -139,7 +139,8 @@ def project_kernel(
     long = tl.zeros([], dtype=tl.int64) + tokens
     into = sums + (part * long + rows)[:, None] * PADDED + mixes[None, :]
     tl.store(into, total, mask=real[:, None])
-    tl.store(squares + part * long + rows, tl.sum(square, axis=1), mask=real & (tl.program_id(1) == 0))
+    if tl.program_id(1) == 0:
+        tl.store(squares + part * long + rows, tl.sum(square, axis=1), mask=real)
 
 
 @triton.jit(do_not_specialize=["tokens"])
@@ -180,7 +181,8 @@ def finish_kernel(
         square += tl.load(squares + part * long + rows, mask=real, other=0.0)
     reciprocal = reciprocal_rms(square, WIDTH, NORM_EPS)
     projection = total * reciprocal[:, None]
-    tl.store(r + rows, reciprocal, mask=real & (tl.program_id(1) == 0))
+    if tl.program_id(1) == 0:
+        tl.store(r + rows, reciprocal, mask=real)
     tl.store(m + row * MIXES + mix, projection, mask=mask)
     if MIXES > STREAMS:
         gate = gates(alpha, mixes, STREAMS, MIXES)
