@@ -59,11 +59,13 @@ def test_cpp_is_chosen_for_the_backward_of_two_widths(hidden, variants):
 @pytest.mark.parametrize(
     ("op", "hidden", "most"),
     [
-        ("mhc_pre", 2560, 64),
-        ("mhc_pre", 4096, 128),
+        ("mhc_pre", 1280, 64),
+        ("mhc_pre", 2048, 256),
+        ("mhc_pre", 3584, 256),
+        ("mhc_pre", 5120, 256),
         ("mhc_pre", 7168, 256),
-        ("mhc_head", 4096, 64),
-        ("mhc_head", 7168, 256),
+        ("mhc_head", 3072, 64),
+        ("mhc_head", 6144, 256),
     ],
 )
 def test_a_read_of_few_tokens_is_triton_s(op, hidden, most):

@@ -21,7 +21,6 @@ from mhc.backends.triton.kernel import device_target
 from mhc.backends.variants import with_variants
 from mhc.ops.mhc_coefficients import MhcCoefficientsSpec
 from mhc.ops.mhc_head import MhcHeadSpec
-from mhc.ops.mhc_post import MhcPostSpec
 from mhc.ops.mhc_post_pre import MhcPostPreSpec
 from mhc.ops.mhc_pre import MhcPreSpec
 from mhc.ops.mhc_single_pass import MhcSinglePassSpec
@@ -53,7 +52,6 @@ KERNELS = with_variants(
     {
         "mhc_pre": MhcPreSpec,
         "mhc_head": MhcHeadSpec,
-        "mhc_post": MhcPostSpec,
         "mhc_post_pre": MhcPostPreSpec,
         "mhc_coefficients": MhcCoefficientsSpec,
         "mhc_single_pass": MhcSinglePassSpec,

@@ -1,12 +1,4 @@
-"""``mhc_post`` and its gradient in Triton.
-
-The forward has two variants; ``variants.toml`` chooses one of them:
-
-``tiles``
-    A program has a small tile of some tokens: right everywhere, and the default.
-``token``
-    A program has all columns of one token: for wide tokens.
-"""
+"""``mhc_post`` and its gradient in Triton."""
 
 from __future__ import annotations
 
@@ -41,26 +33,6 @@ def _config(spec: MhcPostSpec, target: GPUTarget | None) -> Config:
     if target is not None and target.backend == "cuda" and tiles["BLOCK_TOKENS"] == 1:
         tiles = {"BLOCK_TOKENS": 2, "BLOCK_HIDDEN": tiles["BLOCK_HIDDEN"] // 2}
     return Config({"STREAMS": spec.streams, "HIDDEN": spec.hidden, **tiles}, {} if target is None else options(4))
-
-
-_THREAD = 16  # columns of one token that a thread has at most, of each stream
-
-
-@functools.cache
-def _token_config(spec: MhcPostSpec, target: GPUTarget | None) -> Config:
-    """Decide the tile of one token: all of its columns at once."""
-    columns = triton.next_power_of_2(spec.hidden)
-    tiles = {"STREAMS": spec.streams, "HIDDEN": spec.hidden, "BLOCK_TOKENS": 1, "BLOCK_HIDDEN": columns}
-    return Config(tiles, {} if target is None else options(min(16, max(1, columns // (_THREAD * target.warp_size)))))
-
-
-def _token_limit(spec: MhcPostSpec, target: GPUTarget | None) -> str | None:
-    """Return why a program does not hold all columns of a token, or None where it does."""
-    if spec.streams > 4:
-        return f"there are {spec.streams} streams; a program holds the columns of 4"
-    if target is not None and triton.next_power_of_2(spec.hidden) > 16 * _THREAD * target.warp_size:
-        return f"hidden is {spec.hidden}: more than a program holds"
-    return None
 
 
 def _launches(inputs: MhcPostInputs, out: MhcPostOutputs, tiles: Config) -> list[Launch]:
@@ -145,8 +117,5 @@ def _backward_sources(spec: MhcPostSpec, tiles: Config) -> list[Source]:
     ]
 
 
-FORWARD = {
-    "tiles": Kernel(mhc_post_kernel, _config, _launches, _sources),
-    "token": Kernel(mhc_post_kernel, _token_config, _launches, _sources, _token_limit),
-}
+FORWARD = Kernel(mhc_post_kernel, _config, _launches, _sources)
 BACKWARD = Kernel(mhc_post_backward_kernel, _backward_config, _backward_launches, _backward_sources)

@@ -13,7 +13,6 @@ from mhc.backends.triton.kernel import Kernel
 from mhc.backends.triton.launch import Launch, Source
 from mhc.backends.triton.mhc_post.backward import mhc_post_backward_kernel
 from mhc.backends.triton.mhc_post.forward import mhc_post_kernel
-from mhc.backends.triton.mhc_pre.overlapped import FEW
 from mhc.ops.mhc_post import MhcPostBackwardInputs, MhcPostGrads, MhcPostOutputs, MhcPostSpec
 from mhc.ops.mhc_post_pre import MhcPostPreBackwardInputs, MhcPostPreGrads, MhcPostPreInputs, MhcPostPreOutputs
 from mhc.ops.mhc_post_pre import MhcPostPreSpec as Spec
@@ -27,34 +26,23 @@ class _Tiles(NamedTuple):
     pre: Any
 
 
-def _post_kernel(pre: Kernel, spec: Spec, target: GPUTarget | None) -> Kernel:
-    """Return the forward of ``mhc_post`` for wide tokens on NVIDIA, as its own table chooses it, and the other one."""
-    if pre is FEW:
-        return mhc_post.FORWARD["tiles"]
-    wide = target is not None and target.backend == "cuda" and target.arch >= 90 and spec.hidden in (4096, 7168)
-    token = mhc_post.FORWARD["token"]
-    if wide and token.limit is not None and token.limit(_post_spec(spec), target) is None:
-        return token
-    return mhc_post.FORWARD["tiles"]
-
-
 def _post_spec(spec: Spec) -> MhcPostSpec:
     return MhcPostSpec(spec.streams, spec.hidden, spec.dtype)
 
 
 def _config(pre: Kernel, spec: Spec, target: GPUTarget | None) -> _Tiles:
-    return _Tiles(_post_kernel(pre, spec, target).configure(_post_spec(spec), target), pre.configure(spec, target))
+    return _Tiles(mhc_post.FORWARD.configure(_post_spec(spec), target), pre.configure(spec, target))
 
 
 def _launches(pre: Kernel, inputs: MhcPostPreInputs, out: MhcPostPreOutputs, tiles: _Tiles) -> list[Launch]:
     return [
-        *mhc_post.FORWARD["tiles"].launches(inputs.post, MhcPostOutputs(out.out), tiles.post),
+        *mhc_post.FORWARD.launches(inputs.post, MhcPostOutputs(out.out), tiles.post),
         *pre.launches(inputs.pre(out.out), out.pre, tiles.pre),
     ]
 
 
 def _sources(pre: Kernel, spec: Spec, tiles: _Tiles) -> list[Source]:
-    post = mhc_post.FORWARD["tiles"].sources(_post_spec(spec), tiles.post)
+    post = mhc_post.FORWARD.sources(_post_spec(spec), tiles.post)
     return [*post, *pre.sources(spec, tiles.pre)]
 
 

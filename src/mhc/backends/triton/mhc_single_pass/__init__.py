@@ -64,7 +64,7 @@ def _norm_config(spec: Spec, target: GPUTarget | None, **constants: float) -> Co
 
 
 def _config(pre: Kernel, spec: Spec, target: GPUTarget | None) -> _Tiles:
-    post = mhc_post.FORWARD["tiles"].configure(_post_spec(spec), target)
+    post = mhc_post.FORWARD.configure(_post_spec(spec), target)
     return _Tiles(post, pre.configure(spec, target), _norm_config(spec, target, NORM_EPS=spec.norm_eps))
 
 
@@ -75,7 +75,7 @@ def _launches(pre: Kernel, inputs: MhcSinglePassInputs, out: MhcSinglePassOutput
     made = MhcCoefficientsOutputs(*out[1:4], out.m, out.r)
     norm = (out.read, inputs.norm_weight, out.h_in, out.s, tokens)
     return [
-        *mhc_post.FORWARD["tiles"].launches(MhcPostInputs(*inputs[:4]), MhcPostOutputs(out.out), tiles.post),
+        *mhc_post.FORWARD.launches(MhcPostInputs(*inputs[:4]), MhcPostOutputs(out.out), tiles.post),
         *pre.launches(reading, made, tiles.pre),
         Launch(norm_kernel, tiles.norm, token_grid(tokens, tiles.norm), norm),
     ]
@@ -85,7 +85,7 @@ def _sources(pre: Kernel, spec: Spec, tiles: _Tiles) -> list[Source]:
     x, wide = POINTERS[spec.dtype], "*fp32"
     norm = Source(norm_kernel, tiles.norm, (x, wide, x, wide, "i32"))
     return [
-        *mhc_post.FORWARD["tiles"].sources(_post_spec(spec), tiles.post),
+        *mhc_post.FORWARD.sources(_post_spec(spec), tiles.post),
         *pre.sources(spec, tiles.pre),
         norm,
     ]
