@@ -36,8 +36,7 @@ sys.path.insert(0, str(ROOT / "src"))
 
 from kernel_matrix import cli  # noqa: E402
 from kernel_matrix.base.errors import UserError, did_you_mean  # noqa: E402
-from kernel_matrix.config.load import load  # noqa: E402
-from kernel_matrix.config.schema import schema  # noqa: E402
+from kernel_matrix.config.load import load, schema  # noqa: E402
 
 nox.needs_version = ">=2026.10"
 nox.options.sessions = ["matrix"]

@@ -13,7 +13,7 @@ from typing import Any
 
 from kernel_matrix import cli
 from kernel_matrix.base.evidence import EVIDENCE
-from kernel_matrix.config.schema import schema
+from kernel_matrix.config.load import schema
 from kernel_matrix.job import case, inputs, race, suite_compare, worker
 from kernel_matrix.report.sentences import MEANING
 

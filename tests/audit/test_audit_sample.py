@@ -15,13 +15,13 @@ from common import ROOT
 from shown import Page
 
 from kernel_matrix.audit import audit_sample, job_sample
-from kernel_matrix.audit.compat import Compat
 from kernel_matrix.audit.job_sample import Sample, Source
+from kernel_matrix.audit.page import Compat
 from kernel_matrix.audit.states import Now
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.report.document import Document
 from kernel_matrix.results.states import STATES
-from kernel_matrix.store.sampled import Samples
+from kernel_matrix.store.samples import Samples
 from kernel_matrix.store.validation import Bounds
 
 

@@ -12,10 +12,9 @@ from common import END, ROOT, Doubles
 
 from kernel_matrix import pipeline
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.config.load import load, load_and_plan
+from kernel_matrix.config.load import load, load_and_plan, schema
 from kernel_matrix.config.model import Exclusion
 from kernel_matrix.config.plan import plan
-from kernel_matrix.config.schema import schema
 
 
 def test_a_lock_that_can_be_made_is_answered_with_the_command_that_makes_it(doubles: Doubles):

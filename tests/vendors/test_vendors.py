@@ -20,9 +20,8 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.ci.commands.labels import labels
 from kernel_matrix.ci.placing import rows
 from kernel_matrix.cli import main
-from kernel_matrix.config.load import load
+from kernel_matrix.config.load import load, schema
 from kernel_matrix.config.plan import Job, plan
-from kernel_matrix.config.schema import schema
 from kernel_matrix.diagnosis import diagnose, rules_of
 from kernel_matrix.doctor.findings import examine
 from kernel_matrix.doctor.reachable import Prospect, prospects

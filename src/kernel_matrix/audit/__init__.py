@@ -16,11 +16,10 @@ from typing import Any
 
 from kernel_matrix.audit import figures
 from kernel_matrix.audit.bench import of_bench
-from kernel_matrix.audit.compat import Compat
 from kernel_matrix.audit.figures import LONG, Difference, Shown
 from kernel_matrix.audit.files import choose
 from kernel_matrix.audit.job_sample import Sample, SampleJudge, content_of, sums
-from kernel_matrix.audit.page import OVERVIEW, of_overview, of_rows, places_of, read_cells, read_data
+from kernel_matrix.audit.page import OVERVIEW, Compat, of_overview, of_rows, places_of, read_cells, read_data
 from kernel_matrix.audit.plan import planned as plan_of
 from kernel_matrix.audit.raw import Raw, read
 from kernel_matrix.audit.states import Judge, Now, evidence_of

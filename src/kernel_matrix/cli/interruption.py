@@ -11,9 +11,15 @@ import contextlib
 import functools
 import os
 import signal
+import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Timer
 from types import FrameType
+
+from kernel_matrix.base.errors import UserError
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _WAKE = signal.SIGURG  # nothing happens where it has no handler
@@ -68,3 +74,23 @@ def _wake_main_thread(reader: int) -> None:
             with contextlib.suppress(ProcessLookupError):
                 signal.pthread_kill(main, _WAKE)
         _Seen.handled = False
+
+
+@contextmanager
+def time_limit(seconds: float, sentence: str) -> Iterator[None]:
+    """End this process with a sentence and the exit status of a wrong input if the block takes longer.
+
+    A database is not interrupted within one call of a function, such as that for the distance of two long texts.
+    """
+    timer = Timer(seconds, _end, [sentence])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _end(sentence: str) -> None:
+    print(f"kernel-matrix: {sentence}", file=sys.stderr, flush=True)
+    os._exit(UserError.exit_code)

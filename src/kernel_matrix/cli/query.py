@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import TIMEOUT_MAX
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.cli.time_limit import time_limit
+from kernel_matrix.cli.interruption import time_limit
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

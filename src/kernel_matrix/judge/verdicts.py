@@ -7,15 +7,20 @@ from importlib.resources import files
 from pathlib import Path
 
 from kernel_matrix.config.model import Resource
-from kernel_matrix.judge.code_limits import enter_code_limits
 from kernel_matrix.judge.plan_tables import enter_plan
-from kernel_matrix.judge.tables import enter_misplaced, enter_rules, enter_sentences, enter_stale_jobs
-from kernel_matrix.judge.wrong_samples import enter_wrong_samples
+from kernel_matrix.judge.tables import (
+    enter_code_limits,
+    enter_misplaced,
+    enter_rules,
+    enter_sentences,
+    enter_stale_jobs,
+    enter_wrong_samples,
+)
 from kernel_matrix.results.plan_columns import Planned
 from kernel_matrix.results.present import Present
 from kernel_matrix.store.database import Connection, rows, run
 from kernel_matrix.store.records import Jobs, make_present
-from kernel_matrix.store.sampled import Samples
+from kernel_matrix.store.samples import Samples
 
 _OF_OUTPUTS = "02_stale", "03_inputs", "04_faulty_jobs", "05_common_figures", "06_deciding", "07_limits", "08_outputs"
 

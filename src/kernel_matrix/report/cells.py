@@ -35,8 +35,7 @@ from kernel_matrix.report.document import (
 from kernel_matrix.report.made_from import MadeFrom
 from kernel_matrix.results.judged import Judged
 from kernel_matrix.results.noise import Noise as Pooled
-from kernel_matrix.results.noise import ratio_of
-from kernel_matrix.results.noise_sums import noise_of_cells
+from kernel_matrix.results.noise import noise_of_cells, ratio_of
 from kernel_matrix.results.repeat import Commands
 from kernel_matrix.results.states import STATES, TRIED, UNTRIED, State
 from kernel_matrix.store.database import rows

@@ -16,8 +16,7 @@ import pyarrow as pa
 from kernel_matrix.config.plan import Case
 from kernel_matrix.config.rule_state import RuleState
 from kernel_matrix.job.suite_canaries.asking import FACT
-from kernel_matrix.results.noise import Noise
-from kernel_matrix.results.noise_sums import noise_of_cells
+from kernel_matrix.results.noise import Noise, noise_of_cells
 from kernel_matrix.results.plan_columns import Planned
 from kernel_matrix.results.present import Present, start_of
 from kernel_matrix.results.states import NO_RESULT, RED, RED_FIRST, STATES, TRIED, State, Verdict

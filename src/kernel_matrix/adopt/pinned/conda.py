@@ -14,8 +14,7 @@ from ruamel.yaml.error import YAMLError
 
 from kernel_matrix.adopt.pinned.lines import of_lines
 from kernel_matrix.adopt.pinned.locks import of_tables
-from kernel_matrix.adopt.pinned.pin import Pin, exact, of_specifier
-from kernel_matrix.adopt.pinned.reader import Reader
+from kernel_matrix.adopt.pinned.pin import Pin, Reader, exact, of_specifier
 
 _NAMES = {"pytorch": "torch", "pytorch-cpu": "torch", "pytorch-gpu": "torch"}  # others have the name of their index
 _LINE = re.compile(r"(?:[\w./:-]+::)?(?P<name>[\w.-]+)\s*(?P<versions>[^\w.-].*)")

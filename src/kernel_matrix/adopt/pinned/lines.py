@@ -13,8 +13,7 @@ from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from kernel_matrix.adopt.pinned.pin import Pin, elsewhere, exact, of_archive, of_specifier, shown
-from kernel_matrix.adopt.pinned.reader import Reader, reason_of
+from kernel_matrix.adopt.pinned.pin import Pin, Reader, elsewhere, exact, of_archive, of_specifier, reason_of, shown
 
 _ENCODINGS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16", codecs.BOM_UTF8: "utf-8-sig"}
 _OTHER_FILE = re.compile(r"(?:-r|-c|--requirement|--constraint)\s*=?\s*(\S.*)")

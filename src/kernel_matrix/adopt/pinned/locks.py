@@ -11,8 +11,7 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
-from kernel_matrix.adopt.pinned.pin import Pin, elsewhere, exact, of_archive
-from kernel_matrix.adopt.pinned.reader import Reader
+from kernel_matrix.adopt.pinned.pin import Pin, Reader, elsewhere, exact, of_archive
 
 _REPOSITORIES = ("git", "hg", "svn", "bzr", "vcs")
 _FOLDERS = ("editable", "directory", "virtual")

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernel_matrix.adopt.pinned import conda, lines, locks
-from kernel_matrix.adopt.pinned.pin import Pin
-from kernel_matrix.adopt.pinned.reader import Reader, reason_of
+from kernel_matrix.adopt.pinned.pin import Pin, Reader, reason_of
 from kernel_matrix.adopt.workspace import is_workspace
 
 _Read = Callable[[Path, Reader], Iterator[Pin]]

@@ -8,7 +8,6 @@ from __future__ import annotations
 from pydantic import Field
 
 from kernel_matrix.config.model.accuracy import Accuracy, default_cap
-from kernel_matrix.config.model.bench import Bench, BenchOp
 from kernel_matrix.config.model.ci import Ask, Ci, Event, Kubernetes, Pod, Slurm
 from kernel_matrix.config.model.fields import (
     ASSERTED,
@@ -21,13 +20,12 @@ from kernel_matrix.config.model.fields import (
     as_list,
     has_values,
 )
-from kernel_matrix.config.model.fuzz import Bounds, Fuzz
-from kernel_matrix.config.model.limits import Container, Limits
+from kernel_matrix.config.model.limits import Container, Limits, Resource
 from kernel_matrix.config.model.operators import Op, Output
 from kernel_matrix.config.model.package import Package
 from kernel_matrix.config.model.platforms import Installer, Platform, PlatformToolchain, Toolchain
-from kernel_matrix.config.model.resources import Resource
 from kernel_matrix.config.model.rules import Exclusion, Expectation, Rule
+from kernel_matrix.config.model.tools import Bench, BenchOp, Bounds, Fuzz
 
 __all__ = [
     "ASSERTED",

@@ -1,4 +1,4 @@
-"""The model of matrix.yaml's section ``bench``: what the benchmark times, and how."""
+"""The sections of matrix.yaml that tools alone read: ``bench`` and ``fuzz``."""
 
 from __future__ import annotations
 
@@ -65,3 +65,34 @@ class Bench(Section):
     limit: float = Field(
         default=1800, gt=0, description="Seconds that a process may take: one that takes longer hangs."
     )
+
+
+class Bounds(Section):
+    """The sizes that an axis may have."""
+
+    least: int = Field(default=1, ge=0)
+    most: int = Field(ge=1)
+
+
+class Fuzz(Section):
+    """The bounds of the search, the tiles of the kernels, and the cases that each run tries first."""
+
+    sizes: dict[Name, Bounds] = Field(
+        default_factory=dict,
+        description="Bounds of the axes that are sizes; by default from 1 to the largest value of a quick case.",
+    )
+    elements: dict[Name, int] = Field(
+        default_factory=dict, description="By toolchain: the largest product of all sizes of a case."
+    )
+    tiles: dict[Name, dict[Name, list[int]]] = Field(
+        default_factory=dict,
+        description="By backend and axis: the tiles of its kernels. Their edges are tried more often.",
+    )
+    free: list[Name] = Field(
+        default_factory=list,
+        description="Axes for whose values nothing is compiled anew, by default all: they change most often.",
+    )
+    not_finite: list[str] = Field(
+        default_factory=list, description="The operators ('op' or 'op.direction') that take NaN and infinity."
+    )
+    known: list[str] = Field(default_factory=list, description="Names of cases that each run tries first.")
