@@ -78,6 +78,4 @@ class Watching:
         """Ask no more."""
         OneAtATime.asking = None
         if self._finder:
-            from kernel_matrix.job.suite_canaries import wrapping
-
-            wrapping.uninstall(self._finder)
+            self._finder.uninstall()

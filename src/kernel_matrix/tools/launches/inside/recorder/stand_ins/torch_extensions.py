@@ -12,8 +12,8 @@ from typing import Any
 
 from kernel_matrix.job.ahead import nvcc
 from kernel_matrix.job.ahead.nvcc import UnavailableError
+from kernel_matrix.job.importing import ChangingFinder
 
-from . import importing
 from .questions import assume, refuse
 
 LOG = "compilers.jsonl"
@@ -47,7 +47,7 @@ def install(folder: Path) -> Callable[[], None]:
     os.environ.update(CUDA_HOME=str(home), CUDA_PATH=str(home), CUDACXX=str(home / "bin" / "nvcc"))
     os.environ.setdefault("TORCH_CUDA_ARCH_LIST", _CAPABILITY)
     os.environ.setdefault("TORCH_EXTENSIONS_DIR", str(folder / "extensions"))
-    importing.when_imported("torch.utils.cpp_extension", lambda module: _change(module, home, str(host)))
+    ChangingFinder().when_imported("torch.utils.cpp_extension", lambda module: _change(module, home, str(host)))
 
     def leave() -> None:
         for name, value in before.items():

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
+from kernel_matrix.job.importing import ChangingFinder
+
 from ..settings import Target
-from ..stand_ins import importing
 from ..stand_ins.questions import assume
 from ..texts import text_of
 from .kernel import Kernel
@@ -114,7 +115,7 @@ def _module_that_asks() -> str:
 
 def install(told: Target) -> Recorder:
     """Take every program from now on, also where TileLang is imported later."""
-    recorder = Recorder(told)
+    recorder, finder = Recorder(told), ChangingFinder()
 
     def change_jit(module: Any) -> None:
         get_tir = module.JITImpl.get_tir
@@ -143,9 +144,9 @@ def install(told: Target) -> Recorder:
         _answer_what_is_here(module, told)
 
     for name in ("tilelang.utils.target", "tilelang.backend.target"):  # to 0.1.12, and from 0.1.13
-        importing.when_imported(name, change_target)
-    importing.when_imported("tilelang.jit", change_jit)
-    importing.when_imported("tilelang.autotuner.tuner", change_tuner)
+        finder.when_imported(name, change_target)
+    finder.when_imported("tilelang.jit", change_jit)
+    finder.when_imported("tilelang.autotuner.tuner", change_tuner)
     return recorder
 
 
