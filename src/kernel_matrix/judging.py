@@ -155,7 +155,7 @@ def _judged(
     """Judge the results that were loaded."""
     from kernel_matrix.judge import verdicts  # DuckDB and pyarrow take long to import
     from kernel_matrix.report import reruns
-    from kernel_matrix.results import judged, told_notes
+    from kernel_matrix.results import judged
     from kernel_matrix.store import load
 
     verdicts.judge(connection, columns, jobs, presence, loaded.samples, project.matrix.resources, project.root)
@@ -173,7 +173,7 @@ def _judged(
         jobs,
         notes=(
             *outputs_not_named(planned),
-            *told_notes.notes(connection),
+            *judged.told_notes(connection),
         ),
         not_taken=tuple(load.not_taken(foreign, {case.id for case in planned.cases})) if foreign else (),
         ended=ended,

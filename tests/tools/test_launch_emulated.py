@@ -19,9 +19,9 @@ from kernel_matrix.job.accuracy import correctly_rounded
 from kernel_matrix.run.environments import venv
 from kernel_matrix.run.executors import Request
 from kernel_matrix.tools.launches import emulated
-from kernel_matrix.tools.launches.changes import Change
 from kernel_matrix.tools.launches.inside.recorder.triton.emulated import numbers
 from kernel_matrix.tools.launches.invocation import Invocation
+from kernel_matrix.tools.launches.numbers import Change
 
 PROGRAM = ROOT / "tests" / "tools" / "launched" / "launched_emulated.py"
 TARGETS = ("gfx942", "gfx1100")

@@ -18,9 +18,8 @@ from kernel_matrix.config.plan import Job
 from kernel_matrix.run.environments import venv
 from kernel_matrix.run.executors import Request
 from kernel_matrix.tools.launches import configurations
-from kernel_matrix.tools.launches.beside import ulps
-from kernel_matrix.tools.launches.changes import Change
 from kernel_matrix.tools.launches.inside.recorder.triton.card.ptx_order import UnknownFormError, reordered
+from kernel_matrix.tools.launches.numbers import Change, ulps
 
 DOUBLE = ROOT / "tests" / "tools" / "cards"
 PROGRAM = ROOT / "tests" / "tools" / "launched" / "launched_card.py"

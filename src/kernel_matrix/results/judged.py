@@ -334,6 +334,17 @@ def set_aside(connection: Connection, planned: Planned) -> dict[str, dict[str, S
     return states
 
 
+def told_notes(connection: Connection) -> Iterator[str]:
+    """Yield a sentence for what each person has run: how it ended, and where their word stands."""
+    told = rows(connection, "FROM told LIMIT 1")
+    for by, key, at, device, commit, cases, states, stands in rows(connection, _TOLD) if told else ():
+        ended = ", ".join(f"{states[state]} {state}" for state in STATES if state in states)
+        yield (
+            f"{by} (key {key}, signed {at}) sent {cases} cases of {device} at commit {commit}: {ended}. "
+            f"This word stands in {stands} of them; it counts in no figure of the project."
+        )
+
+
 def states_of_expected(connection: Connection, planned: Planned) -> dict[str, State]:
     """Return the states of the cases with an expectation, by id."""
     question = "SELECT planned, state FROM verdicts JOIN planned USING (planned) WHERE rules >= 0"
@@ -341,6 +352,11 @@ def states_of_expected(connection: Connection, planned: Planned) -> dict[str, St
 
 
 PROVISIONAL = "journals of jobs that have not ended"  # the name of their source
+_TOLD = """
+    SELECT job['told.by'], job['told.key'], job['told.at'][:10], job['device'], job['commit'], count(*),
+           histogram(t.state), count(*) FILTER (v.state = 'told')
+    FROM told_results t JOIN verdicts v USING (planned) GROUP BY ALL ORDER BY ALL
+"""
 _DECIDING = """
     SELECT planned, record, job FROM verdicts JOIN planned USING (planned) JOIN cases USING (record)
     WHERE action IN ('run', 'emulate') AND state <> 'told' ORDER BY cell, planned

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from kernel_matrix.tools.launches.beside import Beside
+from kernel_matrix.tools.launches.numbers import Beside
 from kernel_matrix.tools.launches.recording import Compiled, Recording
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kernel_matrix.tools.launches.changes import Change, Changes, changes_in
+from kernel_matrix.tools.launches.numbers import Change, Changes, changes_in
 from kernel_matrix.tools.launches.recording import Recording
 
 _NEAR = 1e-6  # of a tensor's largest number: float64 in another order is much nearer

@@ -18,10 +18,9 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.job import defaults
 from kernel_matrix.job.case import BlindComparisonError, OutOfBudgetError
 from kernel_matrix.job.suite_compare import Comparer
-from kernel_matrix.tools.launches.beside import FLOATS, Beside, share, ulps
-from kernel_matrix.tools.launches.changes import Change, Changes, at, changes_in
 from kernel_matrix.tools.launches.configurations import odd
 from kernel_matrix.tools.launches.invocation import Invocation
+from kernel_matrix.tools.launches.numbers import FLOATS, Beside, Change, Changes, at, changes_in, share, ulps
 from kernel_matrix.tools.launches.recording import Compiled, Numbers, Recording
 from kernel_matrix.tools.launches.simulators import Found
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from kernel_matrix.tools.launches.beside import Beside
 from kernel_matrix.tools.launches.card import Card
 from kernel_matrix.tools.launches.invocation import Invocation
+from kernel_matrix.tools.launches.numbers import Beside
 from kernel_matrix.tools.launches.simulators import Found
 from kernel_matrix.tools.launches.targets import Target, Vendor, known, over_limits
 

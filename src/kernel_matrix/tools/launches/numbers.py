@@ -1,9 +1,10 @@
-"""An emulator beside a GPU: how far its numbers are from those of the GPU, in units in the last place."""
+"""The numbers of launches: what each has changed in memory, and those of an emulator beside those of a GPU."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -73,3 +74,36 @@ def _ordered(dtype: str, bits: Any) -> Any:
         return signed
     least = np.int64(-(2 ** (8 * width - 1)))
     return np.where(signed < 0, least - signed, signed)
+
+
+@dataclass(frozen=True)
+class Change:
+    """The elements of a tensor that were changed: their places, what was there, and what is there now."""
+
+    where: Any
+    before: Any
+    after: Any
+
+
+Changes = Mapping[str, Change]
+
+
+def changes_in(path: Path) -> Changes:
+    """Return what a launch has changed, by the name and the dtype of the tensor."""
+    with np.load(path) as arrays:
+        names = dict.fromkeys(key.rpartition(" ")[0] for key in arrays)
+        return {name: Change(*(arrays[f"{name} {part}"] for part in ("where", "before", "after"))) for name in names}
+
+
+def at(where: Any, change: Change, others: Iterable[Change], *, before: bool = False) -> Any:
+    """Return the elements at these places: after a change, or as they were where it did not change them."""
+    found = np.zeros(where.size, change.after.dtype)
+    for one in (*others, change):
+        places = np.searchsorted(where, one.where)
+        inside = (places < where.size) & (where[np.minimum(places, where.size - 1)] == one.where)
+        found[places[inside]] = one.before[inside]
+    if not before:
+        places = np.searchsorted(where, change.where)
+        inside = (places < where.size) & (where[np.minimum(places, where.size - 1)] == change.where)
+        found[places[inside]] = change.after[inside]
+    return found
