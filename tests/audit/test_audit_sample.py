@@ -21,7 +21,7 @@ from kernel_matrix.audit.states import Now
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.report.document import Document
 from kernel_matrix.results.states import STATES
-from kernel_matrix.store.samples import Samples
+from kernel_matrix.store.sampled import Samples
 from kernel_matrix.store.validation import Bounds
 
 

@@ -19,7 +19,7 @@ from kernel_matrix.results.states import CAUGHT, INJECTED, MISSED
 from kernel_matrix.store.database import database
 from kernel_matrix.store.record import PROBE, Record
 from kernel_matrix.store.records import Jobs
-from kernel_matrix.store.samples import Samples
+from kernel_matrix.store.sampled import Samples
 from kernel_matrix.store.validation import Bounds
 
 CELL = "cuda/sm_90/triton-3.7/mhc_pre.forward"

@@ -22,7 +22,7 @@ from kernel_matrix.results.states import STATES
 from kernel_matrix.store.database import database, rows
 from kernel_matrix.store.records import Jobs, insert_batches, records_of
 from kernel_matrix.store.rows import of_records
-from kernel_matrix.store.samples import Samples
+from kernel_matrix.store.sampled import Samples
 from kernel_matrix.store.validation import Bounds
 
 

@@ -14,7 +14,7 @@ from kernel_matrix.judge import verdicts
 from kernel_matrix.judge.verdicts import judge
 from kernel_matrix.store.database import database
 from kernel_matrix.store.records import Jobs
-from kernel_matrix.store.samples import Samples
+from kernel_matrix.store.sampled import Samples
 from kernel_matrix.store.validation import Bounds
 
 STEPS = Path(verdicts.__file__).parent / "steps"

@@ -32,7 +32,7 @@ from kernel_matrix.store.load import collect, load
 from kernel_matrix.store.names import TABLES, JobFiles
 from kernel_matrix.store.record import Outcome, Record, Sample, identity
 from kernel_matrix.store.records import Jobs, add_sources, insert_runs, records_of
-from kernel_matrix.store.samples import samples_of
+from kernel_matrix.store.sampled import samples_of
 from kernel_matrix.store.schema import SCHEMAS, VERSION, VERSION_KEY
 from kernel_matrix.store.validation import Asked, Bounds
 from kernel_matrix.store.write import replace as write_instead

@@ -32,7 +32,7 @@ from kernel_matrix.store.database import database
 from kernel_matrix.store.load import Loaded
 from kernel_matrix.store.record import Record
 from kernel_matrix.store.records import Jobs, add_records
-from kernel_matrix.store.samples import Samples
+from kernel_matrix.store.sampled import Samples
 from kernel_matrix.store.validation import Bounds
 
 

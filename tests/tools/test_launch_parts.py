@@ -273,13 +273,17 @@ INSIDE = Path(user_program.__file__).parents[1]
 LOADED = "import sys; print(*sys.path, sep='\\n'); print(*sys.modules)"
 
 
-def test_the_recorder_imports_of_the_harness_only_what_compiles_ahead():
+def test_the_recorder_imports_of_the_harness_what_compiles_ahead_and_what_changes_modules():
     """It runs in the environment of the user's program, which does not have the harness's libraries."""
     texts = [path.read_text() for path in at_least(30, INSIDE.rglob("*.py"))]
     named = {name for text in texts for name in re.findall(r"(?:import|from) (kernel_matrix[\w.]*)", text)}
     ahead = "kernel_matrix.job.ahead"
     own = "kernel_matrix.tools.launches.inside.recorder"
-    assert {name for name in named if not name.startswith(ahead)} == {"kernel_matrix.job", own}
+    assert {name for name in named if not name.startswith(ahead)} == {
+        "kernel_matrix.job",
+        "kernel_matrix.job.importing",
+        own,
+    }
 
 
 @pytest.mark.parametrize("options", [("-S",), ("-S", "-P"), ("-S", "-I")])

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import Field, ValidationError
 
 from kernel_matrix.base.errors import UserError, first_fault
+from kernel_matrix.base.models import Lenient
 from kernel_matrix.report.document import FILE, CellOutline, Outline, PlatformEntry
 from kernel_matrix.report.runs import Side, read_site
 from kernel_matrix.results.states import State
@@ -22,16 +23,14 @@ class PlannedCell(CellOutline):
     planned: int = 0
 
 
-class LaneOutline(BaseModel):
+class LaneOutline(Lenient):
     """A lane: its worst state, and its cells by state."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     platform: str
     target: str
     toolchain: str
     state: State
-    by_state: dict[State, int] = {}
+    by_state: dict[State, int] = Field(default_factory=dict)
 
     @property
     def id(self) -> str:

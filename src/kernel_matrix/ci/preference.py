@@ -9,18 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
+from kernel_matrix.base.models import Lenient
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.machines.row_times import RowTime
 
 FILE = "queue.json"
 
 
-class Busy(BaseModel):
+class Busy(Lenient):
     """A job of a run that goes on: the labels that it asks for, and its machine; none while it waits."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
 
     labels: tuple[str, ...]
     machine: str = ""

@@ -8,11 +8,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError
 
 from kernel_matrix.base.errors import UserError, first_fault
+from kernel_matrix.base.models import Strict
 from kernel_matrix.base.patterns import fault_of
 from kernel_matrix.base.versions import satisfies
 from kernel_matrix.kit.misbehaviour import KINDS, Kind
@@ -30,10 +31,8 @@ def _compiles(text: str) -> str:
 Pattern = Annotated[str, AfterValidator(_compiles)]
 
 
-class Rule(BaseModel):
+class Rule(Strict):
     """One known error."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str = Field(pattern=r"^[a-z0-9-]+$")
     match: Pattern = Field(min_length=5, description="A regular expression that the exact error contains.")
@@ -60,10 +59,8 @@ class Rule(BaseModel):
         )
 
 
-class Layer(BaseModel):
+class Layer(Strict):
     """One of those who speak in a log: a compiler, a driver, the CI service."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     layer: str = Field(min_length=5, description="Its name, as a sentence has it.")
     match: Pattern = Field(min_length=5, description="A regular expression that a line of it contains.")

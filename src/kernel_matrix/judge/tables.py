@@ -25,7 +25,7 @@ from kernel_matrix.store.database import Connection, one, rows, run
 from kernel_matrix.store.query import opened
 from kernel_matrix.store.record import Record, Sample, versions_of
 from kernel_matrix.store.records import Jobs
-from kernel_matrix.store.samples import Samples
+from kernel_matrix.store.sampled import Samples
 from kernel_matrix.vendors.registry import vendor_named
 
 REASON = pa.struct([("code", TEXT), ("arguments", pa.list_(TEXT))])

@@ -20,7 +20,7 @@ from kernel_matrix.results.plan_columns import Planned
 from kernel_matrix.results.present import Present
 from kernel_matrix.store.database import Connection, rows, run
 from kernel_matrix.store.records import Jobs, make_present
-from kernel_matrix.store.samples import Samples
+from kernel_matrix.store.sampled import Samples
 
 _OF_OUTPUTS = "02_stale", "03_inputs", "04_faulty_jobs", "05_common_figures", "06_deciding", "07_limits", "08_outputs"
 

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.models import Strict
 
 Status = Literal["absent", "queued", "running", "completed"]
 _SECONDS_BETWEEN_LOOKS = 30.0
@@ -18,10 +19,8 @@ _REMEDY = "`kernel-matrix ci jobs --plan FILE --write FILE`"
 _MOST_SECONDS = 5.5 * 3600  # the CI service ends the report's own job after six hours
 
 
-class JobStatus(BaseModel):
+class JobStatus(Strict):
     """The status of a row's job, as the CI service reports it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     row: str
     status: Status

@@ -11,9 +11,10 @@ from datetime import datetime
 from pathlib import Path
 from statistics import median
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from kernel_matrix.base.files import write_atomically
+from kernel_matrix.base.models import Lenient
 from kernel_matrix.machines.job_status import JobStatus
 from kernel_matrix.machines.row_plan import RowPlan
 from kernel_matrix.results import history
@@ -22,10 +23,8 @@ FILE = "machines.json"
 _NOTHING: tuple[str, ...] = ()
 
 
-class RowTime(BaseModel):
+class RowTime(Lenient):
     """The seconds of one row: in the queue, on its machine, and for its cases; None where nobody knows."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
 
     row: str = Field(max_length=200)
     platform: str = Field(max_length=200)

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Literal
 
 from packaging.version import Version
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from kernel_matrix.base.errors import UserError, first_fault
 from kernel_matrix.base.files import XZ, compressed_for, content_of, write_atomically
+from kernel_matrix.base.models import Strict
 from kernel_matrix.diagnosis import Error
 from kernel_matrix.report.toolchains import SweptCase, SweptProbe
 from kernel_matrix.results.states import RED, STATES
@@ -23,11 +24,7 @@ STAGES: tuple[Stage, ...] = Stage.__args__  # type: ignore[attr-defined]
 WITHOUT_IMPORT: tuple[Stage, ...] = ("resolve", "install", "import")  # an attempt that stopped there was not probed
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Attempt(_Model):
+class Attempt(Strict):
     """One version with its pins: the stage that it reached, and the results of its probes and its cases."""
 
     version: str
@@ -76,7 +73,7 @@ class Attempt(_Model):
         return f"{self.message}\n{self.detail}", "install" if stage == "resolve" else stage, versions
 
 
-class Sweep(_Model):
+class Sweep(Strict):
     """All attempts of one package, as a file keeps them.
 
     ``toolchain`` is the one whose matrix.yaml entry names the versions; empty where a person named them.

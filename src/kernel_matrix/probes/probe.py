@@ -14,9 +14,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from kernel_matrix.base.errors import UserError, first_fault, unknown
+from kernel_matrix.base.models import Strict
 from kernel_matrix.base.versions import satisfies
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.model.fields import Name, NeedName
@@ -26,10 +27,8 @@ from kernel_matrix.probes.distributions import by_name, required
 _HEADER = re.compile(r"^# /// probe\n((?:#.*\n)+?)# ///\n?", re.MULTILINE)
 
 
-class Window(BaseModel):
+class Window(Strict):
     """The verdict that is expected of some versions, or of all versions if it names none."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     versions: list[str] = Field(default_factory=list, description="Requirements that all hold (PEP 508).")
     verdict: Literal["works", "fails"]
@@ -42,10 +41,8 @@ class Window(BaseModel):
         return self
 
 
-class Probe(BaseModel):
+class Probe(Strict):
     """One question to a toolchain."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     path: Path
     asks: str = Field(min_length=10, description="The question.")

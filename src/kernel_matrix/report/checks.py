@@ -10,23 +10,20 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.files import write_atomically
+from kernel_matrix.base.models import Strict
 from kernel_matrix.store.documents import documents
 
 FOLDER = "checks"  # of the build folder
 _Explanation = TypeVar("_Explanation", bound=BaseModel)
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class CheckedCell(_Model):
+class CheckedCell(Strict):
     """The cases of a cell under a check, counted."""
 
     cell: str
@@ -43,7 +40,7 @@ class CheckedCell(_Model):
         return f"  {self.cell}: {', '.join([f'{self.tried - self.found - self.explained} {right}', *more])}"
 
 
-class Finding(_Model):
+class Finding(Strict):
     """A fault that a check found in a case."""
 
     case: str
@@ -53,7 +50,7 @@ class Finding(_Model):
     explained: str = Field(default="", description="Why it is no fault; empty where nobody has found that out.")
 
 
-class Check(_Model):
+class Check(Strict):
     """One check on one machine."""
 
     name: str

@@ -9,9 +9,10 @@ import json
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from kernel_matrix.base.evidence import Evidence
+from kernel_matrix.base.models import Lenient, Strict
 from kernel_matrix.diagnosis import Diagnosis
 from kernel_matrix.report.checks import Check
 from kernel_matrix.report.toolchains import Toolchains
@@ -20,10 +21,8 @@ from kernel_matrix.results.history import LaneHistory
 from kernel_matrix.results.states import State
 
 
-class RunNotes(BaseModel):
+class RunNotes(Strict):
     """Two sentences about the run; each is empty if it does not apply."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     running: str = Field(default="", description="How many jobs of a run have ended, while it still goes on.")
     kept: str = Field(default="", description="Which results were kept from earlier runs.")
@@ -37,10 +36,6 @@ Number = int | float | str
 
 
 # There are many cells and figures, so they are dataclasses: a model takes ten times the memory, and checks its values.
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accuracy:
     """The error that came nearest to its budget, over all cases of a cell."""
@@ -192,7 +187,7 @@ class Cell(CellOutline):
     measured: Annotated[tuple[int, ...], Field(exclude=True, description="The jobs that measured outputs of it.")] = ()
 
 
-class Lane(_Model):
+class Lane(Lenient):
     """A toolchain on a target of a platform: the worst state of its cells, and their number by state and evidence."""
 
     platform: str
@@ -220,7 +215,7 @@ class Lane(_Model):
         return sum(self.stale_by_evidence.values())
 
 
-class SilentLane(_Model):
+class SilentLane(Lenient):
     """A planned lane without a result in this run, or whose results in it are older than ``silent_days``."""
 
     lane: str
@@ -232,14 +227,14 @@ class SilentLane(_Model):
     gone: bool = Field(description="Whether the last result is so old that the badge is grey.")
 
 
-class StaleReason(_Model):
+class StaleReason(Lenient):
     """A reason for which results are stale, and the number of cases that it makes stale."""
 
     reason: str
     cases: int
 
 
-class TimedCase(_Model):
+class TimedCase(Lenient):
     """A timed case of an operator on a target, with the times of every toolchain."""
 
     platform: str
@@ -249,7 +244,7 @@ class TimedCase(_Model):
     toolchains: dict[str, Times]
 
 
-class BenchTime(_Model):
+class BenchTime(Lenient):
     """The time of a run of one contender of the benchmark, in microseconds, and its error."""
 
     median_us: float
@@ -259,7 +254,7 @@ class BenchTime(_Model):
     rel_fro: Number | None = Field(description="The largest error over its outputs, over the golden's norm.")
 
 
-class BenchResult(_Model):
+class BenchResult(Lenient):
     """The benchmark of one operator, shape and toolchain on one device."""
 
     platform: str
@@ -285,7 +280,7 @@ class BenchResult(_Model):
     facts: dict[str, str]
 
 
-class UndiagnosedError(_Model):
+class UndiagnosedError(Lenient):
     """An error that no rule of the diagnosis knows."""
 
     stage: str
@@ -293,7 +288,7 @@ class UndiagnosedError(_Model):
     cases: int
 
 
-class PlatformEntry(_Model):
+class PlatformEntry(Lenient):
     """A platform and its targets."""
 
     name: str
@@ -303,7 +298,7 @@ class PlatformEntry(_Model):
     targets: tuple[str, ...]
 
 
-class RunOutline(_Model):
+class RunOutline(Lenient):
     """The part of a run that names the report."""
 
     tier: str
@@ -334,7 +329,7 @@ class Run(RunOutline):
         return sum(self.stale_by_evidence.values())
 
 
-class Outline(_Model):
+class Outline(Lenient):
     """The part of a document that every version has: enough to compare an earlier report with."""
 
     schema_version: int

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from kernel_matrix.base.models import Strict
 
 Verdict = Literal["changed", "missing", "unavailable", "known", "works"]
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Cause(_Model):
+class Cause(Strict):
     """The cause and the remedy of an error; all texts are empty where nothing failed."""
 
     rule: str = ""
@@ -21,7 +19,7 @@ class Cause(_Model):
     remedy: str = ""
 
 
-class ProbeVerdict(_Model):
+class ProbeVerdict(Strict):
     """A probe in one environment."""
 
     verdict: Verdict
@@ -30,7 +28,7 @@ class ProbeVerdict(_Model):
     diagnosis: Cause
 
 
-class ProbeLine(_Model):
+class ProbeLine(Strict):
     """A probe, with its verdict in each environment that has one."""
 
     id: str
@@ -43,7 +41,7 @@ class ProbeLine(_Model):
     verdicts: dict[str, ProbeVerdict]
 
 
-class Family(_Model):
+class Family(Strict):
     """The probes of one folder, and the environments in which some of them have a verdict."""
 
     name: str
@@ -51,7 +49,7 @@ class Family(_Model):
     probes: tuple[ProbeLine, ...]
 
 
-class SweptProbe(_Model):
+class SweptProbe(Strict):
     """The result of a probe in one attempt of a sweep."""
 
     verdict: Verdict
@@ -60,7 +58,7 @@ class SweptProbe(_Model):
     reason: str = ""
 
 
-class SweptCase(_Model):
+class SweptCase(Strict):
     """The result of a case in one attempt of a sweep."""
 
     state: str
@@ -71,7 +69,7 @@ class SweptCase(_Model):
     figures: dict[str, float] = Field(default_factory=dict, description="What its code needs, and its noise ratio.")
 
 
-class SweptVersion(_Model):
+class SweptVersion(Strict):
     """One attempt of a sweep: a version with its pins, and the stage that it stopped at."""
 
     version: str
@@ -87,14 +85,14 @@ class SweptVersion(_Model):
     cases: dict[str, SweptCase]
 
 
-class Pair(_Model):
+class Pair(Strict):
     """The result of one version together with one version of another package."""
 
     state: str
     reason: str
 
 
-class Grid(_Model):
+class Grid(Strict):
     """Every version together with every version of another package."""
 
     beside: str
@@ -102,14 +100,14 @@ class Grid(_Model):
     cells: dict[str, dict[str, Pair]]
 
 
-class Asked(_Model):
+class Asked(Strict):
     """A probe of a sweep, and its question."""
 
     id: str
     asks: str
 
 
-class Change(_Model):
+class Change(Strict):
     """The first version in which cases differ in one thing, and the version that was tried before it."""
 
     version: str
@@ -118,7 +116,7 @@ class Change(_Model):
     cases: dict[str, tuple[str, str]] = Field(description="What each case was, and what it is.")
 
 
-class SweepView(_Model):
+class SweepView(Strict):
     """A kept sweep."""
 
     title: str
@@ -131,7 +129,7 @@ class SweepView(_Model):
     probes: tuple[Asked, ...]
 
 
-class Toolchains(_Model):
+class Toolchains(Strict):
     """The results of probes and sweeps; empty for a package that has neither."""
 
     headline: str = ""

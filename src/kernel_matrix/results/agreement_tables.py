@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from kernel_matrix.base.models import Lenient
 
 Number = int | float | str  # as in the document: JSON has no infinity
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-
-class Figures(_Model):
+class Figures(Lenient):
     """The distance of two members in one output, in ULP of its dtype, over all cases that both have."""
 
     median: Number = Field(description="The median over the cases of the median distance.")
@@ -22,7 +20,7 @@ class Figures(_Model):
     largest: Number = Field(description="The largest distance in any case.")
 
 
-class FirstDifference(_Model):
+class FirstDifference(Lenient):
     """The first sampled position of one output of one case at which two members have other bits."""
 
     case: str
@@ -32,7 +30,7 @@ class FirstDifference(_Model):
     other: Number | None
 
 
-class OddOne(_Model):
+class OddOne(Lenient):
     """A member that was the odd one out: in how many cases, in which outputs, and how far from the consensus."""
 
     cases: int
@@ -42,7 +40,7 @@ class OddOne(_Model):
     output: str
 
 
-class AgreementMember(_Model):
+class AgreementMember(Lenient):
     """A toolchain on a target of a platform, or another variant of its kernel than the chosen one."""
 
     id: str
@@ -55,7 +53,7 @@ class AgreementMember(_Model):
     odd: OddOne | None
 
 
-class AgreementPair(_Model):
+class AgreementPair(Lenient):
     """Two members, by their places in the table. ``outputs`` are those in which they differ somewhere."""
 
     one: int
@@ -66,7 +64,7 @@ class AgreementPair(_Model):
     first: FirstDifference | None = Field(description="In the output that differs most; null where none does.")
 
 
-class AgreementTable(_Model):
+class AgreementTable(Lenient):
     """All members of one operator in one direction and dtype."""
 
     op: str
@@ -78,7 +76,7 @@ class AgreementTable(_Model):
     says: tuple[str, ...] = Field(description="The groups and the odd ones out, in sentences.")
 
 
-class AgreementReport(_Model):
+class AgreementReport(Lenient):
     """The agreement of all results that have samples: the tables, and what was left out of them."""
 
     tables: tuple[AgreementTable, ...] = ()

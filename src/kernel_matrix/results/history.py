@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Annotated
 
 import pydantic_core
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.models import Lenient
 from kernel_matrix.store import names
 from kernel_matrix.store.record import Record
 from kernel_matrix.store.validation import Bounds
@@ -24,13 +25,11 @@ SCHEMA_VERSION = 1
 MOST_MEASUREMENTS = 40  # of a cell: enough to see a change, and a few hundred kB for the cells that run
 
 
-class LaneHistory(BaseModel):
+class LaneHistory(Lenient):
     """The last results of a lane (``cuda/sm_90/compiler-1.2``), its badge then, and since when the lane is silent.
 
     A result is as old as the start of its job: a report may be made of results that are old.
     """
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
 
     last_result: datetime | None = Field(default=None, description="The start of the newest job that tried a case.")
     last_ran: datetime | None = Field(
@@ -44,10 +43,8 @@ class LaneHistory(BaseModel):
     silent_since: datetime | None = None
 
 
-class Measurement(BaseModel):
+class Measurement(Lenient):
     """The figures of a cell in one run. Measurements of different devices are not compared."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
 
     started: str = Field(max_length=40, description="The latest start of the cell's jobs.")
     commit: str = Field(default="", max_length=100)

@@ -19,7 +19,7 @@ from kernel_matrix.store.names import NOT_WHOLE, JobFiles, printable
 from kernel_matrix.store.record import TOLD_BY, TOLD_INVENTORY, WORST_FIRST, Record
 from kernel_matrix.store.records import Jobs, records_of
 from kernel_matrix.store.rows import CASES, JOBS, OUTPUTS, Batch, of_records
-from kernel_matrix.store.samples import Samples
+from kernel_matrix.store.sampled import Samples
 from kernel_matrix.store.touched import touched
 from kernel_matrix.store.validation import Asked, Bounds, RefusedError
 

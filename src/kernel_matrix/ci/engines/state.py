@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from kernel_matrix.base.errors import UserError, first_fault
 from kernel_matrix.base.files import write_atomically
+from kernel_matrix.base.models import Strict
 from kernel_matrix.config.model import Ask
 
 FOLDER = "cluster"  # in the build folder
 _FILE = "run.json"
 
 
-class Batch(BaseModel):
+class Batch(Strict):
     """Rows that ask the cluster for the same, and are submitted in one call."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     rows: tuple[str, ...]
     target: str = ""  # whose device they ask for; none of rows that any node takes
@@ -28,13 +27,11 @@ class Batch(BaseModel):
     measured: bool = False  # whether the minutes come from measured times
 
 
-class ClusterRun(BaseModel):
+class ClusterRun(Strict):
     """Rows and their report, submitted together.
 
     The names of its jobs follow from ``id``, so that they are found also where the call that submitted them has died.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     engine: str
     id: str = Field(pattern=r"^[0-9a-f]{8}$")

@@ -19,7 +19,7 @@ from kernel_matrix.config.reads import Checkout
 from kernel_matrix.doctor.environment import examine
 from kernel_matrix.pipeline import Project
 from kernel_matrix.run.executors import InstallError, Interpreter, MachineError, Prepare, Request, UnavailableError
-from kernel_matrix.run.job_run import lock_facts
+from kernel_matrix.run.job_run import facts_of, lock_facts
 from kernel_matrix.run.settings import load_executor
 from kernel_matrix.store import write
 from kernel_matrix.store.record import Record
@@ -258,13 +258,8 @@ def _write(
     except (InstallError, UnavailableError):  # the records say so
         lock = {}
     of_job = {
+        **facts_of(request, wish.executor, ()),
         "job": job,
-        "platform": place.platform,
-        "toolchain": toolchain,
-        "executor": wish.executor,
-        "device": place.device.name,
-        "driver": place.device.driver,
-        "device.vendor": place.device.vendor,
         "device.targets": place.target,
         "commit": commit(project.root),
         **lock,

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from kernel_matrix import judging, pipeline
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.models import Strict
 from kernel_matrix.config.plan import Job
 from kernel_matrix.config.selection import Selection
 from kernel_matrix.job.watcher import VARIABLE
@@ -121,10 +122,8 @@ def _finding(case: str, text: str, tool: str, known: Sequence[Explanation]) -> F
 FILE = "sanitize.yaml"
 
 
-class Explanation(BaseModel):
+class Explanation(Strict):
     """Hold why a finding is no fault of the kernel."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     tool: str = Field(description="The tool that finds it.")
     kernel: str = Field(description="The kernel, by its whole name.")

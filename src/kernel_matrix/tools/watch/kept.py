@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.files import write_atomically
 from kernel_matrix.job import ahead
 from kernel_matrix.tools.launches import inside
 from kernel_matrix.tools.watch.rows import Ran
@@ -63,9 +64,7 @@ def write(path: Path, kept: Kept) -> None:
     """Write the file."""
     text = json.dumps({"form": _FORM, **vars(kept)}, sort_keys=True)
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    part.write_bytes(lzma.compress(text.encode(), preset=6))
-    part.replace(path)
+    write_atomically(path, lzma.compress(text.encode(), preset=6))
 
 
 def key_of(parts: Mapping[str, Any], *, emulated: bool = False) -> str:

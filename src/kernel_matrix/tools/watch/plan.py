@@ -6,18 +6,15 @@ from datetime import date
 from fnmatch import fnmatch
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.models import Strict
 
 
-class _Entry(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Package(_Entry):
+class Package(Strict):
     """A package: a version of its distribution or a checkout, and the program that calls it."""
 
     calls: Path = Field(description="The program that calls it, from the folder of this file on.")
@@ -37,7 +34,7 @@ class Package(_Entry):
         return self
 
 
-class Accepted(_Entry):
+class Accepted(Strict):
     """A break that is known: it stands on the page, and makes it no longer red."""
 
     package: str
@@ -54,7 +51,7 @@ class Accepted(_Entry):
         return is_meant and fnmatch(kernel, self.kernel) and fnmatch(target, self.target)
 
 
-class Plan(_Entry):
+class Plan(Strict):
     """All of the file."""
 
     triton: tuple[str, ...] = Field(min_length=1, description="Releases, the oldest first; `newest` is resolved.")

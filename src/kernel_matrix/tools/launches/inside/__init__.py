@@ -1,1 +1,1 @@
-"""The part that runs in the environment of the user's program. Of the harness it imports ``job.ahead`` alone."""
+"""The part that runs in the environment of the user's program. It imports ``job.ahead`` and ``job.importing`` alone."""
