@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernel_matrix.run.executors import Child, InstallError, Interpreter
+from kernel_matrix.run.executors import InstallError, Interpreter
 from kernel_matrix.run.own_time import wait_for_end
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.registry import programs, vendor_names
@@ -73,10 +73,6 @@ def process(
     log = folder / "log.txt"
     log.unlink(missing_ok=True)
     began = time.monotonic()
-    child: Child = interpreter.start(arguments, variables, folder, log)
-    try:
-        status = wait_for_end(child, seconds)
-    finally:
-        child.kill()
+    status = wait_for_end(interpreter.start(arguments, variables, folder, log), seconds)
     text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
     return status, text, time.monotonic() - began

@@ -99,11 +99,7 @@ def run_group(
     plan.write_text(json.dumps({"modules": group.modules, "log": str(log), "probes": described}))
     limit = _IMPORT_SECONDS + sum(probes[number].seconds for number in numbers)
     program = Path(__file__).with_name("fork_probes.py").read_text(encoding="utf-8")
-    child = interpreter.start(["-c", program, str(plan)], variables[numbers[0]], scratch, log)
-    try:
-        wait_for_end(child, limit)
-    finally:
-        child.kill()
+    wait_for_end(interpreter.start(["-c", program, str(plan)], variables[numbers[0]], scratch, log), limit)
     return {number: ending for number in numbers if (ending := _ending(folders[number])) is not None}
 
 

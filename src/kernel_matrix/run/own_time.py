@@ -61,7 +61,7 @@ def lost_of(passed: float, ran: float, waited: float, cores: int) -> float:
 
 
 def wait_for_end(child: Child, seconds: float) -> int | None:
-    """Return the exit status of a process; None if it has none after so many seconds of its own."""
+    """Return the exit status of a process; None if it has none after so many seconds of its own. Then it is ended."""
     own, ends = OwnTime(child), time.monotonic() + seconds
 
     def ended() -> int | str | None:
@@ -71,7 +71,10 @@ def wait_for_end(child: Child, seconds: float) -> int | None:
         ends += own.lost()
         return _LATE if time.monotonic() >= ends else None
 
-    end = wait_until(ended)
+    try:
+        end = wait_until(ended)
+    finally:
+        child.kill()
     return end if isinstance(end, int) else None
 
 

@@ -25,7 +25,6 @@ def check(request: Request, interpreter: Interpreter) -> None:
     limit = request.matrix.limits.case
     status = wait_for_end(child, limit)
     if status is None:
-        child.kill()
         raise MachineError(f"{request.device.name} is not fit for work: {script} had no answer within {limit:g} s")
     if status:
         lines = own_files.text_of(log).strip().splitlines()

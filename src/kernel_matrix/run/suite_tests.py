@@ -82,8 +82,6 @@ def _list_of(request: Request, interpreter: Interpreter) -> tuple[Key, ...] | Re
     child = interpreter.start(command, job_command.environment(request, interpreter), request.root, log)
     limit = request.matrix.limits.case
     status = wait_for_end(child, limit)
-    if status is None:
-        child.kill()
     tests, fault, detail = _read(file)
     if tests:
         return tests

@@ -105,14 +105,7 @@ class Build:
         self.log.write_text("")
         for command in self.request.matrix.package.build_commands:
             self.request.say(f"building: {command}")
-            child = start(command)
-            try:
-                status = wait_for_end(child, limit)
-            except BaseException:
-                child.kill()
-                raise
-            if status is None:
-                child.kill()
+            status = wait_for_end(start(command), limit)
             if status != 0:
                 ended = f"no end after {limit:g} s" if status is None else f"it ended with status {status}"
                 raise InstallError(self._failure(command, ended))
