@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kernel_matrix.adopt.sites import Report, Site
+from kernel_matrix.base.words import counted
 from kernel_matrix.report.difference import WORKS, Difference, LessExact, Transition
 from kernel_matrix.report.runs import compare_runs
-from kernel_matrix.report.sentences import counted
 from kernel_matrix.results.states import RED
 from kernel_matrix.results.trend import Slower
 from kernel_matrix.store.record import BENCH

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kernel_matrix.adopt.recognize import Parameter, Recognized
 from kernel_matrix.adopt.repository import Repository
-from kernel_matrix.report.sentences import counted
+from kernel_matrix.base.words import counted, some
 
 FOLDER, MATRIX = "operators", "operators.matrix.yaml"
 _MOST = 40  # operators of a proposal: a package may have hundreds
@@ -144,10 +144,8 @@ def lines(found: Sequence[Recognized], shown: int = 3) -> Iterator[str]:
     if not found:
         return
     plain = sum(one.plain is not None for one in found)
-    some = ", ".join(one.name for one in found[:shown]) + (
-        f" and {len(found) - shown} more" if len(found) > shown else ""
-    )
-    yield f"{counted(len(found), 'operator')} recognised, {plain} with plain code: {some}"
+    names = some([one.name for one in found], shown)
+    yield f"{counted(len(found), 'operator')} recognised, {plain} with plain code: {names}"
     yield (
         f"their descriptions are a proposal that nobody has confirmed, so each of their cases is an error: edit "
         f"{FOLDER}/test_operators.py, and then `kernel-matrix run --matrix {MATRIX}`"

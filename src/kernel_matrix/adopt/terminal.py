@@ -13,9 +13,9 @@ from kernel_matrix.adopt.repository import TOOLCHAINS, Repository
 from kernel_matrix.base import installation
 from kernel_matrix.base.git import why_no_checkout
 from kernel_matrix.base.wheels import wheels_of
+from kernel_matrix.base.words import counted, some
 from kernel_matrix.config.load import MATRIX_FILE
 from kernel_matrix.config.locks import pins
-from kernel_matrix.report.sentences import counted
 from kernel_matrix.vendors.builds import CPU, distribution, public
 
 _SHOWN = 5
@@ -27,11 +27,11 @@ def seen_lines(repository: Repository) -> Iterator[str]:
     if repository.toolchains:
         yield f"imports {', '.join(TOOLCHAINS[name] for name in repository.toolchains)}"
     if repository.kernels:
-        yield f"{counted(len(repository.kernels), 'function')} in Triton: {_some(list(repository.kernels))}"
+        yield f"{counted(len(repository.kernels), 'function')} in Triton: {some(repository.kernels, _SHOWN)}"
     if repository.cuda:
         names = [path.relative_to(repository.root).as_posix() for path in repository.cuda]
         how = "" if repository.project.compiled.commands else ", which nothing here compiles"
-        yield f"{len(names)} sources in CUDA C++ or HIP{how}: {_some(names)}"
+        yield f"{len(names)} sources in CUDA C++ or HIP{how}: {some(names, _SHOWN)}"
     for command in repository.project.compiled.commands:
         yield f"built by: {command}"
     if repository.project.compiled.ctest:
@@ -45,7 +45,7 @@ def seen_lines(repository: Repository) -> Iterator[str]:
         )
     if repository.not_taken:
         left = [f"{_folder(name)} ({counted(count, 'file')})" for name, count in repository.not_taken]
-        yield f"not taken: {_some(left)}"
+        yield f"not taken: {some(left, _SHOWN)}"
     if repository.others:
         yield f"other packages: {', '.join(f'--root {name}' for name in repository.others[:_SHOWN])}"
     yield from _systems(repository)
@@ -125,8 +125,3 @@ def _folder(name: str) -> str:
 
 def _word(path: Path) -> str:
     return shlex.quote(path.as_posix())
-
-
-def _some(names: list[str]) -> str:
-    more = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

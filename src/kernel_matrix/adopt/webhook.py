@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Literal, TypedDict
 
 from kernel_matrix.adopt.sites import LaneOutline, Report
+from kernel_matrix.base.words import counted
 from kernel_matrix.report.difference import WORKS
-from kernel_matrix.report.sentences import counted
 from kernel_matrix.results.states import RED
 
 _MOST_LINES = 20  # of the text: a chat shows no more at once

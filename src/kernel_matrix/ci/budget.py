@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
+from kernel_matrix.base.words import some
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Case, Job
 from kernel_matrix.machines.row_plan import is_sentinel
@@ -102,10 +103,9 @@ def _sentence(matrix: Matrix, budget: Budget, cells: Mapping[str, int], left: Se
     """Return what was left out, and how the rest was chosen."""
     order = [f"the operator {name}, which was changed" for name in sorted(changed_operators(matrix, budget.paths))]
     order += ["sentinels", *(["what was red in the last report"] if budget.red else [])]
-    more = f" and {len(left) - _MOST_NAMES} more" if len(left) > _MOST_NAMES else ""
     return (
         f"Left out by the budget of {budget.minutes:g} machine minutes (ci.events.{budget.event}): {len(left)} of "
         f"{len(cells)} cells, with {sum(cells[cell] for cell in left)} of {sum(cells.values())} cases. They are not on "
         f"this page, and nothing is known of them. Taken first: {'; '.join(order)}. Left out: "
-        f"{', '.join(left[:_MOST_NAMES])}{more}."
+        f"{some(left, _MOST_NAMES)}."
     )

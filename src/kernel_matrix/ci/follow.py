@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from kernel_matrix.base.words import some
 from kernel_matrix.ci.engines import REPORT, AwayError, Engine, state
 from kernel_matrix.ci.engines.state import ClusterRun
 from kernel_matrix.machines.job_status import JobStatus
@@ -83,7 +84,7 @@ class Follower:
         state.write(self.project.build, self.run)  # first: the report's job begins when the rows are gone
         self.engine.cancel(self.run, list(new))
         for why, rows in _by_reason(new).items():
-            self._say(f"{_some(rows)}: {why}; ended")
+            self._say(f"{some(rows)}: {why}; ended")
 
     def _show(self, statuses: Sequence[JobStatus]) -> bool:
         """Say what has changed since the last look; return whether something has."""
@@ -146,7 +147,7 @@ def _sums(rows: Sequence[JobStatus]) -> list[str]:
     for why, names in _by_reason({row.row: row.why for row in waiting}).items():
         since = min((row.created for row in waiting if row.row in names), default="")
         at = f" since {datetime.fromisoformat(since).astimezone():%d %b %H:%M}" if since else ""
-        lines.append(f"    {len(names)} wait{at}: {why or 'nobody has looked at them yet'}: {_some(names)}")
+        lines.append(f"    {len(names)} wait{at}: {why or 'nobody has looked at them yet'}: {some(names)}")
     return lines
 
 
@@ -166,10 +167,6 @@ def _by_reason(reasons: Mapping[str, str]) -> dict[str, list[str]]:
     for row, why in reasons.items():
         rows.setdefault(why, []).append(row)
     return rows
-
-
-def _some(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}"
 
 
 def _last_lines(log: Path) -> list[str]:

@@ -9,13 +9,13 @@ from kernel_matrix import judging, pipeline
 from kernel_matrix.base.commands import here
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.files import write_atomically
+from kernel_matrix.base.words import counted
 from kernel_matrix.cli.options import add_matrix_options, load_project, selection_of
 from kernel_matrix.config.checks.names import unknown_targets
 from kernel_matrix.config.edits import edited
 from kernel_matrix.config.load import schema
 from kernel_matrix.config.lock_faults import lock_faults
 from kernel_matrix.config.plan import outputs_not_named
-from kernel_matrix.report.sentences import counted
 from kernel_matrix.report.terminal import ended_lines, state_lines
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
+from kernel_matrix.base.words import some
 from kernel_matrix.config.locks import lock_file, pins
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.store.record import versions_of
@@ -82,6 +83,5 @@ def _others(pinned: Mapping[str, str], versions: Mapping[str, str], besides: Seq
              if name in versions and public(versions[name]) != public(version)]  # fmt: skip
     absent = [f"{name} {version}" for name, version in pinned.items() if name not in versions]
     for word, found in (("other", other), ("not there", absent), ("not pinned", besides)):
-        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         if found:
-            yield f"; {word}: {', '.join(found[:_SHOWN])}{more}"
+            yield f"; {word}: {some(found, _SHOWN)}"

@@ -141,11 +141,6 @@ def _words(output: str, noise: Noise) -> str:
     return text
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number and its noun, with an s behind it unless the number is one."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def least_exact(outputs: Iterable[tuple[str, Noise]]) -> tuple[str, Noise]:
     """Return the output with the largest noise ratio."""
     return max(outputs, key=lambda item: -1.0 if item[1].ratio is None else as_float(item[1].ratio))

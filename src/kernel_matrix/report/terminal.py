@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernel_matrix.base.commands import line_here
+from kernel_matrix.base.words import counted
 from kernel_matrix.config.document import Document
 from kernel_matrix.config.edits import diff
 from kernel_matrix.config.model import Matrix
@@ -15,7 +16,7 @@ from kernel_matrix.config.rule_state import RuleState
 from kernel_matrix.diagnosis import Rule, diagnose, in_words
 from kernel_matrix.job.suite_canaries.summing import in_words as in_words_of_line
 from kernel_matrix.job.suite_canaries.summing import kinds, summed
-from kernel_matrix.report.sentences import NOTHING, counted
+from kernel_matrix.report.sentences import NOTHING
 from kernel_matrix.results import noise as noises
 from kernel_matrix.results.agreement_tables import exact
 from kernel_matrix.results.repeat import Commands

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from kernel_matrix.base.words import some
 from kernel_matrix.store import checks, junit, names, records, told_results, validation
 from kernel_matrix.store.database import THREADS, Connection, database, enter, rows
 from kernel_matrix.store.junit import BrokenResultError
@@ -362,7 +363,6 @@ def not_taken(foreign: Mapping[str, Collection[Record]], planned: Collection[str
 def _in_words(records: list[Record]) -> str:
     counts = Counter(record.outcome for record in records)
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
-    names = ", ".join(printable(record.case)[:150] for record in records[:_NAMED])
-    more = f" and {len(records) - _NAMED} more" if len(records) > _NAMED else ""
+    cases = some([printable(record.case)[:150] for record in records], _NAMED)
     number = "1 test of another tool was" if len(records) == 1 else f"{len(records)} tests of another tool were"
-    return f"{number} not taken ({outcomes}): {names}{more}. A result counts if it has the id of a planned case."
+    return f"{number} not taken ({outcomes}): {cases}. A result counts if it has the id of a planned case."

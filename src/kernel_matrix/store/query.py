@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.words import counted
 from kernel_matrix.store import checks, names, views
 from kernel_matrix.store.database import connect, literals
 from kernel_matrix.store.names import TABLES, JobFiles, files_of, is_table, printable
@@ -231,7 +232,7 @@ def in_lines(answer: Answer) -> list[str]:
         ).rstrip()
         for line in lines
     ]
-    return [*text, f"({len(answer.rows)} row{'' if len(answer.rows) == 1 else 's'})"]
+    return [*text, f"({counted(len(answer.rows), 'row')})"]
 
 
 def in_csv(answer: Answer) -> str:

@@ -12,8 +12,8 @@ from kernel_matrix.adopt.recognize import recognize
 from kernel_matrix.adopt.repository import look
 from kernel_matrix.adopt.writing import refuse_where_nothing_can_be_written, write
 from kernel_matrix.base.commands import here
+from kernel_matrix.base.words import counted
 from kernel_matrix.config.locks import lock_file
-from kernel_matrix.report.sentences import counted
 from kernel_matrix.run.progress import Console, Lines
 from kernel_matrix.vendors.machine import detect
 

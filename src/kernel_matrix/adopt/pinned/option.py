@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kernel_matrix.adopt.pinned.repository import Pins, pins_of
+from kernel_matrix.base.words import some
 
 REPOSITORY, NEWEST = "repository", "newest"
 _SHOWN = 5
@@ -42,8 +43,7 @@ def chosen(choice: str, root: Path, python: str, *, near: Sequence[str] = (), wi
 def _lines(choice: str, pins: Pins) -> Iterator[str]:
     """Yield which files pin versions, and what could not be read."""
     files = [f"{file} ({count})" for file, count in pins.files().items()]
-    more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
-    listed = f"{', '.join(files[:_SHOWN])}{more}"
+    listed = some(files, _SHOWN)
     if choice == NEWEST:
         yield f"the newest versions{f', and not those of {listed}' if files else ''}"
         return

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kernel_matrix.base.words import counted
 from kernel_matrix.tools.launches.naming import Kernel, kernel_of, op_names
 from kernel_matrix.tools.launches.recording import Recording
 
@@ -96,21 +97,17 @@ def _op(name: str, kernel: Kernel, shapes: Shapes) -> Iterator[str]:
     if not shapes.axes:
         yield f"  # {name}: its tensors have no dimensions"
         return
-    yield f"  {name}: # {kernel[1]}.{kernel[2]} of {kernel[0]}, {_counted(sum(shapes.calls.values()))}"
+    yield f"  {name}: # {kernel[1]}.{kernel[2]} of {kernel[0]}, {counted(sum(shapes.calls.values()), 'call')}"
     yield from (f"    # {argument}: {text}" for argument, text in shapes.arguments.items())
     yield "    directions: [forward]"
     yield f"    axes: [{', '.join(shapes.axes)}]"
     yield "    cases:"
-    every = [f"        - {_flow(values)} # {_counted(count)}" for values, count in shapes.calls.items()]
+    every = [f"        - {_flow(values)} # {counted(count, 'call')}" for values, count in shapes.calls.items()]
     yield from ("      quick:", *every[:_QUICK], "      full:", *every)
 
 
 def _flow(values: Sequence[tuple[str, Any]]) -> str:
     return f"{{ {', '.join(f'{name}: {value}' for name, value in values)} }}"
-
-
-def _counted(count: int) -> str:
-    return f"{count} call{'' if count == 1 else 's'}"
 
 
 def _is_tensor(value: Any) -> bool:

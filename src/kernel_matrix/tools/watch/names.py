@@ -14,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.words import some
 
 _ASK = """
 import importlib, json, sys, warnings
@@ -106,10 +107,5 @@ def gone(absent: Mapping[str, Sequence[str]], used: Mapping[str, Mapping[str, Se
         for name in absent[now]:
             if name in absent[before]:
                 continue
-            users = [f"{package} ({_places(places[name])})" for package, places in used.items() if name in places]
+            users = [f"{package} ({some(places[name], 1)})" for package, places in used.items() if name in places]
             yield f"`{name}` is gone in triton {now}: {', '.join(users)}"
-
-
-def _places(places: Sequence[str]) -> str:
-    more = f" and {len(places) - 1} more" if len(places) > 1 else ""
-    return f"{places[0]}{more}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from kernel_matrix.base.words import counted
 from kernel_matrix.tools.watch.news import KINDS, News
 from kernel_matrix.tools.watch.rows import Ran
 
@@ -45,7 +46,7 @@ class Page:
 
 def _kernels(one: News) -> str:
     count = len({cell.partition(" on ")[0] for cell in one.cells})
-    return f"{count} kernel{'' if count == 1 else 's'}"
+    return counted(count, "kernel")
 
 
 def markdown(page: Page) -> str:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
+from kernel_matrix.base.words import counted, some
 from kernel_matrix.tools.wheel import promises
 from kernel_matrix.tools.wheel.builds import Build
 from kernel_matrix.tools.wheel.loading import Answer
@@ -18,7 +19,7 @@ def lines(study: Study, builds: Sequence[Build]) -> Iterator[str]:
     """Yield all that is found of one wheel."""
     wheel = study.wheel
     codes = sorted(set().union(*wheel.codes.values()))
-    yield f"{wheel.name}: {_counted(len(wheel.objects), 'shared object')}, code for {' '.join(codes) or 'no GPU'}"
+    yield f"{wheel.name}: {counted(len(wheel.objects), 'shared object')}, code for {' '.join(codes) or 'no GPU'}"
     if not wheel.is_read:
         yield "  not looked at: it is for another system than Linux with glibc"
         return
@@ -27,20 +28,21 @@ def lines(study: Study, builds: Sequence[Build]) -> Iterator[str]:
     for target, words in study.unserved.items():
         yield f"  its text names {', '.join(words)}, and no code in it runs on {target}"
     if study.excepted:
-        yield f"  {_counted(len(study.excepted), 'shared object')} excepted"
+        yield f"  {counted(len(study.excepted), 'shared object')} excepted"
     if promises.names_no_pytorch(wheel):
         yield "  its shared objects need PyTorch, and its metadata names none"
     for build in builds if study.answers and wheel.objects else ():
         yield from _of_build(study, build, study.answers[build.version])
     before = {one for of in study.answers.values() for each in of.values() for one in each.before}
     if before:
-        yield f"  the package must load first, as no RUNPATH finds them: {_listed(sorted(before))}"
+        yield f"  the package must load first, as no RUNPATH finds them: {some(sorted(before), _MOST)}"
     if study.said is not None:
         count, wrong = len(study.said), study.unlike
         yield f"  loaded for real with PyTorch {study.said_by}: {count - len(wrong)} of {count} as said"
         yield from (f"    {name}: {study.said[name].error or 'it loads'}" for name in wrong)
         if of_machine := sorted({library for one in study.of_machine.values() for library in one}):
-            yield f"  this machine itself has {_listed(of_machine)}, so {_listed(list(study.of_machine))} loads on it"
+            loads = some(list(study.of_machine), _MOST)
+            yield f"  this machine itself has {some(of_machine, _MOST)}, so {loads} loads on it"
 
 
 def _of_build(study: Study, build: Build, answers: Mapping[str, Answer]) -> Iterator[str]:
@@ -53,7 +55,7 @@ def _of_build(study: Study, build: Build, answers: Mapping[str, Answer]) -> Iter
         if not one.loads and admits:
             groups[tuple(_lacks(study, build, one))].append(PurePosixPath(name).name)
     for texts, names in groups.items():
-        yield f"    {_listed(names)}"
+        yield f"    {some(names, _MOST)}"
         yield from (f"      {text}" for text in texts)
 
 
@@ -64,20 +66,11 @@ def _lacks(study: Study, build: Build, one: Answer) -> Iterator[str]:
     for who, libraries in by_owner.items():
         stems = {library.partition(".so")[0] for library in libraries}
         there = [known for known in sorted(build.libraries) if known.partition(".so")[0] in stems]
-        brings = f"; {build.title} brings {_listed(there)}" if there else ""
-        yield f"lacks {_listed(libraries)}{f' of {who}' if who else ''}{brings}"
+        brings = f"; {build.title} brings {some(there, _MOST)}" if there else ""
+        yield f"lacks {some(libraries, _MOST)}{f' of {who}' if who else ''}{brings}"
     if one.of_pytorch:
         more = f", {_MOST_SYMBOLS} of them" if len(one.of_pytorch) > _MOST_SYMBOLS else ""
-        yield f"{_counted(len(one.of_pytorch), 'symbol')} of PyTorch missing{more}:"
+        yield f"{counted(len(one.of_pytorch), 'symbol')} of PyTorch missing{more}:"
         yield from (f"  {study.readable[symbol][:_WIDTH]}" for symbol in one.of_pytorch[:_MOST_SYMBOLS])
     if one.others:
-        yield f"{_counted(len(one.others), 'symbol')} that no library has: {_listed(one.others)}"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
-    return ", ".join(names[:_MOST]) + more
+        yield f"{counted(len(one.others), 'symbol')} that no library has: {some(one.others, _MOST)}"

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import PurePosixPath
 
+from kernel_matrix.base.words import some
 from kernel_matrix.tools.wheel.elf import Shared
 from kernel_matrix.tools.wheel.gpu_code import UNREADABLE, runs_on
 from kernel_matrix.tools.wheel.loading import owner
@@ -30,10 +31,9 @@ def untrue(wheel: Wheel) -> Iterator[str]:
     if promised:
         over = {name: needs for name, shared in wheel.objects.items() if (needs := glibc_of(shared)) > min(promised)}
         if over:
-            names = ", ".join(PurePosixPath(name).name for name in list(over)[:_MOST])
-            more = f" and {len(over) - _MOST} more" if len(over) > _MOST else ""
+            names = some([PurePosixPath(name).name for name in over])
             newest, oldest = (".".join(map(str, one)) for one in (max(over.values()), min(promised)))
-            yield f"its tag promises glibc {oldest}, and {names}{more} ask for {newest}"
+            yield f"its tag promises glibc {oldest}, and {names} ask for {newest}"
     pythons = {tag.interpreter for tag in wheel.tags}
     for name in wheel.objects:
         if (match := _OF_ONE_PYTHON.search(name)) and (

@@ -1,0 +1,17 @@
+"""Numbers and lists in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from itertools import islice
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number and its noun, with an s behind it unless the number is one."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def some(names: Collection[str], most: int = 3) -> str:
+    """Return the first names, and how many more there are: ``a, b and 7 more``."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(islice(names, most)) + more
