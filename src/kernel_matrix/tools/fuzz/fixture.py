@@ -21,13 +21,12 @@ from typing import Any
 import hypothesis
 import numpy as np
 import numpy.typing as npt
-from hypothesis import HealthCheck, Phase
 from hypothesis import strategies as st
 
 from kernel_matrix.job.case import BlindComparisonError, OutOfBudgetError
 from kernel_matrix.job.suite_compare import Comparer
 from kernel_matrix.tools.fuzz.inside import values as unusual
-from kernel_matrix.tools.fuzz.inside.drawing import edges, size_between, unusual_values
+from kernel_matrix.tools.fuzz.inside.drawing import SETTINGS, edges, size_between, unusual_values
 from kernel_matrix.tools.fuzz.inside.values import KINDS, NOT_FINITE, Rule
 
 NAME, MINUTES = "KERNEL_MATRIX_FUZZ", "KERNEL_MATRIX_FUZZ_MINUTES"  # variables: run one case again; search longer
@@ -128,14 +127,7 @@ class _Search:
         failed: list[BaseException] = []
 
         @hypothesis.seed(int(time.time()) if minutes else 0)
-        @hypothesis.settings(
-            max_examples=10**7 if minutes else self.examples,
-            deadline=None,
-            database=None,
-            report_multiple_bugs=False,
-            phases=(Phase.generate, Phase.shrink),
-            suppress_health_check=list(HealthCheck),
-        )
+        @hypothesis.settings(SETTINGS, max_examples=10**7 if minutes else self.examples)
         @hypothesis.given(self.cases())
         def others(case: _Case) -> None:
             if minutes and not failed and time.monotonic() > ends:

@@ -8,13 +8,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import hypothesis
-from hypothesis import HealthCheck, Phase
 
 from kernel_matrix.base.patterns import is_found
 from kernel_matrix.config.model import Matrix, has_values
 from kernel_matrix.config.plan import Case
 from kernel_matrix.job.journal import Entry
 from kernel_matrix.tools.fuzz.case_names import SEED, Tried
+from kernel_matrix.tools.fuzz.inside.drawing import SETTINGS
 from kernel_matrix.tools.fuzz.inside.values import DRAWN
 from kernel_matrix.tools.fuzz.lanes import excluded
 from kernel_matrix.tools.fuzz.space import Space
@@ -25,17 +25,7 @@ _SEARCHING, _SHRINKING = 0.75, 0.9  # of the time, until the search and the shri
 _CLASS = re.compile(r"(\w+\.)+\w+(Error|Exception): ")
 _NO_GOLDEN = "the golden must be finite"  # kernel_matrix.job.accuracy says so of inputs that overflow
 PASSED, FAILED, NOT_JUDGED, KNOWN, NOT_TRIED = "passed", "failed", "not judged", "known", "not tried"
-
-
-_SETTINGS = hypothesis.settings(
-    max_examples=_ENDLESS,
-    deadline=None,
-    database=None,
-    report_multiple_bugs=False,
-    phases=(Phase.generate, Phase.shrink),
-    suppress_health_check=list(HealthCheck),
-    verbosity=hypothesis.Verbosity.quiet,
-)
+_SETTINGS = hypothesis.settings(SETTINGS, max_examples=_ENDLESS, verbosity=hypothesis.Verbosity.quiet)
 
 
 class _OverError(BaseException):

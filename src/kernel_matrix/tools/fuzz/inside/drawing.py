@@ -1,13 +1,22 @@
-"""The strategies of hypothesis for sizes and unusual values. It needs hypothesis, and nothing of the harness."""
+"""The settings and strategies of hypothesis for sizes and unusual values. It needs hypothesis, and no harness."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import hypothesis
+from hypothesis import HealthCheck, Phase
 from hypothesis import strategies as st
 
 from kernel_matrix.tools.fuzz.inside.values import PLACES, Rule
 
+SETTINGS = hypothesis.settings(
+    deadline=None,
+    database=None,
+    report_multiple_bugs=False,
+    phases=(Phase.generate, Phase.shrink),
+    suppress_health_check=list(HealthCheck),
+)
 SMALL = 12  # sizes up to this are tried more often
 _POWERS = tuple(2**power for power in range(2, 13))
 _PRIMES = (5, 7, 11, 13, 17, 31, 37, 61, 127, 131, 251, 257, 509, 521, 1021, 1031, 2039, 4093)
