@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kernel_matrix.audit import figures
-from kernel_matrix.audit.bench import of_bench
-from kernel_matrix.audit.figures import LONG, Difference, Shown
+from kernel_matrix.audit.figures import LONG, Difference, Shown, of_bench
 from kernel_matrix.audit.files import choose
 from kernel_matrix.audit.job_sample import Sample, SampleJudge, content_of, sums
 from kernel_matrix.audit.page import OVERVIEW, Compat, of_overview, of_rows, places_of, read_cells, read_data
