@@ -22,6 +22,7 @@ NUMPY = {
     "numpy_product": ("product",),
     "numpy_momentum": ("momentum",),
     "numpy_gather": ("gather",),
+    "numpy_clipped": ("clipped",),
 }
 TORCH = {
     "torch_softmax": ("SavesOutput",),

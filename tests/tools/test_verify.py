@@ -11,6 +11,7 @@ import time
 
 import pytest
 from common import ROOT, python_of
+from verify_cases import trained
 from verify_cases.candidates import CANDIDATES, HEAD, HOSTILE
 from verify_cases.forms import forms
 
@@ -32,10 +33,10 @@ def verify(folder, *words, wait=True, **environment):
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
 
 
-def lines_of(folder, texts, name="lines.jsonl"):
+def lines_of(folder, texts, name="lines.jsonl", task=TASK):
     """Write the lines of candidates, each with its text."""
     path = folder / name
-    told = [{"id": key, "source": text, "against": str(TASK)} for key, text in texts.items()]
+    told = [{"id": key, "source": text, "against": str(task)} for key, text in texts.items()]
     path.write_text("".join(json.dumps(one) + "\n" for one in told))
     return path
 
@@ -62,6 +63,17 @@ def verdicts(tmp_path_factory):
 def test_another_form_is_read(verdicts, name):
     (found,) = (one for key, one in verdicts.items() if key.partition(" ")[0] == name)
     assert found["verdict"] == found["id"].partition(" ")[2], found["reason"]
+
+
+def test_the_gradients_of_weights_are_compared(tmp_path):
+    (tmp_path / "task.py").write_text(trained.TASK)
+    lines = lines_of(tmp_path, trained.CANDIDATES, task=tmp_path / "task.py")
+    run = verify(tmp_path, "--jsonl", lines, "--quick")
+    found = verdicts_in(tmp_path / "lines.verdicts.jsonl")
+    assert {name: one["verdict"] for name, one in found.items()} == {n: n.rpartition(" ")[2] for n in found}, run.stdout
+    assert len(found) == 3
+    assert "the weight first.weight: max_abs" in found["detached wrong"]["reason"]
+    assert any("the gradients of its weights" in text for text in found["weights of its own right"]["undecided"])
 
 
 @pytest.mark.nightly

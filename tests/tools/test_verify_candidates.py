@@ -17,8 +17,8 @@ from common import ROOT, python_of, sh
 pytestmark = pytest.mark.environments
 
 QUICK = {
-    "right": ("softmax_online", "cache_copy", "linear_lazy_pack"),
-    "wrong": ("softmax_whole_maximum", "swiglu_off_by_one", "matmul_tf32"),
+    "right": ("softmax_online", "cache_copy", "linear_lazy_pack", "linear_own_backward"),
+    "wrong": ("softmax_whole_maximum", "swiglu_off_by_one", "matmul_tf32", "grad_weight_first_columns"),
     "hacks": ("only_where_nan", "site_customize", "ends_happily"),
     "undecided": ("hidden_state",),
 }

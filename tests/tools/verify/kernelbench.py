@@ -1,9 +1,9 @@
 """Judge KernelBench's tasks by themselves: each reference, written again under the name of a candidate.
 
-    PYTHONPATH=src python tests/tools/verify/kernelbench.py REPOSITORY FOLDER [--levels 1 2] [--compiled 10]
+    PYTHONPATH=src python tests/tools/verify/kernelbench.py REPOSITORY FOLDER [--levels 1 2] [--every 8 --compiled]
 
 REPOSITORY is a clone, or the git directory of one. The tasks are read from its newest commit, and are in FOLDER alone.
-No such candidate may be red. ``--compiled N`` takes every Nth task, and compiles its candidate.
+No such candidate may be red. ``--every N`` takes every Nth task, and ``--compiled`` has PyTorch compile the candidate.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def main() -> int:
     parser.add_argument("repository", type=Path)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--levels", type=int, nargs="*", default=[1, 2])
-    parser.add_argument("--compiled", type=int, default=0)
+    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--compiled", action="store_true")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--python")
     options = parser.parse_args()
@@ -78,7 +79,7 @@ def _written(options: argparse.Namespace, level: int) -> list[dict[str, str]]:
     names = _git(options.repository, "ls-tree", "--name-only", "HEAD", f"KernelBench/level{level}/").split()
     lines = []
     for place, name in enumerate(name for name in names if name.endswith(".py")):
-        if options.compiled and place % options.compiled:
+        if place % options.every:
             continue
         text = _git(options.repository, "show", f"HEAD:{name}")
         reference = folder / Path(name).name

@@ -69,6 +69,7 @@ class Judge:
         self.cases, self.skipped = task.cases()
         self._of_reference: dict[str, bool] = {}  # faults that the reference has on this machine, by check
         self._spent = 0.0  # CPU-seconds of the candidate's process in its first case
+        self._copied = False  # whether this candidate has the reference's weights
         self._open: list[str] = []  # what is not decided of this candidate, if it is right
         self._free: list[str] | None = None  # the answers without work that pass
 
@@ -165,10 +166,11 @@ class Judge:
             _once(out.undecided, "a gain of ones that is left out: its weights have other shapes than the reference's")
         if how in _UNCOPIED and case.state:
             _once(out.undecided, "its weights have other shapes than the reference's, and cannot be given to it")
+        self._copied = how not in (*_UNCOPIED, "no module")
         places = [list(case.values).index(name) for name in case.operator.in_place]
         several = len(case.operator.outputs) - len(places)
         form = {"call": case.call, "in_place": places, "seed": case.seed + 2, "outputs": several}
-        form |= {"grad": bool(case.operator.differentiable), "copies": case.copies}
+        form |= {"grad": bool(case.operator.differentiable), "copies": case.copies, "inputs": len(case.values)}
         process.call(f"{_SIDE}:form", {}, form)
         return case
 
@@ -190,17 +192,28 @@ class Judge:
         with _red(running, case):
             for name in names:
                 self._checked(running, name, case, out)
-        if case.whole and case.operator.differentiable:
-            backward = Judged(case, process, self.numbers, self.server.device, "backward")
-            out.notes.append("its inputs ask for gradients: these are compared too")
-            self._open += ["the gradients of its weights"] if case.state else []
-            with _red(backward, case):
-                for name in ("golden", "misrounded", "repeats", "gradients"):
-                    _check(backward, name, out)
+        for name in running.cancelling():
+            out.notes.append(f"{case.name}: {name} is smaller than the reference's own errors, which are its budget")
+        if case.operator.differentiable:
+            self._backward(process, case, out)
         if case.whole:
             self._spent = process.cpu_seconds()
         shapes = [list(one.shape) for one in case.values.values()]
         out.cases.append({"name": case.name, "shapes": shapes, "own_sizes": not case.sizes, **running.figures()})
+
+    def _backward(self, process: BoxProcess, case: Case, out: Verdict) -> None:
+        """Compare the gradients of a case: of its inputs, and of its weights where these are the reference's."""
+        operator, what = case.operator, "its inputs ask for gradients: these are compared too"
+        if case.weighted.differentiable != operator.differentiable:
+            if self._copied:
+                operator, what = case.weighted, f"{what}, and those of its weights"
+            else:
+                _once(self._open, "the gradients of its weights, which have other shapes than the reference's")
+        _once(out.notes, what)
+        running = Judged(case, process, self.numbers, self.server.device, operator)
+        with _red(running, case):
+            for name in ("golden", "misrounded", *(("repeats", "gradients") if case.whole else ())):
+                _check(running, name, out)
 
     def _checked(self, running: Judged, name: str, case: Case, out: Verdict) -> None:
         """Make a check; where the reference itself has the fault on this machine, it is none of the candidate's."""
@@ -433,12 +446,11 @@ def _red(running: Judged, case: Case) -> Iterator[None]:
     try:
         yield
     except (MisbehavedError, AssertionError) as error:
-        code = getattr(error, "code", "")
+        code, which = getattr(error, "code", ""), f"{case.name}, gradients" if running.asked else case.name
         if code == "kit-narrow-golden":
-            raise PlainCodeError(
-                "it computes in fp32 or less where its inputs are float64, so nothing exact is known"
-            ) from None
-        sentence = f"{case.name}: {getattr(error, 'sentence', str(error))}"
+            text = "it computes in fp32 or less where its inputs are float64, so nothing exact is known"
+            raise PlainCodeError(f"{text} ({which}: {str(error).partition(':')[0]})") from None
+        sentence = f"{which}: {getattr(error, 'sentence', str(error))}"
         hacks = naming.of_code(code, sentence)
         shown = running.counterexample()
         values, numbers, out = running.last

@@ -15,6 +15,7 @@ from kernel_matrix.job.case import RunningCase
 from kernel_matrix.job.inputs import Array
 from kernel_matrix.job.kernel_process import KernelProcessError
 from kernel_matrix.kit import draws, plain
+from kernel_matrix.kit.description import Operator
 from kernel_matrix.kit.layouts import same_bytes
 from kernel_matrix.kit.misbehaviour import MisbehavedError, WrongResultError
 from kernel_matrix.kit.running import Running
@@ -71,6 +72,21 @@ def _named(values: Mapping[str, Array]) -> str:
     return content.hexdigest()
 
 
+def _with_units(numbers: plain.Numbers) -> plain.Numbers:
+    """Return the numbers, where no unit makes the cap smaller than the error of the reference itself.
+
+    A result that cancels, as the gradient of a bias before a norm, is smaller than what was rounded on its way.
+    """
+    units = dict(numbers.units)
+    for name, right in numbers.golden.items():
+        others: list[Array] = [*(one[name] for one in numbers.baseline), *(one[name] for one in numbers.nudged)]
+        with np.errstate(invalid="ignore"):
+            noise = max(plain.largest(one.astype(np.float64) - right) for one in others)
+        if defaults.CAP * units[name] < noise < np.inf:
+            units[name] = defaults.FACTOR * noise / defaults.CAP
+    return numbers._replace(units=units)
+
+
 class _NoJournal:
     """Nobody reads the stages of a candidate."""
 
@@ -82,9 +98,11 @@ class Judged(Running):
     """One case of a candidate."""
 
     def __init__(
-        self, case: Case, process: BoxProcess, numbers: Numbers, device: str, direction: str = "forward"
+        self, case: Case, process: BoxProcess, numbers: Numbers, device: str, backward: Operator | None = None
     ) -> None:
-        """``numbers`` are kept for all candidates of the task."""
+        """``numbers`` are kept for all candidates of the task. ``backward`` has the inputs with a gradient."""
+        direction, operator = ("backward", backward) if backward else ("forward", case.operator)
+        values = {n: one for n, one in (case.values | case.weights).items() if n in operator.inputs}
         limits = defaults.accuracy(direction, {})
         job = {"backend": "", "kernel": FORWARD, "device": device, "accuracy": limits}
         name = f"{case.name}/{case.seed}"
@@ -100,7 +118,7 @@ class Judged(Running):
         self.told, self._numbers, self._box = case, numbers, process
         self.earlier: list[tuple[str, Arrays]] = []  # results, by what names their inputs
         self.last: tuple[Arrays, plain.Numbers | None, Arrays] = ({}, None, {})  # inputs, what is right, results
-        super().__init__(running, case.operator, case.values)
+        super().__init__(running, operator, values)
 
     def run(self, values: Mapping[str, Array], *given: Any, **how: Any) -> draws.Arrays:
         """Call the candidate once, and keep what came back."""
@@ -125,13 +143,14 @@ class Judged(Running):
     ) -> plain.Numbers:
         """Return what results for these values are compared with; the weights are off by a rounding error as well."""
         sizes = sizes or self.sizes
-        key = (self.told.seed, self.told.name, self.case.direction, nudges, tuple(self.asked), _named(values))
-        given = {**values, **self.told.weights}
+        weights = self.told.weights  # other ones, where the constructor's are taken
+        key = (id(weights), self.told.name, self.case.direction, nudges, tuple(self.asked), _named(values))
+        given = {**weights, **values}
         incoming = {name: given.pop(name) for name in self.op.incoming if name in given}
         operator = self.told.weighted
 
         def make() -> plain.Numbers:
-            return plain.numbers(self.case, operator, {**given, **incoming}, sizes, self.asked, nudges)
+            return _with_units(plain.numbers(self.case, operator, {**given, **incoming}, sizes, self.asked, nudges))
 
         return self._numbers.of(key, make)
 
@@ -139,6 +158,11 @@ class Judged(Running):
         """Hold results to the golden of their inputs, and keep that golden."""
         self.last = (self.last[0], numbers, dict(out))
         super().inside(code, out, numbers, what, **how)
+
+    def cancelling(self) -> list[str]:
+        """Return the results that are smaller than the reference's own errors."""
+        units = self.compared.units
+        return [name for name, one in self.compared.golden.items() if plain.largest(one) < defaults.CAP * units[name]]
 
     def counterexample(self) -> dict[str, Any]:
         """Return the worst element of the last run, with its shapes."""

@@ -43,6 +43,11 @@ def test_numpy_gather(index, values):
     return values[index]
 
 
+@operator(rows=ROWS, x=MATRIX, outputs={"y": MATRIX})
+def test_numpy_clipped(x):
+    return (x * 1e4).clip(0, 0.5)  # next to all are one of two numbers
+
+
 @operator(framework="torch", rows=ROWS, x=MATRIX, outputs={"y": MATRIX}, differentiable="x")
 def test_torch_softmax(x):
     return x.softmax(-1)

@@ -96,49 +96,45 @@ def build(state: Mapping[str, Array], *, seed: int, call: Any, train: bool, devi
     arguments, words = shaped(call, [])
     with _noted[0]:
         model = _now["target"] if keep else _now["entry"](*arguments, **words)
+    how, weights = "no module", dict[str, str]()
     if isinstance(model, torch.nn.Module):
         model.train(train)
-        theirs = {name: _frame.given(np.array(one), "cpu") for name, one in state.items()}
-        how = matched(
-            dict(model.state_dict()), {name: one.to(device if keep else "cpu") for name, one in theirs.items()}
-        )
+        place = device if keep else "cpu"
+        theirs = {name: _frame.given(np.array(one), "cpu").to(place) for name, one in state.items()}
+        how, weights = matched(dict(model.state_dict()), theirs)
         model.to(device)
-    else:
-        how = "no module"
-    _now["target"] = model
+    own = dict(model.state_dict(keep_vars=True)) if weights else {}
+    _now.update(target=model, weights=[own[weights[name]] for name in state if name in weights])
     return how, {}
 
 
-def matched(own: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
-    """Copy the reference's weights, by name, order or shape, where they are not there already; say by what."""
+def matched(own: Mapping[str, Any], theirs: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+    """Copy the reference's weights where they are not there already; say by what, and by which name each is there."""
     if not theirs:
-        return "none needed" if not own else "weights of its own"
-    mine, given = list(own.values()), list(theirs.values())
-
-    def shapes(tensors: Sequence[Any]) -> list[tuple[int, ...]]:
-        return [tuple(one.shape) for one in tensors]
-
-    if shapes(mine) == shapes(given) and all(torch.equal(a, b.to(a.dtype)) for a, b in zip(mine, given, strict=True)):
-        return "seed"
+        return "none needed" if not own else "weights of its own", {}
+    shapes = [{name: tuple(one.shape) for name, one in weights.items()} for weights in (own, theirs)]
+    mine, given = (list(one.values()) for one in shapes)
+    in_order = dict(zip(theirs, own, strict=False))
+    if mine == given and all(
+        torch.equal(own[in_order[name]], one.to(own[in_order[name]].dtype)) for name, one in theirs.items()
+    ):
+        return "seed", in_order
+    if shapes[0] == shapes[1]:
+        how, names = "name", {name: name for name in theirs}
+    elif mine == given:
+        how, names = "order", in_order
+    elif len(set(given)) == len(given) and sorted(given) == sorted(mine):
+        how, names = "shape", {name: list(own)[mine.index(shape)] for name, shape in shapes[1].items()}
+    else:
+        return "seed only", {}
     with _no_grad():
-        if own.keys() == theirs.keys() and all(own[name].shape == theirs[name].shape for name in own):
-            for name, one in own.items():
-                one.copy_(theirs[name])
-            return "name"
-        if shapes(mine) == shapes(given):
-            for one, other in zip(mine, given, strict=True):
-                one.copy_(other)
-            return "order"
-        known = shapes(given)
-        if len(set(known)) == len(known) and sorted(known) == sorted(shapes(mine)):
-            for one in mine:
-                one.copy_(given[known.index(tuple(one.shape))])
-            return "shape"
-    return "seed only"
+        for name, one in theirs.items():
+            own[names[name]].copy_(one)
+    return how, names
 
 
 def form(_: Mapping[str, Array], **words: Any) -> Answer:
-    """Take what holds for the next calls: ``call``, the ``seed`` before each, ``in_place``, ``outputs``, ``grad``.
+    """Take what holds for the next calls: ``call``, the ``seed`` before each, ``in_place``, and the numbers of results.
 
     With ``copies`` a result that lies in an input is copied: the reference does that too.
     """
@@ -149,9 +145,16 @@ def form(_: Mapping[str, Array], **words: Any) -> Answer:
 def forward(*tensors: Any) -> Any:
     """Call the candidate, and return the tensors that it gives, but not those that it was to change in place.
 
+    Behind the tensors of the call may stand the values of its weights, whose gradients are asked then.
+
     Raises:
         TypeError: they are more or fewer than the reference gives.
     """
+    count = _now["inputs"]
+    return list(_Module.apply(count, *tensors)) if len(tensors) > count else _called(tensors)
+
+
+def _called(tensors: Sequence[Any]) -> list[Any]:
     arguments, words = shaped(_now["call"], tensors)
     cards = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
     with torch.random.fork_rng(devices=cards):
@@ -167,6 +170,46 @@ def forward(*tensors: Any) -> Any:
     if len(results) != _now["outputs"]:
         raise TypeError(f"the candidate returned {len(results)} tensors, for {_now['outputs']}")
     return [one.clone() for one in results] if _now["copies"] else results
+
+
+class _Module(torch.autograd.Function):  # type: ignore[misc]  # PyTorch has no types here
+    """The candidate as a function of its weights too: they stay its own, and their gradients come out."""
+
+    @staticmethod
+    def forward(context: Any, count: int, *tensors: Any) -> Any:
+        """Put values into the weights, and call the candidate on leaves of its own."""
+        needed = context.needs_input_grad[1 : 1 + count]
+        leaves = [one.detach().requires_grad_(asked) for one, asked in zip(tensors[:count], needed, strict=True)]
+        weights = _now["weights"]
+        with _no_grad():
+            for own, one in zip(weights, tensors[count:], strict=True):
+                if not torch.equal(own, one.to(own.dtype)):
+                    own.copy_(one)
+        with torch.enable_grad():
+            results = _called(leaves)
+        context.kept = results, [*leaves, *weights]
+        given = [one.detach() for one in results]
+        context.mark_non_differentiable(*(one for one in given if not one.is_floating_point()))
+        return tuple(given)
+
+    @staticmethod
+    def backward(context: Any, *gradients: Any) -> Any:
+        """Ask the candidate for the gradients that are asked for, and for no other."""
+        results, leaves = context.kept
+        asked = [place for place, needed in enumerate(context.needs_input_grad[1:]) if needed]
+        tops = [(one, come) for one, come in zip(results, gradients, strict=True) if one.requires_grad]
+        if not tops:
+            raise RuntimeError("no result of it has a gradient")
+        there = [place for place in asked if leaves[place].requires_grad]
+        found = torch.autograd.grad(
+            [one for one, _ in tops],
+            [leaves[place] for place in there],
+            [come for _, come in tops],
+            allow_unused=True,
+            retain_graph=True,
+        )
+        by_place = dict(zip(there, found, strict=True))
+        return None, *(by_place.get(place) for place in range(len(leaves)))
 
 
 def shaped(call: Any, tensors: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:

@@ -146,7 +146,7 @@ class KernelBench:
         case = making.made(
             name, seed, {"args": inputs}, reference,
             redraw=lambda other: self._redrawn(step, other), weights=state, steps=self._steps,
-            differentiable=grads,
+            differentiable=grads, trained=[key for key, one in model.named_parameters() if one.requires_grad],
             build={
                 "call": {"args": built, "words": {}}, "train": self._train, "seed": seed + 1,
                 "keep": kind == "signs" and bool(state) and not _has_other_tensors(model),
@@ -221,7 +221,7 @@ def _reference(
     model: Any, state: Mapping[str, Any], call: Any, count: int, seed: int, *, grads: bool
 ) -> making.Reference:
     """Return the model as a function of its tensors, and of its weights behind them, in the dtype of these."""
-    wide_model = _widened(model)
+    wide_model, names = _widened(model), [name for name in state if name not in _tied(model)]
     wide_state = {name: one.double() if one.is_floating_point() else one for name, one in state.items()}
 
     def reference(*tensors: Any) -> list[Any]:
@@ -233,7 +233,7 @@ def _reference(
         torch.set_default_dtype(torch.float64 if wide else torch.float32)
         try:
             with torch.set_grad_enabled(grads), making.Wide() if wide else contextlib.nullcontext():
-                given = {name: one.clone() for name, one in own.items()}
+                given = {name: own[name].clone() for name in names}
                 return list(
                     flat(torch.func.functional_call(wide_model if wide else model, given, tuple(arguments), words))
                 )
@@ -241,6 +241,15 @@ def _reference(
             torch.set_default_dtype(before)
 
     return reference
+
+
+def _tied(model: Any) -> set[str]:
+    """Return the other names of tensors that have two: PyTorch takes a tensor once."""
+    once, every = (
+        [*model.named_parameters(remove_duplicate=drop), *model.named_buffers(remove_duplicate=drop)]
+        for drop in (True, False)
+    )
+    return {name for name, _ in every} - {name for name, _ in once}
 
 
 def _widened(model: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -39,6 +39,7 @@ def made(
     *,
     redraw: Callable[[int], Sequence[Any]] | None = None,
     weights: Mapping[str, Any] | None = None,
+    trained: Collection[str] = (),
     steps: int = 1,
     differentiable: bool = False,
     **words: Any,
@@ -46,30 +47,50 @@ def made(
     """Return the case of a call: ``arguments`` has ``args`` and ``words``, and ``redraw`` gives its tensors anew."""
     call, leaves = _flat_call(arguments)
     values = {f"x{place}": as_array(one) for place, one in enumerate(leaves)}
-    state = {f"w{place}": as_array(one) for place, one in enumerate((weights or {}).values())}
+    state = {f"the weight {key}": as_array(one) for key, one in (weights or {}).items()}
     given = [tensor(one) for one in values.values()]
+    asked = _with_gradient(reference, leaves, weights or {}, trained) if differentiable else []
     results = _results(reference, given)
     changed = [key for (key, one), after in zip(values.items(), given, strict=True) if _differs(one, as_array(after))]
-    kept = {key: values[key] for key in changed}
     returned = _not_in([given[list(values).index(key)] for key in changed], results)
-    outputs = {**kept, **{f"y{place}": as_array(one) for place, one in enumerate(returned)}}
+    outputs = {key: values[key] for key in changed} | {f"y{n}": as_array(one) for n, one in enumerate(returned)}
     operator = Operator(
         "candidate",
         _in_place(reference, list(values), changed),
-        {key: described(one, None) for key, one in values.items()},
-        {key: described(one, None) for key, one in outputs.items()},
+        _kinds(values),
+        _kinds(outputs),
         framework="torch",
         compute="case",  # a reference that rounds on its way may do so
         in_place=tuple(changed),
         steps=max(2, steps),
         draw=_drawing(list(values), redraw, seed) if redraw else None,
-        differentiable=tuple(n for n, one in values.items() if not draws.is_whole(one)) if differentiable else (),
+        differentiable=_chosen(values, asked),
     )
     operator = _with_rows(operator, values, outputs, redraw, seed)
-    kinds = {**operator.inputs, **{key: described(one, None) for key, one in state.items()}}
     axes = {ROWS: len(next(iter(values.values())))} if operator.rows else {}
-    weighted = replace(operator, inputs=kinds)
+    inputs = {**operator.inputs, **_kinds(state)}
+    weighted = replace(operator, inputs=inputs, differentiable=_chosen(values | state, asked))
     return Case(name, seed, operator, weighted, values, state, call, copies=_alias(given, results), axes=axes, **words)
+
+
+def _kinds(values: Arrays) -> dict[str, Any]:
+    return {name: described(one, None) for name, one in values.items()}
+
+
+def _with_gradient(
+    reference: Reference, inputs: Sequence[Any], weights: Mapping[str, Any], trained: Collection[str]
+) -> list[bool]:
+    """Return for which inputs, and then for which weights, the reference has a gradient: it need not use one."""
+    leaves = [one.detach().clone().requires_grad_(one.requires_grad) for one in inputs]
+    leaves += [one.detach().clone().requires_grad_(key in trained) for key, one in weights.items()]
+    chosen = [one for one in leaves if one.requires_grad]
+    tops = [one.sum() for one in _results(reference, leaves) if one.requires_grad]
+    found = iter(torch.autograd.grad(sum(tops), chosen, allow_unused=True) if tops and chosen else ())
+    return [one.requires_grad and next(found, None) is not None for one in leaves]
+
+
+def _chosen(values: Mapping[str, Array], asked: Sequence[bool]) -> tuple[str, ...]:
+    return tuple(name for name, ask in zip(values, asked, strict=False) if ask)
 
 
 def _flat_call(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
