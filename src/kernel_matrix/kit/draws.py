@@ -29,10 +29,17 @@ def is_whole(values: Array) -> bool:
     return values.dtype.kind in "iub"
 
 
-def drawn(case: RunningCase, op: Operator, sizes: Mapping[str, Any], which: str = "") -> Arrays:
-    """Return the inputs, and of a backward the gradients that come in; ``which`` names another draw."""
+def drawn(
+    case: RunningCase, op: Operator, sizes: Mapping[str, Any], which: str = "", given: Mapping[str, Array] | None = None
+) -> Arrays:
+    """Return the inputs, and of a backward the gradients that come in; ``which`` names another draw.
+
+    What is ``given`` is not drawn.
+    """
     arrays = {**op.inputs_of(sizes), **(op.incoming if op.differentiable and case.direction == "backward" else {})}
-    given = dict(op.draw(sizes, which)) if op.draw else {}
+    given = dict(given or {})
+    if op.draw and not given.keys() >= op.inputs_of(sizes).keys():
+        given = dict(op.draw(sizes, which)) | given
     values: Arrays = {}
     for name, kind in arrays.items():
         values[name] = given[name] if name in given else _one(case, name + which, kind, sizes, values)

@@ -49,7 +49,7 @@ class Running:
         self.without = hold_reasons(op.name, op.without(case)) if callable(op.without) else op.without
         self.backward = bool(op.differentiable) and case.direction == "backward"
         self.asked = list(op.differentiable) if self.backward else []
-        self.given = {**draws.drawn(case, op, self.sizes), **(values or {})}
+        self.given = draws.drawn(case, op, self.sizes, given=values)
         self.variants, self.variant = [""], ""  # of the kernel: another one's name begins with @
         self.outs: dict[str, draws.Arrays] = {}  # of the first run of each variant
         self.facts: dict[str, Any] = {}  # of the last run

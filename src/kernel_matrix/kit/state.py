@@ -29,6 +29,7 @@ from kernel_matrix.kit.replaced import functions_of
 
 _CONTROL = 0xFFC0  # of MXCSR: rounding, masks of exceptions, and whether subnormal numbers are flushed
 _SUBNORMAL = 0x2  # the flag of MXCSR that says: an operand was subnormal
+_LIMITS = [name for name in dir(resource) if name.startswith("RLIMIT_")]
 _PLACE = 7  # of MXCSR in the 32 bytes that glibc saves
 
 # What a library that is imported by the first call may change.
@@ -155,7 +156,7 @@ def _threads() -> set[int | None]:
 
 
 def _limits() -> dict[str, tuple[int, int]]:
-    return {name: resource.getrlimit(getattr(resource, name)) for name in dir(resource) if name.startswith("RLIMIT_")}
+    return {name: resource.getrlimit(getattr(resource, name)) for name in _LIMITS}
 
 
 def _set_limits(before: Mapping[str, tuple[int, int]]) -> None:
