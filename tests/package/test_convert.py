@@ -746,3 +746,27 @@ def test_a_head_s_weights_that_do_not_fit_together_are_refused():
 def test_a_gamma_that_does_not_fit_phi_is_refused(phi, gamma):
     with pytest.raises(ValueError, match="fold_gamma: gamma has shape"):
         mhc.fold_gamma(phi, gamma)
+
+
+@pytest.mark.parametrize("n", [2, 4])
+def test_the_split_operators_of_tilekernels_have_counterparts(n):
+    """Each by its equation: one projection, the mixes it gives, Sinkhorn, the read and the write."""
+    torch.manual_seed(0)
+    x, y, phi = torch.randn(5, n, HIDDEN), torch.randn(5, HIDDEN), torch.randn(n * n + 2 * n, n * HIDDEN)
+    scale, base, gamma = torch.randn(3), torch.randn(n * n + 2 * n), torch.rand(n, HIDDEN)
+    rms = torch.sqrt((x.flatten(1) ** 2).mean(1, keepdim=True) + 1e-6)
+    mixes = x.flatten(1) @ (phi * gamma.flatten()).T / rms
+    rows = torch.cat([torch.zeros(2 * n, n * HIDDEN), phi])
+    split = mhc.mhc_coefficients(x, rows, torch.ones(3), torch.zeros(len(rows)), gamma)
+    torch.testing.assert_close(split.logits, mixes)
+    made = mhc.mhc_coefficients(x, phi, scale, base, gamma, post_scale=1.0)
+    pre, post, comb = (mixes * scale.repeat_interleave(torch.tensor([n, n, n * n])) + base).split([n, n, n * n], 1)
+    torch.testing.assert_close(tuple(made), (pre.sigmoid() + 1e-6, post.sigmoid(), comb))
+    comb, matrix = comb.unflatten(1, (n, n)), comb.unflatten(1, (n, n)).softmax(-1) + 1e-6
+    for turn in range(10):
+        matrix = matrix if turn == 0 else matrix / (matrix.sum(-1, keepdim=True) + 1e-6)
+        matrix = matrix / (matrix.sum(-2, keepdim=True) + 1e-6)
+    torch.testing.assert_close(mhc.sinkhorn(comb.mT, iterations=10, form="deepseek").mT, matrix)
+    torch.testing.assert_close(mhc.mhc_read(x, made.h_pre), torch.einsum("ti,tic->tc", made.h_pre, x))
+    written = torch.einsum("tij,tic->tjc", matrix, x) + made.h_post[..., None] * y[:, None]
+    torch.testing.assert_close(mhc.mhc_post(x, y, made.h_post, matrix.mT), written)

@@ -61,3 +61,15 @@ def test_a_transformer_trains_alike_with_every_backend(matrix, tmp_path):
         losses[backend] = float(last)
         assert float(last) < 0.55 * float(first)
     assert max(losses.values()) - min(losses.values()) < 0.02 * losses["reference"], losses
+
+
+def test_a_transformer_trains_with_plain_residual_connections_too():
+    """The program tells how many tokens each took in a second."""
+    arguments = ("--backend", "plain", "--backend", "reference", "--steps", "20", "--hidden", "16", "--layers", "1")
+    done = program(python_of("reference"), "examples/train_transformer.py", *arguments, OMP_NUM_THREADS="1")
+    assert done.returncode == 0, done.stderr
+    for backend in ("plain", "reference"):
+        pattern = rf"^{backend} tokens/s=(\d+)\n{backend} first=(\S+) last=(\S+)$"
+        rate, first, last = re.search(pattern, done.stdout, re.MULTILINE).groups()
+        assert int(rate) > 0
+        assert float(last) < float(first)
