@@ -24,7 +24,7 @@ class Noise:
     def measured(cls, golden: Golden, baseline: Sequence[Array], nudged: Sequence[Golden]) -> Noise:
         """Return the noise of the baseline's samples and of the goldens of nudged inputs."""
         floor, conditioning = ([distance(sample, golden) for sample in samples] for samples in (baseline, nudged))
-        return cls(worst(floor), worst(conditioning))
+        return cls(worst(floor), worst(conditioning) if nudged else Distance(golden.size, 0, 0, 0.0, 0.0, 0.0))
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ _DTYPES: dict[str, np.dtype[np.generic]] = {
         **{name: getattr(ml_dtypes, name) for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2")},
     }.items()
 }
+_NAMES = {kind: name for name, kind in _DTYPES.items()}  # a dtype makes its name anew whenever it is asked
 _HEADER_BYTES = 64 << 20  # an artifact is an array; the texts of a message are far smaller
 _ARRAY_BYTES = 16 << 30  # all arrays of a message
 _DIMENSIONS = 32  # NumPy 1 has no more
@@ -52,9 +53,9 @@ def send(stream: BinaryIO, header: Mapping[str, Any], arrays: Mapping[str, Array
     """
     arrays = arrays or {}
     for name, array in arrays.items():
-        if array.dtype.name not in _DTYPES:
+        if array.dtype not in _NAMES:
             raise ValueError(f"the array {name} has the dtype {array.dtype}, which no message has")
-    described = [[name, array.dtype.name, list(array.shape)] for name, array in arrays.items()]
+    described = [[name, _NAMES[array.dtype], list(array.shape)] for name, array in arrays.items()]
     parts = [np.ascontiguousarray(array) for array in arrays.values()]
     text = json.dumps({**header, "arrays": described}).encode()
     stream.write(struct.pack("<Q", len(text)) + text)

@@ -90,6 +90,7 @@ class Operator:
     framework: str = "numpy"
     rows: str | None = None
     fewest: int = 0
+    free: tuple[str, ...] = ()
     options: Mapping[str, Any] | Callable[[Axes], Mapping[str, Any]] = field(default_factory=dict)
     writes: bool = False
     optional: tuple[str, ...] = ()
@@ -185,7 +186,7 @@ def described_as(reference: Callable[..., Any], outputs: Mapping[str, array], wo
     if missing := sorted(drawn.keys() - set(order)):
         raise TypeError(f"the plain code has no parameter {', '.join(missing)}")
     rest = {name: value for name, value in words.items() if name not in drawn}
-    for name in ("in_place", "differentiable", "optional", "forbidden", "holds", "modes"):
+    for name in ("in_place", "differentiable", "optional", "forbidden", "holds", "modes", "free"):
         rest[name] = _several(rest.get(name, ()))
     name = str(rest.pop("name", "")) or reference.__name__.removeprefix("test_")
     one = Operator(name, reference, {name: drawn[name] for name in order}, dict(outputs), **rest)
@@ -205,6 +206,7 @@ def _check(one: Operator) -> None:
         (one.framework not in NAMES, f"framework is one of {', '.join(NAMES)}"),
         (not one.outputs or not one.inputs, "an operator has inputs and outputs"),
         (one.rows is not None and one.rows not in axes, f"no array has the axis '{one.rows}' that counts rows"),
+        (not set(one.free) <= axes - {one.rows}, "free names axes of arrays, but not that of rows"),
         (not set(one.in_place) <= set(one.inputs) & set(one.outputs), "in_place names inputs that are outputs too"),
         (not set(one.differentiable) <= set(one.inputs), "differentiable names inputs"),
         (
@@ -259,6 +261,7 @@ def _several(given: str | Sequence[str]) -> tuple[str, ...]:
 # framework       the arrays that the kernel takes and the plain code computes with
 # rows            the axis that counts rows which do not read each other: many rows, no row, NaN in all rows but one
 # fewest          the fewest rows that the kernel takes
+# free            other axes, which may have any size from one on, as the width of a row
 # writes          True: the kernel gets arrays for its outputs, after its inputs; else it returns its outputs
 # optional        outputs that a caller may leave out: the kernel gets None in their place
 # in_place        inputs that the kernel changes: they are outputs of the same names

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import importlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,18 +65,21 @@ class Arrays:
         """Return the arrays that the kernel writes."""
         return {name: self.by_name[INTO + name] for name in kernel["writes"]}
 
-    def unwritten(self, kernel: Kernel) -> dict[str, Array]:
-        """Return the bytes of the arrays that the kernel is to write or to change, as they are before it does."""
+    def written(self, kernel: Kernel) -> dict[str, Array]:
+        """Return a copy of the bytes of the arrays that the kernel writes or changes."""
         names = [name for name in self.laid if name.startswith(INTO) or name in kernel["in_place"]]
-        return {name: self.frame.bytes_of(self.laid[name].memory) for name in names}
+        return {f"memory {name}": np.array(self.frame.bytes_of(self.laid[name].memory)) for name in names}
 
     def refill(self, wholes: Mapping[str, Array]) -> None:
         """Put bytes back into the memory of arrays."""
         for name, whole in wholes.items():
-            self.frame.refill(self.laid[name].memory, whole.view(np.uint8))
+            self.frame.refill(self.laid[name.removeprefix("memory ")].memory, whole.view(np.uint8))
 
     def back(self) -> dict[str, Array]:
-        """Return all bytes of them, with the guards where there are any; not of an array that is gone."""
+        """Return all bytes of them, with the guards where there are any; not of an array that is gone.
+
+        They are sent before anything else runs, so those of a CPU are no copies.
+        """
         back: dict[str, Array] = {f"memory {name}": self.frame.bytes_of(one.memory) for name, one in self.laid.items()}
         for name, one in self.by_name.items():
             if name not in self.laid:
@@ -97,12 +101,15 @@ def run(
     mode: str = "",
     times: int = 1,
     variant: str = "",
+    runs: int = 1,
 ) -> Answer:
-    """Call the kernel once, ``fresh`` with other addresses; return facts, its results, and the bytes of its arrays."""
+    """Call the kernel, ``fresh`` with other addresses; return facts, its results, and the bytes of its arrays.
+
+    Of several ``runs`` on the same arrays, what all but the last gave comes by their numbers.
+    """
     frame, call = framework(kernel["framework"]), found(kernel, variant)
     given = arrays_of(arrays, kernel, frame, secret, layout, fresh, FILLS[poison])
-    facts: dict[str, Any] = {}
-    marks = given.marks(kernel["args"])
+    facts, marks = dict[str, Any](), given.marks(kernel["args"])
     leaves = list(kernel["floats"]) if mode == RECORDED else list(asked)
     with (
         _noted(frame, kernel) as operators,
@@ -111,18 +118,36 @@ def run(
     ):
         with frame.mode(mode, [given.by_name[name] for name in kernel["args"]]):
             call = (call[0], frame.in_mode(call[1], mode)) if call[1] else (frame.in_mode(call[0], mode), None)
-            rounds = called(kernel, frame, call, given, leaves, with_gradients=not mode, times=times)
+            once = functools.partial(called, kernel, frame, call, given, leaves, with_gradients=not mode, times=times)
+            rounds, earlier = _several(kernel, frame, given, once, runs, keep=keep)
         facts["subnormal"] = state.subnormal_flag() if poison else None
-    facts["operators"] = sorted(operators)
-    facts["marked"] = _differing(marks, given.marks(kernel["args"]))
-    facts["aliases"] = [] if kernel["incoming"] else _aliases(kernel, frame, given, rounds[0])
-    back = given.back() | _returned(kernel, frame, rounds)
-    if keep:
-        _kept.update(frame=frame, results=rounds[0])
+    facts |= {"operators": sorted(operators), "marked": _differing(marks, given.marks(kernel["args"]))}
+    facts |= _of_results(kernel, frame, given, rounds[0])
+    back = given.back() | _returned(kernel, frame, rounds) | earlier
     facts["scratch"] = scratch.overran() if scratch else []
-    rounds = None  # type: ignore[assignment]  # what is held now, the kernel holds
+    del rounds  # what is held now, the kernel holds
     facts["kept"] = scratch.kept() if scratch and not keep else 0
     return facts, back
+
+
+def _several(
+    kernel: Kernel, frame: Framework, given: Arrays, once: Callable[[], Any], runs: int, *, keep: bool
+) -> tuple[list[dict[str, Any]], dict[str, Array]]:
+    """Run so often; return what the last run gave, and arrays of those before it with their numbers."""
+    rounds: list[dict[str, Any]] = []
+    earlier: dict[str, Array] = {}
+    unwritten = given.written(kernel) if runs > 1 else {}
+    for number in range(runs):
+        rounds = once()
+        if keep and not number:
+            _kept.update(frame=frame, results=rounds[0])
+        if number + 1 == runs:
+            break
+        there = given.written(kernel) | _returned(kernel, frame, rounds)
+        earlier |= {f"{number}/{name}": one for name, one in there.items()}
+        given.refill(unwritten)
+        rounds = []  # the kernel may take the memory again
+    return rounds, earlier
 
 
 def _returned(kernel: Kernel, frame: Framework, rounds: list[dict[str, Any]]) -> dict[str, Array]:
@@ -192,7 +217,7 @@ def in_threads(arrays: Mapping[str, Array], *, kernel: Kernel, asked: Sequence[s
     for which in "12":
         values = {name[2:]: one for name, one in arrays.items() if name[0] == which}
         both.append(arrays_of(values, kernel, frame, 1, PACKED, True, UNWRITTEN))
-    unwritten = [given.unwritten(kernel) for given in both]
+    unwritten = [given.written(kernel) for given in both]
 
     def once(given: Arrays) -> dict[str, bytes]:
         given.refill(unwritten[both.index(given)])
@@ -312,6 +337,17 @@ def _call(kernel: Kernel, call: Any, given: Arrays) -> Call:
         return outs | in_place | dict(zip(returned, several, strict=False))
 
     return calling
+
+
+def _of_results(kernel: Kernel, frame: Framework, given: Arrays, results: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return which results lie in an input, and which have several elements in one place.
+
+    Gradients may: that of a sum is an expanded array, and nobody writes into it.
+    """
+    if kernel["incoming"]:
+        return {"aliases": [], "overlaps": []}
+    overlaps = [name for name, one in results.items() if frame.overlaps(one)]
+    return {"aliases": _aliases(kernel, frame, given, results), "overlaps": overlaps}
 
 
 def _aliases(kernel: Kernel, frame: Framework, given: Arrays, results: Mapping[str, Any]) -> list[str]:

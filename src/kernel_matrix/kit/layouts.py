@@ -35,6 +35,7 @@ class Place(NamedTuple):
         return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize == self.room and 0 not in self.strides
 
 
+@lru_cache(maxsize=256)  # both processes of a job ask for the same places in each run
 def place_of(shape: tuple[int, ...], dtype: np.dtype[np.generic], layout: str = PACKED) -> Place:
     """Return where the elements of an array lie; each guard is as long as a row at least."""
     count, size = int(np.prod(shape, dtype=np.int64)), dtype.itemsize
@@ -117,4 +118,8 @@ def pattern(size: int, secret: int) -> Bytes:
 def same_bytes(one: Array, other: Array) -> bool:
     """Return whether two arrays hold the same bytes."""
     first, second = (np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in (one, other))
-    return np.array_equal(first, second)
+    if first.size != second.size:
+        return False
+    words = first.size // 8 * 8  # eight bytes at once: a comparison makes as many truth values as it has elements
+    same = bool((first[:words].view(np.uint64) == second[:words].view(np.uint64)).all())
+    return same and bool((first[words:] == second[words:]).all())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kernel_matrix.kit.frameworks.names import NOTES_OPERATORS
+
 
 class Kind(NamedTuple):
     """The cause and the remedy of the errors that have a code."""
@@ -99,7 +101,7 @@ KINDS = {
     "kit-operators": Kind(
         "The kernel has operators of the framework compute for it, besides those that move values.",
         "compute in the kernel; if an operator is meant, name it: operators=",
-        "the kernel computes with operators: add, bmm",
+        f"the kernel computes with {NOTES_OPERATORS}: add, bmm",
     ),
     "kit-growth": Kind(
         "The error of a result grows with the number of rows as that of one long chain of additions.",
@@ -131,6 +133,11 @@ KINDS = {
         "allocate the result; if the kernel is meant to work in place, say so: in_place=",
         "the kernel gives back its own input: y lies in its input x",
     ),
+    "kit-overlap": Kind(
+        "Elements of a result lie in one place, as those of an expanded array do: who writes one writes them all.",
+        "write each element, or return a copy",
+        "the rows of a result share memory: y",
+    ),
     "kit-address": Kind(
         "The result depends on where the arrays lie.",
         "use no wide load on an address that is not aligned, and no address as a key",
@@ -147,8 +154,8 @@ KINDS = {
         "the kernel does not look at strides: transposed arrays: out: max_abs 5.26 is over 3.81e-06",
     ),
     "kit-sizes": Kind(
-        "The kernel is wrong for another number of rows.",
-        "mask the last tile, count rows in 64 bits, and handle zero rows without a launch",
+        "The kernel is wrong for another number of rows, or for another size of an axis that is free.",
+        "mask the last tile and the last vector, count rows in 64 bits, and handle zero rows without a launch",
         "2 rows: out: max_abs 2.36 is over 7.63e-06; out: rel_fro 0.5 is over 1.91e-06",
     ),
     "kit-magnitudes": Kind(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -21,13 +21,17 @@ Kinds = Mapping[str, "np.dtype[np.generic]"]
 
 
 class Numbers(NamedTuple):
-    """The numbers that results are compared with, in the order that ``RunningCase.compare`` has."""
+    """The numbers that results are compared with, in the order that ``RunningCase.compare`` has.
+
+    ``more`` makes those of further nudges, which can only widen a budget: a result inside without them needs none.
+    """
 
     golden: dict[str, Golden]
     baseline: list[dict[str, Array]]
     nudged: list[dict[str, Golden]]
     units: dict[str, float]
     steps: dict[str, int]
+    more: Callable[[], Numbers] | None = None
 
     @property
     def finite(self) -> bool:

@@ -30,7 +30,7 @@ def race(
     """
     frame, call = framework(kernel["framework"]), kernel_side.found(kernel)
     given = kernel_side.arrays_of(arrays, kernel, frame, 1, PACKED, True, UNWRITTEN)
-    unwritten = given.unwritten(kernel)
+    unwritten = given.written(kernel)
 
     def run() -> list[dict[str, Any]]:
         return kernel_side.called(kernel, frame, call, given, list(asked))

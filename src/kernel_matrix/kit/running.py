@@ -54,6 +54,7 @@ class Running:
         self.outs: dict[str, draws.Arrays] = {}  # of the first run of each variant
         self.facts: dict[str, Any] = {}  # of the last run
         self.rounds: dict[str, list[Array]] = {}  # the results of each backward of the last run
+        self.several: list[draws.Arrays] = []  # the results of each run of the last call
         self.left = 0  # bytes that every poisoned run has left behind
         self.memory_before: int | None = None  # of the kernel's process, after the first run
         self.not_asked: dict[str, str] = {}
@@ -162,19 +163,19 @@ class Running:
         what: str = "",
         *,
         only: Sequence[str] | None = None,
+        runs: int = 1,
         **how: Any,
     ) -> draws.Arrays:
-        """Call the kernel once, and look at everything else that it did; ``what`` says in words which run it is.
+        """Call the kernel, and look at everything else that it did; ``what`` says in words which run it is.
 
-        With ``only`` the kernel is to write these outputs alone.
+        With ``only`` the kernel is to write these outputs alone. ``several`` has the results of each of ``runs``.
 
         Raises:
             MisbehavedError: it did something else than to compute its outputs.
             WrongResultError: a result is missing, or of another kind.
         """
-        case, sizes = self.case, sizes or self.sizes
+        case, kernel = self.case, self.kernel(sizes or self.sizes)
         asked = list(self.asked if asked is None else asked)
-        kernel = self.kernel(sizes)
         if only is not None:
             kernel = {**kernel, "writes": list(only), "outputs": {name: kernel["outputs"][name] for name in only}}
         shapes = (one.shape for one in values.values())
@@ -182,7 +183,8 @@ class Running:
         children = case.kernel_children()
         self._secret, how["variant"] = secrets.randbits(62), self.variant
         try:
-            facts, back = case.call(f"{_SIDE}:run", values, kernel=kernel, secret=self._secret, asked=asked, **how)
+            told = {"secret": self._secret, "asked": asked, "runs": runs, **how}
+            facts, back = case.call(f"{_SIDE}:run", values, kernel=kernel, **told)
         except KernelProcessError as error:
             if error.stage == "crash" and what:
                 raise KernelProcessError(f"{error.text}{what}", error.detail, error.stage) from None
@@ -190,9 +192,28 @@ class Running:
         known, worked = key in self._seen, case.kernel_children() != children
         self._seen.add(key)
         self.facts = facts
-        self._look_at_memory(values, kernel, back, what, how)
+        self._take(values, kernel, back, asked, runs, what, how)
         self._look_at_process(facts, known=known, worked=worked)
-        return self._results(kernel, back, values, asked, what)
+        return self.several[-1]
+
+    def _take(
+        self,
+        values: Mapping[str, Array],
+        kernel: Mapping[str, Any],
+        back: draws.Arrays,
+        asked: Sequence[str],
+        runs: int,
+        what: str,
+        how: Mapping[str, Any],
+    ) -> None:
+        """Look at the memory of every run, and keep its results. The inputs come back after the last one."""
+        changed = {name: values[name] for name in kernel["in_place"]}
+        self.several = []
+        for number in range(runs):
+            last = number + 1 == runs
+            one = back if last else {n.partition("/")[2]: a for n, a in back.items() if n.startswith(f"{number}/")}
+            self._look_at_memory(values if last else changed, kernel, one, what, how)
+            self.several.append(self._results(kernel, one, values, asked, what))
 
     def attempt(self, code: str, values: Mapping[str, Array], sentence: str, *given: Any, **how: Any) -> draws.Arrays:
         """Call the kernel as :meth:`run` does, where an error of it is a fault with a sentence of its own.
@@ -257,6 +278,8 @@ class Running:
             self._hold("operators", "kit-operators", text)
         if facts["marked"]:
             self._hold("inputs", "kit-changed-input", f"the kernel changed its input {', '.join(facts['marked'])}")
+        if facts["overlaps"]:
+            self._hold("kept", "kit-overlap", f"the rows of a result share memory: {', '.join(facts['overlaps'])}")
         if facts["aliases"]:
             text = f"the kernel gives back its own input: {', '.join(facts['aliases'])}"
             self._hold("kept", "kit-alias", text)
@@ -292,10 +315,11 @@ class Running:
         return {name: back[f"out0 {name}"] for name in wanted}
 
     def numbers(
-        self, values: Mapping[str, Array], sizes: Mapping[str, Any] | None = None, nudges: int = 1
+        self, values: Mapping[str, Array], sizes: Mapping[str, Any] | None = None, nudges: int = 0
     ) -> plain.Numbers:
         """Return what results for these values are compared with."""
-        return plain.numbers(self.case, self.op, values, sizes or self.sizes, self.asked, nudges)
+        make = functools.partial(plain.numbers, self.case, self.op, values, sizes or self.sizes, self.asked)
+        return make(nudges) if nudges else make(0)._replace(more=functools.partial(make, 1))
 
     def inside(
         self, code: str, out: Mapping[str, Array], numbers: plain.Numbers, what: str, *, small_rows: bool = False
@@ -307,15 +331,22 @@ class Running:
         """
         if any(one.size == 0 for one in out.values()):
             return
+        faults = self._faults(out, numbers, small_rows=small_rows)
+        if faults and numbers.more:
+            faults = self._faults(out, numbers.more(), small_rows=small_rows)
+        if faults:
+            raise WrongResultError(code, f"{what}: {'; '.join(faults)}")
+
+    def _faults(self, out: Mapping[str, Array], numbers: plain.Numbers, *, small_rows: bool) -> list[str]:
+        """Return the numbers outside their budgets, in words."""
         rules = functools.partial(rules_of, self.case.accuracy, self.case.op, self.case.direction)
-        compared = compare_outputs(out, *numbers, rules)
+        compared = compare_outputs(out, *numbers[:-1], rules)
         faults = [f"{name}: {fault}" for name, one in compared.items() for fault in one.faults]
         for name, one in compared.items() if small_rows and not faults else ():
             copies = [copy[name] for copy in numbers.baseline], [copy[name] for copy in numbers.nudged]
             found = faults_of_small_rows(one.result, one.golden, *copies, one.steps, rules(name))
             faults += [f"{name}: {fault}" for fault in found]
-        if faults:
-            raise WrongResultError(code, f"{what}: {'; '.join(faults)}")
+        return faults
 
     def same(self, code: str, out: Mapping[str, Array], what: str, *, other_code: bool = False) -> None:
         """Hold the results of another run on the same inputs to the bits of the first, or to their budget.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
 import atexit
 import builtins
 import contextlib
@@ -21,6 +22,7 @@ import threading
 import time
 import warnings
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from kernel_matrix.kit import outside
@@ -29,7 +31,6 @@ from kernel_matrix.kit.replaced import functions_of
 
 _CONTROL = 0xFFC0  # of MXCSR: rounding, masks of exceptions, and whether subnormal numbers are flushed
 _SUBNORMAL = 0x2  # the flag of MXCSR that says: an operand was subnormal
-_LIMITS = [name for name in dir(resource) if name.startswith("RLIMIT_")]
 _PLACE = 7  # of MXCSR in the 32 bytes that glibc saves
 
 # What a library that is imported by the first call may change.
@@ -67,7 +68,8 @@ def restore(before: Mapping[str, Any], frameworks: State) -> list[str]:
 def _which(before: Any, after: Any) -> list[str]:
     """Return which parts of a state have changed, where it has parts with names."""
     if isinstance(after, dict):
-        return sorted(str(key) for key in after.keys() | before.keys() if after.get(key) != before.get(key))
+        keys = [key for key in after.keys() | before.keys() if after.get(key) != before.get(key)]
+        return sorted(os.fsdecode(key) if isinstance(key, bytes) else str(key) for key in keys)
     if isinstance(after, tuple) and after and isinstance(after[-1], str):
         return list(after[len(before) :][:3])
     return []
@@ -87,6 +89,7 @@ def subnormal_flag(*, clear: bool = False) -> bool | None:
     return was
 
 
+@cache
 def _libm() -> Any:
     return ctypes.CDLL("libm.so.6")
 
@@ -113,18 +116,23 @@ def _set_arithmetic(before: tuple[int, int]) -> None:
 
 
 def _signals() -> dict[signal.Signals, Any]:
-    return {number: signal.getsignal(number) for number in signal.Signals if number not in _NO_HANDLER}
+    return {number: _signal.getsignal(number) for number in _SIGNALS}  # signal's own makes an enumeration of each
 
 
 def _set_signals(before: Mapping[signal.Signals, Any]) -> None:
     for number, handler in before.items():
-        if handler is not None and signal.getsignal(number) != handler:
+        if handler is not None and _signal.getsignal(number) != handler:
             signal.signal(number, handler)
 
 
-def _environment(before: Mapping[str, str]) -> None:
+def _variables() -> dict[bytes, bytes]:
+    """Return the environment as the process has it; to decode every text takes longer than all else of a look."""
+    return dict(vars(os.environ)["_data"])
+
+
+def _set_variables(before: Mapping[bytes, bytes]) -> None:
     os.environ.clear()
-    os.environ.update(before)
+    os.environ.update({os.fsdecode(name): os.fsdecode(value) for name, value in before.items()})
 
 
 def _set_filters(before: Any) -> None:
@@ -156,13 +164,13 @@ def _threads() -> set[int | None]:
 
 
 def _limits() -> dict[str, tuple[int, int]]:
-    return {name: resource.getrlimit(getattr(resource, name)) for name in _LIMITS}
+    return {name: resource.getrlimit(which) for name, which in _LIMITS.items()}
 
 
 def _set_limits(before: Mapping[str, tuple[int, int]]) -> None:
     for name, limits in before.items():
         with contextlib.suppress(ValueError, OSError):  # a hard limit that was lowered stays low
-            resource.setrlimit(getattr(resource, name), limits)
+            resource.setrlimit(_LIMITS[name], limits)
 
 
 def _hooks() -> tuple[int, ...]:
@@ -183,10 +191,11 @@ def _context() -> str:
     return repr(decimal.getcontext())
 
 
-_NO_HANDLER = (signal.SIGKILL, signal.SIGSTOP)
+_LIMITS: Mapping[str, int] = {name: one for name, one in vars(resource).items() if name.startswith("RLIMIT_")}
+_SIGNALS = [one for one in signal.Signals if one not in (signal.SIGKILL, signal.SIGSTOP)]
 _PLAIN: State = {
     "Python's random numbers": (random.getstate, random.setstate),
-    "the environment": (lambda: dict(os.environ), _environment),
+    "the environment": (_variables, _set_variables),
     "the working directory": (os.getcwd, os.chdir),
     "the import path": (lambda: list(sys.path), lambda state: sys.path.__setitem__(slice(None), state)),
     "the handlers of signals": (_signals, _set_signals),

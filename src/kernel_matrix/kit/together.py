@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-_SECONDS, _MOST_RUNS = 0.1, 5000  # that each of the threads runs the kernel
+_SECONDS, _MOST_RUNS = 0.05, 5000  # that each of the threads runs the kernel
 _MOST_SECONDS = 2.0  # where others have the cores: a thread that waits for one meets no other
 
 T = TypeVar("T")

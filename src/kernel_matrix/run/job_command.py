@@ -26,7 +26,7 @@ BESIDE_OTHERS = {
     "OPENBLAS_NUM_THREADS": "1",
     # By default glibc gives every large tensor back to the system at once, and the system clears its pages anew for the
     # next one: a third of the time of a job that only adds up errors.
-    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+    "MALLOC_MMAP_MAX_": "0",
     "MALLOC_TRIM_THRESHOLD_": str(512 << 20),
     "MALLOC_TOP_PAD_": str(32 << 20),
 }

@@ -47,7 +47,7 @@ def why_not(running: Running, name: str) -> str:
         "memory": (not frame.watches, frame.why_not),
         "fresh": (not frame.lays, frame.why_not),
         "layouts": (not frame.layouts, frame.why_not),
-        "sizes": (op.rows is None, "no axis counts rows"),
+        "sizes": (op.rows is None and not op.free, "no axis counts rows"),
         "threads": (running.repeats_less, "an interpreter or an emulator takes long"),
         "magnitudes": (not running.by_row, "no input has the axis of rows"),
         "processes": (not running.case.kernel_children(), "this machine does not say which processes work"),

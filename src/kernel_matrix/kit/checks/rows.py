@@ -16,6 +16,7 @@ from kernel_matrix.kit.misbehaviour import WrongResultError
 from kernel_matrix.kit.running import Running
 
 FEW = (0, 1, 2, 127, 128, 130)  # the remainders -1, 0 and 2 of tiles of 4 to 128, and parts of one
+OTHER = (1, 65, 66)  # of another axis that is free: the remainders 1 and 2 of vectors and tiles of 4 to 64
 _SQUARE = 512  # rows: as many as the other axis has, where it is no longer
 _MANY = 65_541  # more than 16 bits count, and than a GPU's grid has blocks in its second dimension
 _MANY_BYTES = 256 << 20  # of the inputs of so many rows
@@ -132,18 +133,27 @@ def _of_layout(running: Running, layout: str) -> draws.Arrays | None:
 
 
 def sizes(running: Running) -> None:
-    """Run other numbers of rows: few, none, and more than 16 bits count."""
+    """Run other numbers of rows: few, none, and more than 16 bits count; and other sizes of the axes that are free."""
+    for axis in running.op.free:
+        for size in OTHER:
+            _with_size(running, axis, size, f"{axis} of {size}")
+    if running.op.rows is None:
+        return
     own = int(running.sizes[running.op.rows or ""])
     widths = {one.shape[-1] for name in running.by_row if (one := running.given[name]).ndim > 1}
     counts = {*FEW, *sorted(width for width in widths if width <= _SQUARE)[-1:]} - {own}
     for count in sorted(count for count in counts if count >= running.op.fewest):
-        at = {**running.sizes, running.op.rows or "": count}
-        values = draws.drawn(running.case, running.op, at, f"/{count}")
-        sentence = f"the kernel fails for {count} rows"
-        out = running.attempt("kit-sizes", values, sentence, at, what=f" of {count} rows")
-        if count:
-            running.inside("kit-sizes", out, running.numbers(values, at), f"{count} rows")
+        _with_size(running, running.op.rows, count, f"{count} rows")
     _many(running, own)
+
+
+def _with_size(running: Running, axis: str, size: int, words: str) -> None:
+    """Run with another size of an axis."""
+    at = {**running.sizes, axis: size}
+    values = draws.drawn(running.case, running.op, at, f"/{words}")
+    out = running.attempt("kit-sizes", values, f"the kernel fails for {words}", at, what=f" ({words})")
+    if size:
+        running.inside("kit-sizes", out, running.numbers(values, at), words)
 
 
 def _many(running: Running, own: int) -> None:
@@ -154,7 +164,7 @@ def _many(running: Running, own: int) -> None:
     if not own or size > _MANY_BYTES or not names:
         return
     at = {**running.sizes, running.op.rows or "": times * own}
-    values = draws.of_rows(running.given, names, lambda one: np.concatenate([one] * times))
+    values = draws.of_rows(running.given, names, lambda one: np.tile(one, (times, *[1] * (one.ndim - 1))))
     out = running.run(values, at, what=f" of {times * own} rows", fresh=True)
     for name in running.results_by_row:
         _hold_many(running, name, out, times)
@@ -167,13 +177,13 @@ def _many(running: Running, own: int) -> None:
 
 def _hold_many(running: Running, name: str, out: Mapping[str, Any], times: int) -> None:
     was = running.out[name]
-    several = out[name].reshape(times, *was.shape)
-    if (several.view(np.uint8) == was.view(np.uint8)).all():  # as most kernels have it, and quicker than what follows
-        return
-    off = np.abs(several.astype(np.float64) - was.astype(np.float64)).max(initial=0.0)
+    several, wide = out[name].reshape(times, *was.shape), was.astype(np.float64)
+    # The least and the largest of each element: the distances of all, in float64, would take a gigabyte.
+    with np.errstate(invalid="ignore"):  # NaN stays NaN
+        ends = (end.astype(np.float64) for end in (several.min(axis=0), several.max(axis=0)))
+        off = max(float(np.abs(end - wide).max(initial=0.0)) for end in ends)
     step = 0.0 if draws.is_whole(was) else float(ml_dtypes.finfo(was.dtype).eps)  # type: ignore[no-untyped-call]
-    limit = (_ULPS if was.dtype.itemsize >= 4 else _ULPS_NARROW) * step
-    limit *= float(np.abs(was.astype(np.float64)).max(initial=0.0))
+    limit = (_ULPS if was.dtype.itemsize >= 4 else _ULPS_NARROW) * step * float(np.abs(wide).max(initial=0.0))
     if not off <= limit:
         raise WrongResultError("kit-sizes", f"{name} of {times * len(was)} rows: off by {off:.2g}, over {limit:.2g}")
 

@@ -63,8 +63,8 @@ class Framework:
         return array_in(memory, place)
 
     def bytes_of(self, memory: Any) -> Bytes:
-        """Return the bytes of guarded memory."""
-        return np.array(memory)
+        """Return the bytes of guarded memory; of a CPU's no copy."""
+        return np.asarray(memory)
 
     def given(self, values: Array, device: str) -> Any:  # noqa: ARG002
         """Return values as an array of the framework."""
@@ -77,6 +77,10 @@ class Framework:
     def extent(self, value: Any) -> tuple[int, int]:  # noqa: ARG002
         """Return where the memory of an array begins and ends; two zeros where that is not known."""
         return 0, 0
+
+    def overlaps(self, value: Any) -> bool:  # noqa: ARG002
+        """Return whether elements of an array lie in one place, as far as is known."""
+        return False
 
     def marks(self, value: Any) -> dict[str, Any]:  # noqa: ARG002
         """Return all of an array that is not its elements, by its name in a sentence."""

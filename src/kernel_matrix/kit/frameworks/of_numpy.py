@@ -131,6 +131,11 @@ class NumPy(Framework):
         first, last = np.lib.array_utils.byte_bounds(value)
         return int(first), int(last)
 
+    def overlaps(self, value: Any) -> bool:
+        """Return whether elements of an array lie in one place."""
+        steps = zip(value.strides, value.shape, strict=True)
+        return bool(value.size) and any(step == 0 and size > 1 for step, size in steps)
+
     def marks(self, value: Any) -> dict[str, Any]:
         """Return all of an array that is not its elements."""
         if not isinstance(value, np.ndarray):

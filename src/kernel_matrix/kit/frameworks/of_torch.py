@@ -6,6 +6,7 @@ import contextlib
 import inspect
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import ml_dtypes
@@ -128,15 +129,15 @@ class Torch(Framework):
 
     def view(self, memory: Any, place: Place) -> Any:
         """Return the tensor that lies in guarded memory."""
-        kind = _tensor(np.empty(0, place.dtype)).dtype
+        kind = _kind(place.dtype)
         inside = memory[place.guard : place.guard + place.room // place.dtype.itemsize * place.dtype.itemsize]
         strides = [stride // place.dtype.itemsize for stride in place.strides]
         flat = inside.view(kind)
         return flat.as_strided(place.shape, strides, flat.storage_offset() + place.first // place.dtype.itemsize)
 
     def bytes_of(self, memory: Any) -> Bytes:
-        """Return the bytes of guarded memory."""
-        return np.array(memory.cpu().numpy())
+        """Return the bytes of guarded memory; of a CPU's no copy."""
+        return np.asarray(memory.cpu().numpy())
 
     def given(self, values: Array, device: str) -> Any:
         """Return values as a tensor."""
@@ -158,6 +159,11 @@ class Torch(Framework):
             return 0, 0
         storage = value.untyped_storage()
         return storage.data_ptr(), storage.data_ptr() + storage.nbytes()
+
+    def overlaps(self, value: Any) -> bool:
+        """Return whether elements of a tensor lie in one place."""
+        steps = zip(value.stride(), value.shape, strict=True)
+        return bool(value.numel()) and any(step == 0 and size > 1 for step, size in steps)
 
     def marks(self, value: Any) -> dict[str, Any]:
         """Return all of a tensor that is not its elements."""
@@ -286,6 +292,12 @@ def _tensor(values: Array) -> Any:
     if (narrow := _NARROW.get(values.dtype.name)) is not None:
         return torch.from_numpy(values.view(narrow[1])).view(narrow[0])
     return torch.from_numpy(values)
+
+
+@cache
+def _kind(dtype: np.dtype[np.generic]) -> Any:
+    """Return PyTorch's dtype of a dtype of NumPy."""
+    return _tensor(np.empty(0, dtype)).dtype
 
 
 def _of_module(module: Any, arrays: Mapping[str, Any]) -> Any:
