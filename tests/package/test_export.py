@@ -81,6 +81,7 @@ def test_onnx_is_refused_with_a_sentence_in_each_way_that_its_exporter_goes(way,
     assert way == "strict" or isinstance(raised.value, NotImplementedError)  # Dynamo has an error of its own
 
 
+@pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")  # of PyTorch about itself
 @pytest.mark.nightly  # Inductor and a C++ compiler take half a minute
 def test_a_package_of_aotinductor_gives_the_same_numbers_in_a_process_that_imports_mhc(tmp_path):
     model, shape = models()["layer"]
