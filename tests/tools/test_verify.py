@@ -11,12 +11,13 @@ import time
 
 import pytest
 from common import ROOT, python_of
-from verify_cases import trained
+from verify_cases import on_targets, trained
 from verify_cases.candidates import CANDIDATES, HEAD, HOSTILE
 from verify_cases.forms import forms
 
 pytestmark = [pytest.mark.environments, pytest.mark.slow]
 NIGHTLY = ("good/", "naive/")  # PyTorch's own tests take long to import
+ROWS = ROOT / "tests" / "tools" / "verify" / "fixtures" / "tasks" / "softmax.py"
 TASK = ROOT / "tests" / "tools" / "verify_cases" / "reference.py"
 
 
@@ -58,7 +59,17 @@ def verdicts(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "name", ["right.json", "wrong.json", "given.json", "sums", "sums/wrong.py", "checked/wrong.py"]
+    "name",
+    [
+        "right.json",
+        "wrong.json",
+        "given.json",
+        "unsaid.json",
+        "unwritten.json",
+        "sums",
+        "sums/wrong.py",
+        "checked/wrong.py",
+    ],
 )
 def test_another_form_is_read(verdicts, name):
     (found,) = (one for key, one in verdicts.items() if key.partition(" ")[0] == name)
@@ -74,6 +85,32 @@ def test_the_gradients_of_weights_are_compared(tmp_path):
     assert len(found) == 3
     assert "the weight first.weight: max_abs" in found["detached wrong"]["reason"]
     assert any("the gradients of its weights" in text for text in found["weights of its own right"]["undecided"])
+
+
+def test_a_right_triton_kernel_is_compiled_for_targets_of_two_vendors(tmp_path):
+    (tmp_path / "candidate.py").write_text(on_targets.RIGHT)
+    run = verify(tmp_path, "candidate.py", "--against", ROWS, "--quick", "--json",
+                 "--targets", "sm_90", "gfx942", "--emulate", "none")  # fmt: skip
+    assert run.returncode == 0, run.stdout + run.stderr
+    found = json.loads(run.stdout)
+    for name in ("sm_90", "gfx942"):
+        assert found["targets"][name]["evidence"] == "compiled", found["targets"][name]
+        assert found["targets"][name]["kernels"]["softmax_kernel"]["registers"] > 0
+
+
+@pytest.mark.nightly
+def test_what_an_emulator_of_a_gpu_finds_is_red(tmp_path):
+    lines = lines_of(tmp_path, on_targets.CANDIDATES, task=ROWS)
+    verify(tmp_path, "--jsonl", lines, "--quick", "--targets", "none", "--emulate", "gfx942", "sm_90")
+    found = verdicts_in(tmp_path / "lines.verdicts.jsonl")
+    assert {name: one["verdict"] for name, one in found.items()} == {
+        "right": "right",
+        "reads past the end": "wrong",
+        "races": "wrong",
+    }
+    assert {one["evidence"] for one in found["right"]["targets"].values()} == {"emulated"}
+    assert "behind the end of x" in found["reads past the end"]["reason"]
+    assert "races from byte 4 of sums on" in found["races"]["reason"]
 
 
 @pytest.mark.nightly

@@ -49,7 +49,7 @@ def fingerprint_of(key: Path) -> str:
     return match[0]
 
 
-def sign(content: bytes, key: Path) -> str:
+def sign(content: bytes, key: Path, namespace: str = NAMESPACE) -> str:
     """Return the signature of some bytes; ssh-keygen may ask for the passphrase of the key.
 
     Raises:
@@ -58,7 +58,7 @@ def sign(content: bytes, key: Path) -> str:
     with tempfile.TemporaryDirectory(prefix="kernel-matrix-sign-") as name:
         file = Path(name) / "content"
         file.write_bytes(content)
-        answer = _ssh_keygen(["-Y", "sign", "-f", str(key), "-n", NAMESPACE, str(file)])
+        answer = _ssh_keygen(["-Y", "sign", "-f", str(key), "-n", namespace, str(file)])
         made = Path(f"{file}.sig")
         if answer.returncode or not made.exists():
             raise UserError(f"{key}: it did not sign ({_last_line(answer)}).")

@@ -56,8 +56,13 @@ NORM = "import torch\nfrom helper import wide\ndef run(hidden_states, weight, ep
 NORM += "    return (x / (x * x).mean(-1, keepdim=True).add({}).sqrt() * wide(weight)).to(hidden_states.dtype)\n"
 
 
-def solution(eps, **spec):
-    sources = {"main.py": NORM.format(eps), "helper.py": "def wide(x):\n    return x.float()\n"}
+GIVEN = (
+    NORM.replace("eps):", "eps, output):").replace("return (", "output{rows} = (").replace(".dtype)", ".dtype){rows}")
+)
+
+
+def solution(eps, text=NORM, rows="", **spec):
+    sources = {"main.py": text.format(eps, rows=rows), "helper.py": "def wide(x):\n    return x.float()\n"}
     told = [{"path": path, "content": text} for path, text in sources.items()]
     spec = {"language": "python", "entry_point": "main.py::run", **spec}
     return {"name": "s", "definition": DEFINITION["name"], "spec": spec, "sources": told}
@@ -88,9 +93,12 @@ def forms(folder):
     load = {"axes": {"batch_size": 2}, "inputs": {"eps": {"type": "scalar", "value": 0.1}}}
     told = {"definition.json": DEFINITION, "loads.jsonl": {"definition": "", "workload": load}}
     told |= {"right.json": solution("eps"), "wrong.json": solution("1e-6")}
-    at = written(folder / "norm", {**told, "given.json": solution("eps", destination_passing_style=True)})
+    told |= {"given.json": solution("eps", GIVEN, "[:]", destination_passing_style=True)}
+    told |= {"unsaid.json": solution("eps", GIVEN, "[:]"), "unwritten.json": solution("eps", GIVEN, "[:-1]")}
+    at = written(folder / "norm", told)
     words = {"against": str(at / "definition.json"), "inputs": str(at / "loads.jsonl")}
     asked = [{"candidate": str(a), "against": str(b), "id": f"{a.relative_to(folder)} {v}"} for a, b, v in lines]
-    for name, verdict in (("right", "right"), ("wrong", "wrong"), ("given", "unusable")):
+    of_solutions = {"right": "right", "wrong": "wrong", "given": "right", "unsaid": "right", "unwritten": "wrong"}
+    for name, verdict in of_solutions.items():
         asked.append({"candidate": str(at / f"{name}.json"), **words, "id": f"{name}.json {verdict}"})
     return asked

@@ -160,7 +160,7 @@ def record(
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     settings = folder / "settings.json"
-    settings.write_text(json.dumps(_settings(told, targets, options, folder)), encoding="utf-8")
+    settings.write_text(json.dumps(settings_of(told, targets, options, folder)), encoding="utf-8")
     command = [invocation.python, *invocation.options, str(_START), str(settings), *invocation.program]
     environment = dict(os.environ)
     if "PYTHONDONTWRITEBYTECODE" in environment:
@@ -169,10 +169,10 @@ def record(
         search = [*(str(folder.resolve()) for folder in options.packages), environment.get("PYTHONPATH", "")]
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, search))
     process = subprocess.run(command, check=False, env=environment)
-    return replace(_read(folder, told, targets, process.returncode), simulator=options.simulator, card=options.card)
+    return replace(read(folder, told, targets, process.returncode), simulator=options.simulator, card=options.card)
 
 
-def _settings(told: Target, targets: Sequence[Target], options: Options, folder: Path) -> dict[str, Any]:
+def settings_of(told: Target, targets: Sequence[Target], options: Options, folder: Path) -> dict[str, Any]:
     return {
         "told": told.for_recorder,
         "targets": [target.for_recorder for target in targets],
@@ -192,7 +192,7 @@ def _settings(told: Target, targets: Sequence[Target], options: Options, folder:
     }
 
 
-def _read(folder: Path, told: Target, targets: Sequence[Target], status: int) -> Recording:
+def read(folder: Path, told: Target, targets: Sequence[Target], status: int) -> Recording:
     vendor, targets = told.vendor, tuple(targets)
     file = folder / "recording.json"
     if not file.exists():

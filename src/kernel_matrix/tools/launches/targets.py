@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import functools
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
-
-from ruamel.yaml import YAML
 
 from kernel_matrix.base.errors import unknown
 from kernel_matrix.job.ahead.targets import TARGETS
@@ -54,8 +53,7 @@ class Vendor:
 @functools.cache
 def vendors() -> tuple[Vendor, ...]:
     """Return all vendors."""
-    text = files("kernel_matrix.tools.launches").joinpath("targets.yaml").read_text(encoding="utf-8")
-    content = YAML(typ="safe").load(text)
+    content = tomllib.loads(files("kernel_matrix.tools.launches").joinpath("targets.toml").read_text(encoding="utf-8"))
     for entry in content.values():
         entry["targets"] = {name: {**_of_table(name), **facts} for name, facts in entry["targets"].items()}
     return tuple(Vendor(name=name, **entry) for name, entry in content.items())

@@ -16,9 +16,8 @@ from typing import Any
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.tools.verify import python
-from kernel_matrix.tools.verify.verdict import HACK, RIGHT, UNDECIDED, WRONG, digest
+from kernel_matrix.tools.verify.verdict import HACK, RIGHT, UNDECIDED, UNUSABLE, WRONG, digest
 
-UNUSABLE = "unusable"
 _TASKS = 8  # that a worker keeps, with what is right for their inputs
 _EVERY = 5.0  # seconds between two lines of progress
 _TRIES = 2  # of a line whose judge ended
@@ -33,7 +32,7 @@ def batch(options: argparse.Namespace, say: Callable[[str], None]) -> int:
         UserError: the file cannot be read.
     """
     lines = _read(options.jsonl)
-    out = options.out or options.jsonl.with_suffix(".verdicts.jsonl")
+    out = verdicts_of(options)
     done = _done(out, lines)
     todo = [one for one in lines if one["line"] not in done]
     if done:
@@ -52,6 +51,11 @@ def batch(options: argparse.Namespace, say: Callable[[str], None]) -> int:
     if counts[WRONG] + counts[HACK]:
         return 1
     return 2 if counts[UNUSABLE] else 3 if counts[UNDECIDED] else 0
+
+
+def verdicts_of(options: argparse.Namespace) -> Path:
+    """Return the file of the verdicts."""
+    return Path(options.out or options.jsonl.with_suffix(".verdicts.jsonl"))
 
 
 def _progress(number: int, whole: int, counts: Mapping[str, int], rate: float) -> str:
@@ -173,7 +177,9 @@ class _Worker:
                 return None
             verdict = {"verdict": UNUSABLE, "reason": "the judge's process ended twice on this line", "status": 2}
         self.line = None
-        named: Line = {name: line[name] for name in ("line", "key", "id", "candidate", "against") if name in line}
+        named: Line = {
+            name: line[name] for name in ("line", "key", "id", "candidate", "against", "cell") if name in line
+        }
         return {**verdict, "file": named.pop("candidate", ""), **named}
 
     def end(self) -> None:
@@ -189,9 +195,10 @@ def _work(pipe: Connection, options: argparse.Namespace) -> None:
     try:
         python.imported()
         from kernel_matrix.tools.verify.sandbox.server import Server
-        from kernel_matrix.tools.verify.whole import device_of
+        from kernel_matrix.tools.verify.whole import device_of, wish_of
 
-        server = Server(options.sandbox, device=device_of(options), warm=True)
+        wish = wish_of(options)
+        server = Server(options.sandbox, device=device_of(options), warm=True, readable=wish.targets.readable)
     except UserError as error:
         pipe.send({"no sandbox": str(error)})
         return
@@ -201,17 +208,16 @@ def _work(pipe: Connection, options: argparse.Namespace) -> None:
                 line = pipe.recv()
             except EOFError:
                 return
-            pipe.send(_verdict(line, judges, server, options))
+            pipe.send(_verdict(line, judges, server, options, wish))
     finally:
         server.close()
 
 
-def _verdict(line: Line, judges: OrderedDict[str, Any], server: Any, options: argparse.Namespace) -> Line:
+def _verdict(line: Line, judges: OrderedDict[str, Any], server: Any, options: argparse.Namespace, wish: Any) -> Line:
     """Return the verdict on a line, without the seeds: their cases serve other candidates."""
     from kernel_matrix.tools.verify.forms import read_candidate, read_task
     from kernel_matrix.tools.verify.judge import Judge
     from kernel_matrix.tools.verify.tasks.task import UndecidedError, UnusableError
-    from kernel_matrix.tools.verify.whole import wish_of
 
     named = str(line.get("candidate", ""))
     key = f"{line['against']} {line.get('inputs', '')} {named if named.endswith('.json') else named.partition(':')[2]}"
@@ -224,7 +230,7 @@ def _verdict(line: Line, judges: OrderedDict[str, Any], server: Any, options: ar
                 fixed=options.fixed_sizes,
                 candidate=named,
             )
-            judges[key] = Judge(task, server, wish_of(options))
+            judges[key] = Judge(task, server, wish)
             while len(judges) > _TASKS:
                 judges.popitem(last=False)
         judges.move_to_end(key)

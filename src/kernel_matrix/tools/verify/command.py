@@ -9,9 +9,13 @@ from pathlib import Path
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.files import write_atomically
-from kernel_matrix.tools.verify import python
+from kernel_matrix.store import signing
+from kernel_matrix.tools.verify import page, python
+from kernel_matrix.tools.verify.batch import verdicts_of
 
 _UNUSABLE = 2
+_VERDICT = Path("verify", "verdict.json")  # below the build folder
+_NAMESPACE = "kernel-matrix-verdicts"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,13 +37,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seconds", type=float, default=120, help="the CPU time of a call that compiles; a sixth of it else (120)"
     )
-    parser.add_argument("--time", action="store_true", help="time it by the judge's clock, in runs that are checked")
-    parser.add_argument("--json", action="store_true", help="print the verdict as verdict.schema.json has it")
-    parser.add_argument("--jsonl", type=Path, metavar="FILE", help="judge each line: {candidate, against}")
-    parser.add_argument("--jobs", type=int, default=1, help="how many candidates at a time (1)")
     parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="of --jsonl: the verdicts, which a second run goes on with"
+        "--targets",
+        nargs="+",
+        metavar="TARGET",
+        help="compile a right Triton kernel for these, or none (eight of two vendors)",
     )
+    parser.add_argument(
+        "--emulate", nargs="+", metavar="TARGET", help="and run it on emulators of these, or none (gfx942 sm_90)"
+    )
+    parser.add_argument("--time", action="store_true", help="time it by the judge's clock, in runs that are checked")
+    _of_answers(parser)
     parser.add_argument(
         "--sandbox", choices=("bubblewrap", "landlock"), default="", help="by default the best that works"
     )
@@ -50,20 +58,81 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _of_answers(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say in which form the verdicts come."""
+    parser.add_argument("--json", action="store_true", help="print the verdict as verdict.schema.json has it")
+    parser.add_argument("--jsonl", type=Path, metavar="FILE", help="judge each line: {candidate, against}")
+    parser.add_argument("--jobs", type=int, default=1, help="how many candidates at a time (1)")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="of --jsonl: the verdicts, which a second run goes on with"
+    )
+    parser.add_argument("--page", type=Path, metavar="FILE", help="of --jsonl: write the verdicts as one HTML file")
+    parser.add_argument(
+        "--earlier", type=Path, nargs="+", default=[], metavar="FILE", help="of --page: verdicts on earlier versions"
+    )
+    parser.add_argument(
+        "--sign", nargs="?", type=Path, const=Path(), metavar="KEY", help="sign the verdict with an SSH key (~/.ssh)"
+    )
+    parser.add_argument("--cell", default="", help="in a project: the cell of its page that the candidate belongs to")
+
+
 def main(options: argparse.Namespace) -> int:
     """Return 0 for right, 1 for wrong or a hack, 2 if the input cannot be used, 3 if nothing is decided."""
-    if not python.is_here(options.python):
-        return python.instead(options.python, sys.argv[1:])
-    python.one_thread()
-    if options.jsonl is not None:
-        from kernel_matrix.tools.verify.batch import batch
-
-        return batch(options, print)
-    if options.candidate is None or (options.against is None and not Path(options.candidate).is_dir()):
+    if options.jsonl is None and (
+        options.candidate is None or (options.against is None and not Path(options.candidate).is_dir())
+    ):
         raise UserError(
             "verify needs a candidate and what it is judged against: verify candidate.py --against reference.py"
         )
-    return _one(options)
+    key = _key(options)
+    if python.is_here(options.python):
+        python.one_thread()
+        status = _judge(options)
+        if python.is_instead():
+            return status
+    else:
+        status = python.instead(options.python, sys.argv[1:])
+    if status != _UNUSABLE or options.jsonl is not None:
+        _hand_on(options, key)
+    return status
+
+
+def _judge(options: argparse.Namespace) -> int:
+    if options.jsonl is None:
+        return _one(options)
+    from kernel_matrix.tools.verify.batch import batch
+
+    return batch(options, print)
+
+
+def _key(options: argparse.Namespace) -> Path | None:
+    """Return the key that signs, if one is to: whoever cannot sign need not wait for the verdict."""
+    if options.sign is None:
+        return None
+    key = signing.key_to_use(options.sign if options.sign.name else None)
+    signing.fingerprint_of(key)
+    return key
+
+
+def _hand_on(options: argparse.Namespace, key: Path | None) -> None:
+    """Make of the verdicts what is asked for: a page, a signature, a check of the project that is here."""
+    told = verdicts_of(options) if options.jsonl is not None else options.build / _VERDICT
+    if not told.is_file():
+        return
+    if options.page is not None and options.jsonl is not None:
+        page.write(options.page, told, options.earlier)
+        print(f"page: {options.page}", file=sys.stderr)
+    if key is not None:
+        made = told.with_name(f"{told.name}.sig")
+        write_atomically(made, signing.sign(told.read_bytes(), key, _NAMESPACE))
+        check = f"ssh-keygen -Y check-novalidate -n {_NAMESPACE} -s {made} < {told}"
+        print(f"signed with {signing.fingerprint_of(key)}; who has both files checks it by: {check}", file=sys.stderr)
+    if Path("matrix.yaml").is_file():
+        from kernel_matrix.tools.verify import project
+
+        for one in map(json.loads, told.read_text(encoding="utf-8").splitlines()):
+            named = str(one.get("id") or one.get("file") or options.candidate)
+            project.add(one, named, str(one.get("cell", options.cell)), options.build)
 
 
 def _one(options: argparse.Namespace) -> int:
@@ -73,12 +142,14 @@ def _one(options: argparse.Namespace) -> int:
     from kernel_matrix.tools.verify.whole import judged
 
     verdict, program = judged(options)
+    told = options.build / _VERDICT
+    folder = told.parent
+    folder.mkdir(parents=True, exist_ok=True)
     if program:
-        folder = options.build / "verify"
         for name, text in program.items():
-            folder.mkdir(parents=True, exist_ok=True)
             write_atomically(folder / name, text)
         verdict.program = str(folder / "show.py")
+    write_atomically(told, json.dumps(verdict.document()) + "\n")
     if options.json:
         print(json.dumps(verdict.document(), indent=1))
     else:

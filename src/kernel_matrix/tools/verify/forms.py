@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.tools.verify.tasks.backendbench import BackendBench, implementation
-from kernel_matrix.tools.verify.tasks.flashinfer import FlashInfer, main_source
+from kernel_matrix.tools.verify.tasks.flashinfer import FlashInfer
 from kernel_matrix.tools.verify.tasks.functions import Functions, source_of
 from kernel_matrix.tools.verify.tasks.gpumode import FILE, GpuMode
 from kernel_matrix.tools.verify.tasks.kernelbench import KernelBench
@@ -65,7 +65,7 @@ def read_candidate(candidate: str, task: Task) -> str:
     if isinstance(task, Functions):
         return source_of(candidate)
     if isinstance(task, FlashInfer):
-        return main_source(path)
+        return task.source
     return _text((implementation(path) or path / "submission.py") if path.is_dir() else path)
 
 

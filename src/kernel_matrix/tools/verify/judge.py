@@ -16,7 +16,7 @@ from kernel_matrix.kit.checks.applying import does_not_apply, why_not
 from kernel_matrix.kit.conform import ORDER
 from kernel_matrix.kit.misbehaviour import MisbehavedError, WrongResultError
 from kernel_matrix.kit.plain import PlainCodeError
-from kernel_matrix.tools.verify import mutants, naming, reading, timing
+from kernel_matrix.tools.verify import mutants, naming, reading, targets, timing
 from kernel_matrix.tools.verify.judged import Judged, Numbers, passing_constants
 from kernel_matrix.tools.verify.sandbox.process import BoxProcess, EndedError
 from kernel_matrix.tools.verify.sandbox.server import Server
@@ -51,6 +51,7 @@ class Wish:
     strict: bool = False
     time: bool = False
     mutants: int = 0
+    targets: targets.Wanted = targets.NONE
     seconds: float = 120.0
 
 
@@ -77,7 +78,11 @@ class Judge:
         """Return the verdict on a candidate."""
         began = time.process_time()
         out = Verdict(
-            form=self.task.form, device=self.server.device, candidate=digest(source), sandbox=self.server.description
+            form=self.task.form,
+            device=self.server.device,
+            task=digest(self.task.identity),
+            candidate=digest(source),
+            sandbox=self.server.description,
         )
         out.notes, out.not_tried, out.advice = list(self.task.notes), list(self.skipped), reading.notes(source)
         hacks: list[naming.Hack] = []
@@ -91,6 +96,8 @@ class Judge:
                 self._cascade(process, source, out, hacks)
             ended = process.end()
         self._decide(out, hacks)
+        if out.verdict == RIGHT and self.wish.targets.targets and reading.has_triton(source):
+            self._on_targets(source, out)
         if out.verdict == RIGHT and self.wish.mutants:
             self._adversary(source, out)
         out.cpu_seconds = {"judge": round(time.process_time() - began, 3), "candidate": round(ended.get("cpu", 0.0), 3)}
@@ -311,6 +318,14 @@ class Judge:
                     )
                 )
         return found
+
+    def _on_targets(self, source: str, out: Verdict) -> None:
+        """Compile its launches for targets that are not here, and run them on emulated ones."""
+        found = targets.looked_at(self.server, self.task, source, self.cases[0], self.wish.targets)
+        out.targets = found.evidence
+        out.not_tried += found.not_tried
+        if found.red:
+            out.verdict, out.reason, out.evidence = WRONG, found.red[0], [*found.red, *out.evidence]
 
     def _adversary(self, source: str, out: Verdict) -> None:
         """Put faults into the candidate's text: what these cases do not see, the verdict says."""

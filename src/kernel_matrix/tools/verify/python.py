@@ -30,6 +30,11 @@ def is_here(named: str | None) -> bool:
     return named is None and all(importlib.util.find_spec(name) for name in _NEEDED)
 
 
+def is_instead() -> bool:
+    """Return whether this process judges for another one, which goes on after it."""
+    return _AGAIN in os.environ
+
+
 def _bound() -> None:
     """End with the parent, however it ends: else a judge whose command was killed writes on."""
     ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
@@ -51,6 +56,7 @@ def imported() -> None:
             importlib.import_module(name)
         except (ImportError, OSError) as error:
             raise UserError(f"--python {sys.executable}: {name} cannot be imported: {error}.") from error
+    sys.modules["numpy"].seterr(invalid="ignore")  # a candidate may return any bits
 
 
 def instead(named: str | None, words: Sequence[str]) -> int:

@@ -23,6 +23,7 @@ def lines(one: Verdict) -> Iterator[str]:
         shapes = " ".join("×".join(map(str, shape)) or "scalar" for shape in case["shapes"])
         text = f"{case['share']:.0%} of its budget, {case['noise']:.2g} × the noise, {case['ulp']:.3g} ULP"
         yield f"  ran: {case['name']} ({shapes}): {text}"
+    yield from _targets(one)
     yield from _several("not tried", one.not_tried)
     if one.operators:
         yield f"  PyTorch computes: {', '.join(f'{name} ({share:.0%})' for name, share in one.operators.items())}"
@@ -37,6 +38,15 @@ def lines(one: Verdict) -> Iterator[str]:
     cpu = one.cpu_seconds
     spent = f"{cpu.get('judge', 0):.2g} CPU-s of the judge, {cpu.get('candidate', 0):.2g} of the candidate"
     yield f"  sandbox: {one.sandbox.get('kind', 'none')}{missing}. {spent}. Device: {one.device}."
+
+
+def _targets(one: Verdict) -> Iterator[str]:
+    for name, found in one.targets.items():
+        kernels = (
+            f"{kernel}: " + ", ".join(f"{figure:g} {word}" for word, figure in figures.items())
+            for kernel, figures in found["kernels"].items()
+        )
+        yield f"  {name}: {found['evidence']}. {'; '.join(found['faults'] or kernels)}"
 
 
 def _first(one: Verdict) -> str:

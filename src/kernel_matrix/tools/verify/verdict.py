@@ -9,6 +9,7 @@ from typing import Any
 
 SCHEMA = 1
 RIGHT, WRONG, HACK, UNDECIDED = "right", "wrong", "hack", "not decided"
+UNUSABLE = "unusable"  # a line that nobody could judge
 STATUS: Mapping[str, int] = {RIGHT: 0, WRONG: 1, HACK: 1, UNDECIDED: 3}
 
 
@@ -17,7 +18,8 @@ class Verdict:
     """The answer about one candidate.
 
     ``reason`` is the first line's sentence. ``undecided`` is what is not decided of a right candidate. ``beyond`` is
-    what is wrong where the task does not ask: other strides, no rows. ``unseen`` are mutants that no case sees.
+    what is wrong where the task does not ask: other strides, no rows. ``targets`` has the evidence for each that is
+    not here, and the figures of the kernels there.
     """
 
     verdict: str = RIGHT
@@ -34,6 +36,7 @@ class Verdict:
     counterexample: dict[str, Any] = field(default_factory=dict)
     times: dict[str, float] = field(default_factory=dict)
     mutants: dict[str, Any] = field(default_factory=dict)
+    targets: dict[str, dict[str, Any]] = field(default_factory=dict)
     program: str = ""
     form: str = ""
     device: str = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.tools.verify import targets
 from kernel_matrix.tools.verify.forms import read_candidate, read_task
 from kernel_matrix.tools.verify.judge import Judge, Wish
 from kernel_matrix.tools.verify.sandbox.server import Server
@@ -19,6 +20,7 @@ def wish_of(options: argparse.Namespace) -> Wish:
         beyond=not options.quick,
         strict=options.strict,
         mutants=0 if options.quick else options.mutants,
+        targets=targets.wanted(options),
         time=options.time,
         seconds=options.seconds,
     )
@@ -42,9 +44,10 @@ def judged(options: argparse.Namespace) -> tuple[Verdict, dict[str, str]]:
         named = options.against or options.candidate
         task = read_task(named, options.inputs, device=device, fixed=options.fixed_sizes, candidate=options.candidate)
         source = read_candidate(options.candidate, task)
-        server = Server(options.sandbox, device=device)
+        wish = wish_of(options)
+        server = Server(options.sandbox, device=device, readable=wish.targets.readable)
         try:
-            judge = Judge(task, server, wish_of(options))
+            judge = Judge(task, server, wish)
             verdict = judge.verdict(source)
         finally:
             server.close()

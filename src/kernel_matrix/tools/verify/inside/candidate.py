@@ -27,6 +27,8 @@ _Tensor, _no_grad, _frame = torch.Tensor, torch.no_grad, framework("torch")
 _sleep = torch.cuda._sleep
 _CYCLES = 100_000_000  # of a card: a twentieth of a second, in which all of a call is in its queues
 
+_manual_seed, _of_cpu = torch.manual_seed, torch.default_generator
+
 _now: dict[str, Any] = {}  # the candidate: its module, what is called, and the form of the call
 _noted: list[notes.Notes] = []
 FILE = "candidate.py"
@@ -35,6 +37,11 @@ FILE = "candidate.py"
 def ready() -> None:
     """Import what the first call would."""
     notes.fingerprint()
+
+
+def seeded(seed: int) -> None:
+    """Seed PyTorch's generators. Where no card has begun it is the CPU's alone: PyTorch would keep the stacks."""
+    (_manual_seed if torch.cuda.is_initialized() else _of_cpu.manual_seed)(seed)
 
 
 def begin(_: Mapping[str, Array], *, device: str) -> Answer:
@@ -48,6 +55,19 @@ def load(_: Mapping[str, Array], *, source: str, entry: str, modules: Mapping[st
     _noted.append(notes.Notes())
     if patch:
         draw_what_is_constant()
+    with _noted[0]:
+        found = found_in(source, entry, modules)
+    notes.note_failed_launches(_noted[0])
+    _now.update(entry=found, target=found)
+    return None, {}
+
+
+def found_in(source: str, entry: str, modules: Mapping[str, str]) -> Any:
+    """Run a text as the module ``candidate``, and return what is called ``entry`` there.
+
+    Raises:
+        NameError: it is not there.
+    """
     path = os.path.join(os.getcwd(), FILE)  # noqa: PTH109, PTH118 (Triton reads the file)
     with open(path, "w") as file:  # noqa: PTH123
         file.write(source)
@@ -56,16 +76,12 @@ def load(_: Mapping[str, Array], *, source: str, entry: str, modules: Mapping[st
     module = types.ModuleType("candidate")
     module.__file__ = path
     sys.modules["candidate"] = module
-    with _noted[0]:
-        _run(module, source, path)
-    notes.note_failed_launches(_noted[0])
-    found: Any = module
+    found: Any = _run(module, source, path)
     for part in entry.split("."):
         if not hasattr(found, part):
             raise NameError(f"the candidate has no {entry}")
         found = getattr(found, part)
-    _now.update(entry=found, target=found)
-    return None, {}
+    return found
 
 
 def _run(module: types.ModuleType, text: str, path: str) -> types.ModuleType:
@@ -92,7 +108,7 @@ def build(state: Mapping[str, Array], *, seed: int, call: Any, train: bool, devi
 
     With ``keep`` the module that is there gets other weights: one that keeps old ones is seen.
     """
-    torch.manual_seed(seed)
+    seeded(seed)
     arguments, words = shaped(call, [])
     with _noted[0]:
         model = _now["target"] if keep else _now["entry"](*arguments, **words)
@@ -158,7 +174,7 @@ def _called(tensors: Sequence[Any]) -> list[Any]:
     arguments, words = shaped(_now["call"], tensors)
     cards = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
     with torch.random.fork_rng(devices=cards):
-        torch.manual_seed(_now["seed"])
+        seeded(_now["seed"])
         with _noted[0], torch.set_grad_enabled(_now["grad"]):
             results = list(flat(_now["target"](*arguments, **words)))
     changed = {tensors[place].untyped_storage().data_ptr() for place in _now["in_place"]}

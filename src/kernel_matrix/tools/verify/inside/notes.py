@@ -62,7 +62,7 @@ _SETTINGS: dict[str, Callable[[], Any]] = {
     "operators of PyTorch": lambda: sum(str(one).startswith("aten/") for one in torch.library._impls),
 }
 # Errors that a program expects; another one that the candidate catches is work that was not done.
-_USUAL = (KeyError, AttributeError, IndexError, StopIteration, ImportError)
+_USUAL = (KeyError, AttributeError, IndexError, StopIteration, GeneratorExit, ImportError)
 
 
 def fingerprint() -> dict[str, int]:

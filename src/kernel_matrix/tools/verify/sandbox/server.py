@@ -32,13 +32,17 @@ _PACKAGE = Path(kernel_matrix.__file__).resolve().parent
 class Server:
     """The fork server; :meth:`process` gives a new sandboxed process of it."""
 
-    def __init__(self, kind: str = "", *, device: str = "cpu", warm: bool = False) -> None:
+    def __init__(
+        self, kind: str = "", *, device: str = "cpu", warm: bool = False, readable: Sequence[str] = ()
+    ) -> None:
         """``kind`` is one of :data:`KINDS`; by default the first that works here. ``warm`` imports more at once.
+
+        Candidates may read the folders ``readable`` too.
 
         Raises:
             UserError: none works, or the server does not start.
         """
-        self.device, self._warm, self._loose = device, warm, 0
+        self.device, self._warm, self._loose, self._readable = device, warm, 0, list(readable)
         reasons = []
         for one in [kind] if kind else KINDS:
             try:
@@ -123,7 +127,7 @@ class Server:
         if kind == "bubblewrap" and bwrap is None:
             raise _NoSandboxError("there is no bwrap (Debian: bubblewrap)")
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        readable, devices = _readable(), _devices(self.device)
+        readable, devices = [*_readable(), *self._readable], _devices(self.device)
         alone = kind != "bubblewrap"
         settings = {
             "alone": alone,

@@ -11,6 +11,7 @@ from unittest import TestCase
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from kernel_matrix.tools.verify.inside.candidate import seeded
 from kernel_matrix.tools.verify.tasks.calls import VALUES, Calls, Drawn, Step
 from kernel_matrix.tools.verify.tasks.task import UndecidedError, UnusableError
 
@@ -36,7 +37,7 @@ class BackendBench(Calls):
             UnusableError: PyTorch has none of that name.
         """
         self._name, _, overload = folder.resolve().name.partition("__")
-        super().__init__(f"{folder.resolve().name}_kernel_impl", {})
+        super().__init__(f"{folder.resolve().name}_kernel_impl", {}, folder.resolve().name)
         try:
             self._operator = getattr(getattr(torch.ops.aten, self._name), overload)
         except AttributeError as error:
@@ -67,7 +68,7 @@ class BackendBench(Calls):
 
     def _calls(self, seed: int) -> list[Drawn]:
         """Return the operator's calls in the samples of PyTorch's tests, which the seed determines."""
-        torch.manual_seed(seed)
+        seeded(seed)
         recorder, name = _Recorder(self._operator), self._name.strip("_")
         for info in [one for one in _samples() if name in (one.name, one.aten_name, *map(str, one.aliases))]:
             if torch.float32 in info.supported_dtypes("cpu"):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from kernel_matrix.tools.verify.inside.candidate import flat, shaped
+from kernel_matrix.tools.verify.inside.candidate import flat, seeded, shaped
 from kernel_matrix.tools.verify.tasks import making, values
 from kernel_matrix.tools.verify.tasks.task import Case, UndecidedError, UnusableError, flattened, seeds
 
@@ -37,8 +37,9 @@ class Calls:
     form, patch, properties = "function", False, False
     plain: tuple[str, str] | None = None
 
-    def __init__(self, entry: str, modules: Mapping[str, str]) -> None:
+    def __init__(self, entry: str, modules: Mapping[str, str], identity: str) -> None:
         """``entry`` is what the candidate is called, ``modules`` are texts that its form has beside it."""
+        self.identity = identity
         self.entry, self.modules, self.seed = entry, modules, seeds()
         self.notes: list[str] = []
 
@@ -99,7 +100,7 @@ class Calls:
 
 def _mapped(step: Step, seed: int) -> Drawn:
     """Return the arguments of a step for a seed, with the values of its kind."""
-    torch.manual_seed(seed)
+    seeded(seed)
     arguments, words = step.draw(seed)
     if not step.kind:
         return arguments, words

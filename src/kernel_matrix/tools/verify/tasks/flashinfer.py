@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,22 @@ import torch
 from kernel_matrix.tools.verify.tasks.calls import Calls, Drawn, Step, loaded, named_in, of_values
 from kernel_matrix.tools.verify.tasks.task import UndecidedError, UnusableError
 
+GIVEN = "_with_given_outputs"
+_GIVING = """
+
+def {name}(*inputs):
+    import torch
+
+    sizes, device = dict({known}), next(one.device for one in inputs if isinstance(one, torch.Tensor))
+    for one, shape in zip(inputs, {inputs}):
+        sizes.update((name, size) for name, size in zip(shape, getattr(one, "shape", ())) if isinstance(name, str))
+    outputs = [
+        torch.empty([sizes.get(axis, axis) for axis in shape], dtype=getattr(torch, dtype), device=device)
+        for shape, dtype in {outputs}
+    ]
+    {entry}(*inputs, *outputs)
+    return outputs
+"""
 _VARIABLE = (7, 3, 1, 33, 130)  # sizes of a variable axis; the first has all values
 _WORKLOADS = 4
 
@@ -28,13 +46,35 @@ class FlashInfer(Calls):
             UnusableError: one cannot be read.
         """
         self._told, told = _document(definition), _document(solution)
-        if missing := [name for name in ("axes", "inputs", "reference") if name not in self._told]:
+        if missing := [name for name in ("axes", "inputs", "outputs", "reference") if name not in self._told]:
             raise UnusableError(f"{definition.name} has no {', '.join(missing)}")
-        file, _, entry = str(told.get("spec", {}).get("entry_point", "")).partition("::")
-        modules = {Path(path).stem: text for path, text in _sources(told).items() if path != file}
-        super().__init__(entry or "run", modules)
+        spec, sources = dict(told.get("spec", {})), _sources(told)
+        file, _, entry = str(spec.get("entry_point", "")).partition("::")
+        if file not in sources or not file.endswith(".py"):
+            raise UnusableError(f"{solution.name}: entry_point names no Python source of it: {file or 'nothing'}")
+        self.source, entry = sources.pop(file), entry or "run"
+        if _writes(spec, self.source, entry, len(self._told["inputs"]) + len(self._told["outputs"])):
+            self.source, entry = self.source + self._giving(entry), GIVEN
+        super().__init__(entry, {Path(path).stem: text for path, text in sources.items()}, self._told["reference"])
         (self._run,) = named_in(loaded(self._told["reference"], "reference"), ("run",))
         self._workloads = _workloads(workloads) if workloads else []
+
+    def _giving(self, entry: str) -> str:
+        """Return the text of a function that allocates the outputs, and has the solution write into them.
+
+        Raises:
+            UnusableError: an output has no shape.
+        """
+        outputs = {name: (one.get("shape"), one.get("dtype")) for name, one in self._told["outputs"].items()}
+        if missing := [name for name, (shape, _) in outputs.items() if shape is None]:
+            raise UnusableError(f"the output {', '.join(missing)} has no shape, and the solution writes into it")
+        return _GIVING.format(
+            name=GIVEN,
+            entry=entry,
+            known={name: int(one["value"]) for name, one in self._told["axes"].items() if one.get("type") == "const"},
+            inputs=[one.get("shape") or [] for one in self._told["inputs"].values()],
+            outputs=list(outputs.values()),
+        )
 
     def right(self, *arguments: Any, **words: Any) -> Any:
         """Return what the reference gives."""
@@ -75,20 +115,15 @@ class FlashInfer(Calls):
         return torch.randn(shape).to(getattr(torch, str(told["dtype"])))
 
 
-def main_source(path: Path) -> str:
-    """Return the text of a solution that has its entry point.
-
-    Raises:
-        UnusableError: it is not there, or is no Python.
-    """
-    told = _document(path)
-    spec, sources = told.get("spec", {}), _sources(told)
-    file = str(spec.get("entry_point", "")).partition("::")[0]
-    if spec.get("destination_passing_style"):
-        raise UnusableError(f"{path.name}: it writes into given outputs (destination_passing_style), which is not read")
-    if file not in sources or not file.endswith(".py"):
-        raise UnusableError(f"{path.name}: entry_point names no Python source of it: {file or 'nothing'}")
-    return sources[file]
+def _writes(spec: Mapping[str, Any], source: str, entry: str, arguments: int) -> bool:
+    """Return whether a solution writes into given outputs; where it does not say it, its parameters do."""
+    if "destination_passing_style" in spec:
+        return bool(spec["destination_passing_style"])
+    with suppress(SyntaxError, ValueError):
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.FunctionDef) and node.name == entry:
+                return len(node.args.posonlyargs) + len(node.args.args) == arguments
+    return False
 
 
 def _document(path: Path) -> dict[str, Any]:

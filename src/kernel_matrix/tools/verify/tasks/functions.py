@@ -22,7 +22,7 @@ class Functions(Calls):
         Raises:
             UnusableError: one cannot be imported.
         """
-        super().__init__(candidate.partition(":")[2], {})
+        super().__init__(candidate.partition(":")[2], {}, reference)
         sys.path.insert(0, str(Path.cwd()))
         self._reference, self._inputs = _found(reference), _found(inputs)
 

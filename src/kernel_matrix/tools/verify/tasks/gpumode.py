@@ -36,8 +36,8 @@ class GpuMode(Calls):
         named = {Path(name).stem: folder / source for name, source in files.items() if source.endswith(".py")}
         named = {"reference": folder / "reference.py", **named}
         beside = {name: _text(path) for name, path in named.items() if name not in _NOT_HERE}
-        super().__init__("custom_kernel", beside)
         source = _text(named["reference"])
+        super().__init__("custom_kernel", beside, source)
         module = loaded(_without_cards(source), "reference", {n: _without_cards(one) for n, one in beside.items()})
         self._generate, self._kernel = named_in(module, ("generate_input", "ref_kernel"))
         # A checker that is written by hand may ask for properties, which several answers have.

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 
 from kernel_matrix.kit.layouts import same_bytes
-from kernel_matrix.tools.verify.inside.candidate import draw_what_is_constant, flat, shaped
+from kernel_matrix.tools.verify.inside.candidate import draw_what_is_constant, flat, seeded, shaped
 from kernel_matrix.tools.verify.tasks import making, sizes, values
 from kernel_matrix.tools.verify.tasks.reproducing import program_of_model
 from kernel_matrix.tools.verify.tasks.task import Case, UndecidedError, UnusableError, as_array, flattened, seeds
@@ -58,6 +58,7 @@ class KernelBench:
         """
         self.source, self.device, self.fixed = source, device, fixed
         self.plain: tuple[str, str] | None = (source, "Model")
+        self.identity = source
         self.modules: Mapping[str, str] = {}
         self.notes: list[str] = []
         self._seed, self._train, self._steps = seeds(), True, 1000
@@ -161,7 +162,7 @@ class KernelBench:
     def _redrawn(self, step: Step, other: int) -> list[Any]:
         """Return the tensors of the inputs for another seed."""
         again: list[Any] = []
-        torch.manual_seed(other)
+        seeded(other)
         drawn = list(sizes.module(self.source, step.numbers).get_inputs())
         for one in values.mapped(drawn, step.kind, step.seed) if step.kind else drawn:
             flattened(one, again)
@@ -181,12 +182,12 @@ class KernelBench:
     def _drawn(self, numbers: Mapping[sizes.Place, int], kind: str, seed: int) -> tuple[list[Any], list[Any], Any]:
         """Return the inputs, the constructor's arguments and the module; the seed determines them."""
         made = sizes.module(self.source, numbers)
-        torch.manual_seed(seed)
+        seeded(seed)
         inputs, arguments = list(made.get_inputs()), list(made.get_init_inputs())
         if kind:
             inputs = values.mapped(inputs, kind, seed)
         with _drawn_constants():
-            torch.manual_seed(seed + 1)
+            seeded(seed + 1)
             model = made.Model(*arguments)
         return inputs, arguments, model
 
@@ -199,7 +200,7 @@ class KernelBench:
 
 def _draw_constants(state: Mapping[str, Any], seed: int) -> None:
     """Draw anew each tensor of weights that has one value everywhere: a gain of ones that is left out is seen then."""
-    torch.manual_seed(seed + 5)
+    seeded(seed + 5)
     for one in state.values():
         if one.is_floating_point() and one.numel() > 1 and bool((one == one.flatten()[0]).all()):
             value = one.flatten()[0].clone()
@@ -229,7 +230,7 @@ def _reference(
         own = dict(zip(state, tensors[count:], strict=True)) if len(tensors) > count else wide_state if wide else state
         arguments, words = shaped(call, tensors[:count])
         before = torch.get_default_dtype()
-        torch.manual_seed(seed)
+        seeded(seed)
         torch.set_default_dtype(torch.float64 if wide else torch.float32)
         try:
             with torch.set_grad_enabled(grads), making.Wide() if wide else contextlib.nullcontext():

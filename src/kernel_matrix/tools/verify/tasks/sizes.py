@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import math
 import random
 import time
@@ -117,11 +118,16 @@ def text(source: str, values: Values) -> str:
     return ast.unparse(ast.fix_missing_locations(_Put(values).visit(ast.parse(source)))) if values else source
 
 
-def module(source: str, values: Values, name: str = "reference") -> types.ModuleType:
+def module(source: str, values: Values) -> types.ModuleType:
     """Run the reference's text, with other numbers, as a module."""
-    made = types.ModuleType(name)
-    exec(compile(text(source, values), f"<{name}>", "exec"), made.__dict__)  # noqa: S102 (the task is the user's own)
+    made = types.ModuleType("reference")
+    exec(_code(source, tuple(values.items())), made.__dict__)  # noqa: S102 (the task is the user's own)
     return made
+
+
+@functools.lru_cache(64)
+def _code(source: str, values: tuple[tuple[Place, int], ...]) -> types.CodeType:
+    return compile(text(source, dict(values)), "<reference>", "exec")
 
 
 def price(source: str, values: Values) -> Price:

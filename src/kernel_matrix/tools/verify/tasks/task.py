@@ -58,6 +58,7 @@ class Task(Protocol):
 
     form: str
     entry: str  # what a candidate is called
+    identity: str  # what names it in a verdict, by its digest
     modules: Mapping[str, str]  # texts that its form has beside it
     notes: list[str]
     patch: bool

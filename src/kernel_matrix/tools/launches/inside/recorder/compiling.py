@@ -129,9 +129,10 @@ def _be_alone(folder: Path, memory: int) -> None:
     os.environ["TRITON_CACHE_DIR"] = os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
     for name in [name for name in os.environ if name.startswith("TRITON_DUMP")]:
         del os.environ[name]
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    _, most = resource.getrlimit(resource.RLIMIT_AS)  # a simulator may have it
-    resource.setrlimit(resource.RLIMIT_AS, (used + memory, most))
+    with contextlib.suppress(OSError):  # a sandbox without /proc has a limit of its own
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        _, most = resource.getrlimit(resource.RLIMIT_AS)  # a simulator may have it
+        resource.setrlimit(resource.RLIMIT_AS, (used + memory, most))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
