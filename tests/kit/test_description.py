@@ -25,6 +25,7 @@ test_double.__test__ = False  # it is plain code here
 @pytest.mark.parametrize(
     ("words", "error", "text"),
     [
+        ({"x": X, "rows": "tokens", "free": "tokens"}, ValueError, "free names axes of arrays, but not that of rows"),
         ({"x": X, "rows": "rows"}, ValueError, "no array has the axis 'rows'"),
         ({"x": X, "framework": "cupy"}, ValueError, "framework is one of numpy, torch, jax"),
         ({"x": X, "differentiable": "x"}, ValueError, "this framework has no gradients"),

@@ -34,10 +34,20 @@ def test_what_a_user_writes_has_at_most_25_lines():
     assert len(FILES["suite/test_operators.py"].splitlines()) <= 6
 
 
-def test_the_right_kernel_is_green_and_says_how_many_checks_it_had(tmp_path):
-    job = job_of(tmp_path, "good")
-    assert (len(job.ends), job.red()) == (3, {}), job.output
-    assert [end["facts"]["checks"] for end in job.ends.values()] == [
+@pytest.fixture(scope="module")
+def right(tmp_path_factory):
+    """Return the job of the right kernel."""
+    return job_of(tmp_path_factory.mktemp("right"), "good")
+
+
+def test_three_cases_of_an_operator_take_fifteen_seconds_of_a_cpu_at_most(right):
+    assert len(right.ends) == 3
+    assert right.seconds <= 15
+
+
+def test_the_right_kernel_is_green_and_says_how_many_checks_it_had(right):
+    assert (len(right.ends), right.red()) == (3, {}), right.output
+    assert [end["facts"]["checks"] for end in right.ends.values()] == [
         "14 of 14 checks",
         "15 of 15 checks",
         "15 of 15 checks",
@@ -74,7 +84,7 @@ def test_what_a_green_cell_means_holds_for_a_package_of_a_few_lines(tmp_path, wo
     assert all(sentence in text for text in job.red().values()), job.red()
 
 
-def test_a_job_of_it_tests_its_comparison(tmp_path):
+def test_a_job_of_it_tests_its_comparison(right):
     assert "Every job tests its comparison: known faults, the canaries, are put into some results." in README
-    metrics = [end["metrics"] for end in job_of(tmp_path, "good").ends.values()]
+    metrics = [end["metrics"] for end in right.ends.values()]
     assert all(one["canary.injected"] == one["canary.caught"] >= 2 for one in metrics), metrics

@@ -99,6 +99,32 @@ def test_numpy_scaled(table, index, gain):
 
 
 @operator(
+    rows=ROWS,
+    free="hidden",
+    x=MATRIX,
+    target=array(ROWS, dtype="int64", below="hidden"),
+    outputs={"loss": array(ROWS)},
+)
+def test_numpy_nll(x, target):
+    import numpy as np
+
+    top = x.max(-1, keepdims=True)
+    return np.log(np.exp(x - top).sum(-1)) + top[:, 0] - x[np.arange(len(x)), target]
+
+
+@operator(
+    rows=ROWS,
+    free="hidden",
+    x=MATRIX,
+    q=array(24, "hidden", dtype="int8", below=128),
+    s=array(24, **SCALE),
+    outputs={"y": array(ROWS, 24)},
+)
+def test_numpy_quant(x, q, s):
+    return (x @ q.astype(x.dtype).T) * s
+
+
+@operator(
     framework="torch",
     rows=ROWS,
     modes=("autocast", "compile", "stream"),
