@@ -28,6 +28,7 @@ from kernel_matrix.store.schema import ADDED, FIGURES, LATER, OLDEST, SCHEMAS, V
 
 KEPT = Path(__file__).parent / "versions"
 RUN, SET, SIGNED = KEPT / "1" / "run", KEPT / "1" / "set", KEPT / "signed"
+PRESENT = KEPT / str(VERSION) / "run"
 
 # What a harness says of folders: what was refused, all records, the same by the audit, and the answer of a query.
 SAYS = """
@@ -87,7 +88,7 @@ def another(folder: Path, changes: Mapping[str, tuple[str, str]]) -> Path:
     return folder
 
 
-RAISED = {"schema version": ("VERSION = 1  #", "VERSION = 2  #")}
+RAISED = {"schema version": (f"VERSION = {VERSION}  #", f"VERSION = {VERSION + 1}  #")}
 LAST = '    "growth": "The power'
 ONE_MORE = {"schema figure": (LAST, f'    "abs_p99": "The error of 99.",\n{LAST}')}
 TAKEN_OUT = {"schema figure": ('    "ulp_median": "The median error in ULP.",\n', "")}
@@ -106,7 +107,7 @@ A_FACT_MORE = {
 OWED = {**A_FACT_MORE, "schema column": (FACTS, A_FACT_MORE["schema column"][1].replace("_optional", "_owed"))}
 JOBS_LAST = '    yield "jobs", _table'
 A_TABLE_MORE = {
-    "schema added": ("ADDED: Mapping[str, int] = {}", 'ADDED: Mapping[str, int] = {"kernels": 2}'),
+    "schema added": ("ADDED: Mapping[str, int] = {}", f'ADDED: Mapping[str, int] = {{"kernels": {VERSION + 1}}}'),
     "schema withdrawn": ('"samples": ()}', '"samples": (), "kernels": ()}'),
     "schema table": ('"samples": SAMPLES}', '"samples": SAMPLES, "kernels": (_RUN, _CASE)}'),
     "names tables": ('"outputs", "samples")', '"outputs", "samples", "kernels")'),
@@ -186,7 +187,8 @@ def test_what_the_schema_says_of_earlier_versions_agrees_with_their_kept_runs():
 # --- What is refused ---
 
 CHANGES = RAISED | ONE_MORE
-NEWER = "outputs has the schema version '2', and 1 is the one that can be read: a newer kernel-matrix has written it"
+READ = f"{OLDEST} to {VERSION} can be read" if OLDEST < VERSION else f"{VERSION} is the one that can be read"
+NEWER = f"outputs has the schema version '{VERSION + 1}', and {READ}: a newer kernel-matrix has written it"
 
 
 def column(table: str, name: str, kind: pa.DataType, values: Callable[[int], pa.Array]) -> Callable[[Path], None]:
@@ -217,7 +219,7 @@ def without(table: str, name: str) -> Callable[[Path], None]:
 REFUSED = {
     "a column that no version knows": (
         column("outputs", "abs_p99", pa.float64(), lambda rows: pa.nulls(rows, pa.float64())),
-        "outputs has the column abs_p99, which its version 1 does not know",
+        f"outputs has the column abs_p99, which its version {VERSION} does not know",
     ),
     "a column that every row owes": (without("cases", "message"), "cases lacks the column message"),
     "a column of another kind": (
@@ -233,7 +235,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(("harm", "sentence"), REFUSED.values(), ids=REFUSED)
 def test_a_column_that_is_not_of_its_version_is_refused_by_its_name(tmp_path, harm, sentence):
-    shutil.copytree(RUN, tmp_path / "run")
+    shutil.copytree(PRESENT, tmp_path / "run")
     harm(tmp_path / "run")
     found = collect([tmp_path / "run", SET])
     [said] = found.broken
@@ -243,7 +245,7 @@ def test_a_column_that_is_not_of_its_version_is_refused_by_its_name(tmp_path, ha
 
 
 def test_a_column_that_may_be_empty_may_be_absent(tmp_path):
-    shutil.copytree(RUN, tmp_path / "run")
+    shutil.copytree(PRESENT, tmp_path / "run")
     without("outputs", "growth")(tmp_path / "run")
     [said] = collect([tmp_path / "run"]).broken
     assert "a file was changed" in said, "one of its outputs had that figure: the digest of the run finds it"
@@ -260,14 +262,14 @@ def test_what_a_newer_harness_has_written_is_refused_in_one_sentence(tmp_path):
         [said] = found.broken
         assert NEWER.partition(" ")[2] in said
         assert len(found.records) == 1
-    unknown = "outputs has the column ulp_median, which its version 1 does not know"
+    unknown = f"outputs has the column ulp_median, which its version {VERSION} does not know"
     wrong = {
         unknown: TAKEN_OUT | RAISED,
         f"{unknown}.": TAKEN_OUT | KNOWN_STILL,
         "cases lacks the column process": OWED,
     }
     for number, (words, changes) in enumerate(wrong.items()):
-        [said] = says(RUN, root=another(tmp_path / str(number), changes))["broken"]
+        [said] = says(PRESENT, root=another(tmp_path / str(number), changes))["broken"]
         assert words in said
 
 
@@ -289,11 +291,11 @@ def test_runs_of_two_versions_are_read_together_and_tables_of_two_make_no_run(tm
     says(SET, root=root, new=tmp_path / "new")
     both = says(RUN, tmp_path / "new" / "runs", root=root, query="SELECT schema_version FROM jobs ORDER BY 1")
     assert both["broken"] == []
-    assert both["answer"] == [[1], [2]]
+    assert both["answer"] == [[1], [VERSION + 1]]
     assert len(both["records"]) == 5
-    shutil.copytree(RUN, tmp_path / "mixed")
-    says(RUN, root=root, new=tmp_path / "again")
+    shutil.copytree(PRESENT, tmp_path / "mixed")
+    says(PRESENT, root=root, new=tmp_path / "again")
     [files] = names.find(tmp_path / "again" / "runs")
     shutil.copy(files.path("samples"), tmp_path / "mixed" / "samples")
     [said] = says(tmp_path / "mixed", root=root)["broken"]
-    assert "its tables have different schema versions: 1, 2" in said
+    assert f"its tables have different schema versions: {VERSION}, {VERSION + 1}" in said

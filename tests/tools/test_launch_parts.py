@@ -29,6 +29,7 @@ from kernel_matrix.config.model.operators import Op
 from kernel_matrix.diagnosis import diagnose
 from kernel_matrix.diagnosis.rule import read_rules
 from kernel_matrix.job.ahead import figures, nvcc
+from kernel_matrix.job.ahead.targets import TARGETS
 from kernel_matrix.tools.launches import matrix_file, naming, shapes, targets, words
 from kernel_matrix.tools.launches.inside.recorder import logs, user_program
 from kernel_matrix.tools.launches.invocation import Invocation, invocation
@@ -83,6 +84,13 @@ def test_a_program_may_be_told_another_target_of_the_same_vendor():
     chosen = told(["sm_100"], targets_named(["sm_90", "gfx942"]))
     assert {vendor: target.name for vendor, target in chosen.items()} == {"nvidia": "sm_100", "amd": "gfx942"}
     assert list(told([], targets_named(["gfx1100"]))) == ["amd"], "nothing is recorded for a vendor without targets"
+
+
+def test_each_target_of_the_table_is_compiled_for_and_told_only_where_its_device_is_known():
+    assert {one.name for one in targets_named([*TARGETS])} == {*TARGETS}
+    assert over_limits(known()["sm_121"], {"threads": 1025}) == "a block has 1025 threads, and sm_121 has 1024"
+    with pytest.raises(UserError, match=r"--told: gfx1250: no line of targets.toml says what its device is"):
+        told(["gfx1250"], targets_named(["gfx1250"]))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-from kernel_matrix.base.errors import unknown
+from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.job.ahead.targets import TARGETS
 
 
@@ -55,7 +55,9 @@ def vendors() -> tuple[Vendor, ...]:
     """Return all vendors."""
     content = tomllib.loads(files("kernel_matrix.tools.launches").joinpath("targets.toml").read_text(encoding="utf-8"))
     for entry in content.values():
-        entry["targets"] = {name: {**_of_table(name), **facts} for name, facts in entry["targets"].items()}
+        more = (name for name, target in TARGETS.items() if target.backend == entry["backend"])
+        names = dict.fromkeys((*entry["targets"], *more))
+        entry["targets"] = {name: {**_of_table(name), **entry["targets"].get(name, {})} for name in names}
     return tuple(Vendor(name=name, **entry) for name, entry in content.items())
 
 
@@ -92,9 +94,11 @@ def told(names: Sequence[str], targets: Iterable[Target]) -> dict[str, Target]:
     ``names`` are targets that are chosen for this, instead of the vendors' own.
 
     Raises:
-        UserError: there is no such target.
+        UserError: there is no such target, or no line of ``targets.toml`` says what its device is.
     """
     chosen = {target.vendor.name: target for target in (_named("--told", name) for name in names)}
+    if lacking := [target.name for target in chosen.values() if "device" not in target.facts]:
+        raise UserError(f"--told: {lacking[0]}: no line of targets.toml says what its device is. Code is made for it.")
     return {
         target.vendor.name: chosen.get(target.vendor.name, target.vendor.target(target.vendor.recorded_as))
         for target in targets
