@@ -14,12 +14,14 @@ from kernel_matrix.store.load import collect
 from kernel_matrix.store.record import Record
 
 ROOT = Path(__file__).parents[2]
+_SECONDS = 1200  # beside twelve busy processes the threads that TVM starts itself were still waiting after 30 minutes
 
 
 def run(python: Path, *words: str | Path, **variables: str) -> str:
     """Run a program with the package on its path, and return what it writes."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **variables}
-    done = subprocess.run([python, *words], env=environment, capture_output=True, text=True, check=False)
+    command = [python, *words]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=_SECONDS)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     return done.stdout
 
