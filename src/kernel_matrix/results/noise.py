@@ -9,10 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kernel_matrix.base.evidence import Evidence
-from kernel_matrix.store.database import Connection, rows
 from kernel_matrix.store.record import Record, outputs_of
+
+if TYPE_CHECKING:
+    from kernel_matrix.store.database import Connection
 
 MOST_ELEMENTS = 1000
 WIDE = 4  # the bytes of fp32, which kernels compute in: a narrower output is rounded once more at its end
@@ -84,6 +87,8 @@ def as_float(ratio: float | str) -> float:
 
 def noise_of_cells(connection: Connection, where: str = "true") -> dict[int, dict[str, dict[str, Noise]]]:
     """Return the noise by cell, dtype and output, the least exact output first, of the cases of a condition."""
+    from kernel_matrix.store.database import rows  # it takes long to import
+
     cells: dict[int, dict[str, dict[str, Noise]]] = {}
     for cell, dtype, output, *sums in rows(connection, _SUMS.replace("WHERE", f"WHERE {where} AND", 1)):
         cells.setdefault(cell, {}).setdefault(dtype, {})[output] = Noise(*sums)

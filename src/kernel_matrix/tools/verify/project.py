@@ -27,7 +27,7 @@ def add(told: Mapping[str, Any], named: str, cell: str, build: Path) -> Path:
     return checks.write(
         Check(
             name=_NAME,
-            program=f"kernel-matrix verify, in {sandbox or 'no sandbox'}",
+            program=f"verify, in {sandbox or 'no sandbox'}",
             sees=_SEES,
             machine=str(told.get("device", "")),
             commit=commit(Path.cwd()),

@@ -11,6 +11,7 @@ import io
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 import zipfile
@@ -37,6 +38,10 @@ _SECONDS = 300.0  # of all launches for one vendor
 _PATH = re.compile(r"(emulated/)?\w[\w.-]*(/\w[\w.-]*)?")
 _BYTES = 256 << 20  # of what comes back, also of what is packed in it
 _CACHE = "GPU_EMULATORS_CACHE"
+_MODULES = {
+    "amd": "gpu_emulators.amd.library",
+    "nvidia": "gpu_emulators.nvidia.launch",
+}  # what compiles them
 _FIGURES = ("registers", "spills", "shared", "code")
 
 
@@ -103,7 +108,7 @@ def _emulators() -> Path:
 
 
 def _prepared(names: Sequence[str], build: Path) -> str:
-    """Have the emulators compiled by this process, and return the folder in which a candidate's finds them.
+    """Have the emulators compiled where they are trusted, and return the folder in which a candidate's finds them.
 
     Raises:
         UserError: the emulators, a compiler or the decoder of instructions is not there.
@@ -111,15 +116,9 @@ def _prepared(names: Sequence[str], build: Path) -> str:
     emulated.emulator_for(Invocation(sys.executable, (), ()), names)
     folder = str((build / "cache" / "emulators").resolve())
     os.environ[_CACHE] = folder
-    for name in names:
-        if known()[name].vendor.name == "amd":
-            from gpu_emulators.amd import library as amd
-
-            amd.library()
-        else:
-            from gpu_emulators.nvidia import launch as nvidia
-
-            nvidia.library()
+    for module in sorted({_MODULES[known()[name].vendor.name] for name in names}):
+        program = f"import importlib; importlib.import_module({module!r}).library()"
+        subprocess.run([sys.executable, "-c", program], check=True)
     return folder
 
 
