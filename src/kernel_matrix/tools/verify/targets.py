@@ -17,7 +17,6 @@ import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +37,8 @@ _SECONDS = 300.0  # of all launches for one vendor
 _PATH = re.compile(r"(emulated/)?\w[\w.-]*(/\w[\w.-]*)?")
 _BYTES = 256 << 20  # of what comes back, also of what is packed in it
 _CACHE = "GPU_EMULATORS_CACHE"
-_MODULES = {
-    "amd": "gpu_emulators.amd.library",
-    "nvidia": "gpu_emulators.nvidia.launch",
-}  # what compiles them
+# What compiles the emulator of a vendor's GPUs.
+_MODULES = {"amd": "gpu_emulators.amd.library", "nvidia": "gpu_emulators.nvidia.launch"}
 _FIGURES = ("registers", "spills", "shared", "code")
 
 
@@ -49,19 +46,21 @@ _FIGURES = ("registers", "spills", "shared", "code")
 class Wanted:
     """The targets to compile for, those that are ``named`` by the user, and those to emulate.
 
-    A named one must be right. ``cache`` has compiled emulators, and ``without`` says why nothing is emulated.
+    A named one must be right. The emulators lie in ``emulators`` and are compiled in ``cache``; ``without`` says why
+    nothing is emulated.
     """
 
     targets: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
     emulate: tuple[str, ...] = ()
+    emulators: Path = Path()
     cache: str = ""
     without: str = ""
 
     @property
     def readable(self) -> list[str]:
         """The folders that a candidate's process has to read for them."""
-        return [self.cache, str(_emulators())] if self.emulate else []
+        return [self.cache, str(self.emulators)] if self.emulate else []
 
 
 NONE = Wanted()
@@ -91,35 +90,32 @@ def wanted(options: argparse.Namespace) -> Wanted:
             raise unknown("--emulate", "target of the emulator", name, emulated_targets())
     targets = [] if asked and _NOTHING in asked else [one.name for one in targets_named(asked or [])]
     chosen = [one for one in emulate if one != _NOTHING] if emulate else [one for one in _EMULATED if one in targets]
+    folder, cache, without = Path(), "", ""
     try:
-        cache, without = _prepared(chosen, options.build) if chosen else "", ""
+        if chosen:
+            folder, cache = _prepared(chosen, options.build)
     except UserError as error:
         if emulate is not None:
             raise
-        cache, without, chosen = "", str(error), []
-    return Wanted(tuple(dict.fromkeys((*targets, *chosen))), tuple(named), tuple(chosen), cache, without)
+        without, chosen = str(error), []
+    return Wanted(tuple(dict.fromkeys((*targets, *chosen))), tuple(named), tuple(chosen), folder, cache, without)
 
 
-def _emulators() -> Path:
-    found = find_spec("gpu_emulators")
-    assert found is not None
-    assert found.origin is not None
-    return Path(found.origin).parent
-
-
-def _prepared(names: Sequence[str], build: Path) -> str:
-    """Have the emulators compiled where they are trusted, and return the folder in which a candidate's finds them.
+def _prepared(names: Sequence[str], build: Path) -> tuple[Path, str]:
+    """Have the emulators compiled where they are trusted; return their folder, and the folder of what was compiled.
 
     Raises:
         UserError: the emulators, a compiler or the decoder of instructions is not there.
     """
-    emulated.emulator_for(Invocation(sys.executable, (), ()), names)
-    folder = str((build / "cache" / "emulators").resolve())
-    os.environ[_CACHE] = folder
-    for module in sorted({_MODULES[known()[name].vendor.name] for name in names}):
-        program = f"import importlib; importlib.import_module({module!r}).library()"
-        subprocess.run([sys.executable, "-c", program], check=True)
-    return folder
+    folder = emulated.emulator_for(Invocation(sys.executable, (), ()), names)
+    cache = str((build / "cache" / "emulators").resolve())
+    modules = sorted({_MODULES[known()[name].vendor.name] for name in names})
+    program = f"import importlib\nfor name in {modules}: importlib.import_module(name).library()"
+    environment = {**os.environ, _CACHE: cache}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise UserError(f"--emulate: the emulators cannot be compiled: {done.stderr.strip().splitlines()[-1:]}")
+    return folder, cache
 
 
 def looked_at(server: Server, task: Task, source: str, case: Case, want: Wanted) -> Found:
@@ -134,7 +130,7 @@ def looked_at(server: Server, task: Task, source: str, case: Case, want: Wanted)
         settings = recording.settings_of(
             device,
             of_vendor,
-            recording.Options(jobs=1, memory_gib=4, emulate=emulate, emulator=_emulators() if emulate else Path()),
+            recording.Options(jobs=1, memory_gib=4, emulate=emulate, emulator=want.emulators if emulate else Path()),
             Path(),
         )
         try:
