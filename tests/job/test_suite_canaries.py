@@ -204,7 +204,7 @@ def test_what_is_no_array_of_real_numbers_is_left_alone(asking, odd):
 
 def test_it_takes_a_tenth_of_the_time(asking):
     x = np.linspace(1, 2, 64).reshape(8, 8)
-    asking._all_spent = 5.0
+    asking._all_used = 5.0
     asking.ask("close", close(0.01), x, x, asserts=True)
     assert words_of(asking.facts()[FACT]) == {"lines": [], "no time": 1}
 

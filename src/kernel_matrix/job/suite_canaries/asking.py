@@ -17,8 +17,8 @@ from typing import Any
 Passes = Callable[[Any, Any], bool]  # whether the suite's function takes two arrays for equal
 
 FACT = "comparisons"  # of a case: its lines, as JSON
-SHARE = 0.1  # of the time since the process began that asking may take
-_FREE = 1.0  # seconds that it may take in any case: a small suite is over soon
+SHARE = 0.1  # of the CPU time since the process began that asking may take
+_FREE = 1.0  # CPU seconds that it may take in any case: a small suite is over soon
 _OFTEN = 2  # times that a line is asked in one test
 _MOST_LINES = 25  # of one test, in its fact
 _WHOLE = 1 << 14  # elements of an array that is taken whole
@@ -64,7 +64,7 @@ class Asking:
         self.lines: dict[tuple[str, str], Line] = {}
         self.skipped = 0  # comparisons of this test for which there was no time
         self.spent = 0.0  # seconds of asking in this test
-        self._began, self._all_spent = time.perf_counter(), 0.0
+        self._began, self._all_used = time.process_time(), 0.0
         self._allows: dict[tuple[str, int | None], float] = {}
         self._busy: set[int] = set()  # threads in which a comparison goes on: those below it are parts of it
 
@@ -106,16 +106,15 @@ class Asking:
         line = self.lines.setdefault((at, call), Line(call))
         if line.asked >= _OFTEN:
             return
-        began = time.perf_counter()
-        if self._all_spent > _FREE + SHARE * (began - self._began):
+        began, used = time.perf_counter(), time.process_time()
+        if self._all_used > _FREE + SHARE * (used - self._began):
             self.skipped += 1
             return
         with contextlib.suppress(Exception), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self._ask(line, at, passes, actual, expected)
-        seconds = time.perf_counter() - began
-        self.spent += seconds
-        self._all_spent += seconds
+        self.spent += time.perf_counter() - began
+        self._all_used += time.process_time() - used
 
     def _ask(self, line: Line, at: str, passes: Passes, actual: Any, expected: Any) -> None:
         import numpy as np  # where arrays are compared it is there
