@@ -73,3 +73,13 @@ def test_a_transformer_trains_with_plain_residual_connections_too():
         rate, first, last = re.search(pattern, done.stdout, re.MULTILINE).groups()
         assert int(rate) > 0
         assert float(last) < float(first)
+
+
+def test_a_transformer_is_served_with_and_without_mhc():
+    """Requests that share a batch get the bytes that they get alone."""
+    arguments = ("--backend", "plain", "--backend", "reference", "--requests", "6", "--hidden", "16", "--layers", "1")
+    done = program(python_of("reference"), "examples/serve_transformer.py", *arguments, OMP_NUM_THREADS="1")
+    assert done.returncode == 0, done.stderr
+    found = re.findall(r"^(\w+) bytes/s=(\d+) step_ms=\S+ alone=(\d of \d)$", done.stdout, re.MULTILINE)
+    assert [(backend, alone) for backend, _, alone in found] == [("plain", "4 of 4"), ("reference", "4 of 4")]
+    assert all(int(rate) > 0 for _, rate, _ in found)
