@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lzma
+import re
 import sys
 from datetime import date
 
@@ -10,7 +11,7 @@ import pytest
 from common import harness
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.tools.watch import environment, kept, names, news, page, plan
+from kernel_matrix.tools.watch import environment, kept, names, news, page, plan, rows
 from kernel_matrix.tools.watch.rows import Ran, Row
 
 PLAN = """\
@@ -91,7 +92,15 @@ def told(results, *, new=(), accepted=()):
     keys = {one.kind: one.key for one in found}
     chosen = [frozenset(keys[kind] for kind in kinds) for kinds in (new, accepted)]
     return page.Page(
-        "today", {"torch": "2"}, {"some": results}, found, *chosen, ["`triton.a` is gone"], compared, differ, 1
+        "today",
+        {"python": "3", "torch": "2", "numpy": "2"},
+        {"some": results},
+        found,
+        *chosen,
+        ["`triton.a` is gone"],
+        compared,
+        differ,
+        1,
     )
 
 
@@ -105,6 +114,7 @@ def test_the_page_begins_with_what_broke_and_says_if_nothing_did():
     assert later.startswith("# Nothing broke since the last time; 1 breaks stand from before (today).")
     assert page.markdown(told(broken, accepted=["broke"])).startswith("# Nothing broke since the last time (today).")
     assert "`triton.a` is gone" in later
+    assert "With python 3, torch 2, numpy 2." in later
     assert "None: no launch changed" in page.markdown(told(of([row()], [row(registers=1)])))
 
 
@@ -197,6 +207,51 @@ def test_the_key_changes_with_all_that_decides_a_result(monkeypatch):
     assert kept.key_of({"triton": "1"}) != first
 
 
+def test_a_package_whose_program_launched_nothing_is_named_first_and_is_no_success():
+    ended = of([row()], [])
+    ended["2.0"] = Ran(fault="told of sm_90: ModuleNotFoundError: No module named 'einops'")
+    unknown = "nothing is known of some: told of sm_90: ModuleNotFoundError: No module named 'einops' (today)."
+    assert page.markdown(told(ended)).startswith(f"# Nothing broke since the last time; {unknown}")
+    assert told(of([row()], [row()])).unknown == {}
+    assert told(of([], [row()])).unknown == {}, "the newest release is what counts"
+
+
+def python_that(tmp_path, says):
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{says}"\n')
+    python.chmod(0o755)
+    return str(python)
+
+
+def test_all_that_the_python_of_the_programs_has_is_told_and_so_part_of_the_key(tmp_path):
+    """What is installed into it afterwards changes what a program can do."""
+    python = python_that(tmp_path, "print('python 3 11'); print('Torch 2.13'); print('numpy 2'); print('a_b.c 1')")
+    assert environment.asked(python) == {"python": "3.11", "torch": "2.13", "numpy": "2", "a-b-c": "1"}
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("exit 3", "SyntaxError: invalid syntax"),
+        ("print('python', 3, 11)", "it has no torch. It needs torch and numpy."),
+        ("print('python', 3, 11); print('Torch', 2)", "it has no numpy. It needs torch and numpy."),
+        (None, "No such file or directory"),
+    ],
+)
+def test_a_python_that_cannot_run_the_programs_is_one_sentence(tmp_path, text, sentence):
+    python = python_that(tmp_path, text) if text else str(tmp_path / "python")
+    with pytest.raises(UserError, match=re.escape(sentence)) as raised:
+        environment.asked(python)
+    assert str(raised.value).startswith(f"--python {python}: ")
+
+
+def test_a_module_that_is_absent_is_named_with_what_installs_it():
+    fault = rows.in_words("ModuleNotFoundError: No module named 'einops.layers' (a.py:3)", ["sm_90", "gfx942"])
+    assert fault.startswith("told of sm_90 and gfx942: ModuleNotFoundError")
+    assert fault.endswith("; put the distribution that has einops into `requires`")
+    assert rows.in_words("ValueError: 3", ["sm_90"]) == "told of sm_90: ValueError: 3"
+
+
 @pytest.fixture
 def watched(tmp_path, monkeypatch):
     """Write a plan of one checkout and a stand-in for what installs and records."""
@@ -210,7 +265,7 @@ def watched(tmp_path, monkeypatch):
 
 def test_a_second_run_without_news_starts_nothing_and_a_changed_checkout_does(watched, monkeypatch, capsys):
     from kernel_matrix.cli import main
-    from kernel_matrix.tools.watch import command, rows
+    from kernel_matrix.tools.watch import command
 
     started = []
 
@@ -226,7 +281,7 @@ def test_a_second_run_without_news_starts_nothing_and_a_changed_checkout_does(wa
     monkeypatch.setattr(
         names, "absent_in", lambda _python, triton, _names: ["triton.cdiv"] if "2.0" in str(triton) else []
     )
-    monkeypatch.setattr(environment, "asked", lambda _: {"torch": "2"})
+    monkeypatch.setattr(environment, "asked", lambda _: {"python": "3", "torch": "2", "numpy": "2"})
     words = ["watch", str(watched / "packages.yaml"), "--python", "x", "--build", str(watched / "b")]
     assert main(words) == 1
     assert started == ["some-2.0", "some-1.0"], "the newest release first"

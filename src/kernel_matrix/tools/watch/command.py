@@ -85,7 +85,8 @@ class _Watch:
         found = rows.ran(self.options.python, package, self.plan.targets, options.packages, options, own)
         red = sum(row.outcome in ("error", "fail") for row in found.rows)
         seconds = time.monotonic() - began
-        print(f"{name} with triton {release}: {len(found.rows)} compiled, {red} red ({seconds:.0f} s)", flush=True)
+        end = f"{len(found.rows)} compiled, {red} red" if found.rows else f"no launch: {found.fault}"
+        print(f"{name} with triton {release}: {end} ({seconds:.0f} s)", flush=True)
         self.kept.keep(name, release, key, found)
         return found
 
@@ -110,7 +111,7 @@ class _Watch:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Return 1 if a release breaks something since the last time that nobody has accepted, or a program fails."""
+    """Return 1 if a release breaks what it did not before and nobody has accepted, or a program launches nothing."""
     read = plan.read(options.plan)
     for name in options.only:
         if name not in read.packages:
@@ -131,7 +132,7 @@ def main(options: argparse.Namespace) -> int:
     for line in news.lines_of(found.news):
         print(line)
     print(f"{found.sentence}\npage: {path}")
-    return int(any(one.key in found.new for one in found.broken))
+    return int(bool(found.unknown) or any(one.key in found.new for one in found.broken))
 
 
 def _page(watch: _Watch, chosen: Sequence[str], gone: list[str], file: Path) -> page.Page:

@@ -14,9 +14,11 @@ from kernel_matrix.run.executors import InstallError
 from kernel_matrix.tools.launches.versions import installed
 from kernel_matrix.tools.watch.plan import Package, Plan
 
+NEEDED = ("torch", "numpy")  # what the Python of the programs has to have
 _PINNED = re.compile(r"(?m)^([\w.-]+)==(\S+)")
-_ASK = "import importlib.metadata as m, sys; print(*sys.version_info[:2], sep='.');" + "".join(
-    f"print({name!r}, m.version({name!r}));" for name in ("torch", "numpy")
+_ASK = (
+    "import importlib.metadata as m, sys; print('python', *sys.version_info[:2]);"
+    "[print(one.metadata['Name'], one.version) for one in m.distributions()]"
 )
 
 
@@ -53,16 +55,22 @@ def released(plan: Plan, newest: Mapping[str, str]) -> list[str]:
 
 
 def asked(python: str) -> dict[str, str]:
-    """Return the versions of the Python of the programs, of its PyTorch and NumPy.
+    """Return the version of the Python of the programs, and of each distribution that it has.
 
     Raises:
-        UserError: it has no PyTorch or NumPy.
+        UserError: it does not start, or has no PyTorch or NumPy.
     """
-    run = subprocess.run([python, "-c", _ASK], capture_output=True, text=True, check=False)
+    try:
+        run = subprocess.run([python, "-c", _ASK], capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise UserError(f"--python {python}: {error.strerror}") from None
     if run.returncode:
         raise UserError(f"--python {python}: {run.stderr.strip().rpartition(chr(10))[2]}")
-    first, *others = run.stdout.split("\n")
-    return {"python": first, **dict(line.split(" ", 1) for line in others if line)}
+    first, *others = run.stdout.splitlines()
+    found = {_plain(name): version for name, _, version in (line.partition(" ") for line in sorted(others))}
+    if absent := [name for name in NEEDED if name not in found]:
+        raise UserError(f"--python {python}: it has no {absent[0]}. It needs {' and '.join(NEEDED)}.")
+    return {"python": first.partition(" ")[2].replace(" ", "."), **found}
 
 
 def folders_of(

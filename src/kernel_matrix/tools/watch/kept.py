@@ -84,6 +84,6 @@ def _code(*, emulated: bool) -> str:
     for module in (inside.__name__, ahead.__name__, *(("gpu_emulators",) if emulated else ())):
         found = find_spec(module)
         for path in sorted(Path(found.origin).parent.rglob("*")) if found and found.origin else ():
-            if path.suffix in (".py", ".yaml", ".cc", ".h") and path.parent.name != "card":
+            if path.suffix in (".py", ".toml", ".cc", ".h") and path.parent.name != "card":
                 content.update(path.read_bytes())
     return content.hexdigest()

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kernel_matrix.base.words import counted
+from kernel_matrix.tools.watch.environment import NEEDED
 from kernel_matrix.tools.watch.news import KINDS, News
 from kernel_matrix.tools.watch.rows import Ran
 
@@ -34,13 +35,20 @@ class Page:
         return [one for one in self.news if one.kind == "broke" and one.key not in self.accepted]
 
     @property
+    def unknown(self) -> dict[str, str]:
+        """The packages whose program launched nothing with the newest release, and how it ended."""
+        newest = {package: list(results.values())[-1] for package, results in self.results.items() if results}
+        return {package: ran.fault or "no launch" for package, ran in newest.items() if not ran.rows}
+
+    @property
     def sentence(self) -> str:
         """The page in one sentence."""
         today = [one for one in self.broken if one.key in self.new]
+        parts = [f"triton {one.since} breaks {_kernels(one)} of {one.package}" for one in today]
         if not today:
             known = f"; {len(self.broken)} breaks stand from before" if self.broken else ""
-            return f"Nothing broke since the last time{known} ({self.when})."
-        parts = [f"triton {one.since} breaks {_kernels(one)} of {one.package}" for one in today]
+            parts = [f"Nothing broke since the last time{known}"]
+        parts += [f"nothing is known of {package}: {fault}" for package, fault in self.unknown.items()]
         return f"{'; '.join(parts)} ({self.when})."
 
 
@@ -52,7 +60,7 @@ def _kernels(one: News) -> str:
 def markdown(page: Page) -> str:
     """Return the page."""
     lines = [f"# {page.sentence}", "", *_grid(page), "", *_news(page), "", *_names(page), *_warnings(page)]
-    versions = ", ".join(f"{name} {version}" for name, version in page.versions.items())
+    versions = ", ".join(f"{name} {page.versions[name]}" for name in ("python", *NEEDED))
     total = f"{page.compared} comparisons of a launch with the release before; {page.differ} differ in some figure"
     lines += [
         "",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from kernel_matrix.tools.launches.targets import known, targets_named, told
 from kernel_matrix.tools.watch.plan import Package
 
 _MOST = 300  # characters of a message
+_ABSENT = re.compile(r"No module named '([\w-]+)")
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ def ran(
     if package.emulate:
         options = Options(**{**vars(options), "emulator": emulated.emulator_for(call, package.emulate)})
     rows: list[Row] = []
-    faults, warnings, programs = list[str](), dict[str, None](), dict[str, str]()
+    faults, warnings, programs = dict[str, list[str]](), dict[str, None](), dict[str, str]()
     before = {name: os.environ.get(name) for name in package.environment}
     os.environ.update(package.environment)
     try:
@@ -78,7 +80,8 @@ def ran(
             of_vendor = [target for target in chosen if target.vendor.name == vendor]
             done = record(call, device, of_vendor, options, folder / vendor)
             done = emulated.compared(done, folder / vendor)
-            faults += [f"told of {device.name}: {done.fault}"] if done.fault else []
+            if done.fault:
+                faults.setdefault(done.fault, []).append(device.name)
             warnings |= dict.fromkeys(done.warnings)
             for row, launch, compiled in _rows(done):
                 rows.append(row)
@@ -89,7 +92,15 @@ def ran(
         for name, value in before.items():
             os.environ.pop(name) if value is None else os.environ.update({name: value})
     clean = {str(folder): "", str(Path.cwd()): "."} | {str(one): "" for one in folders}
-    return Ran(tuple(rows), without_folders("; ".join(faults), clean)[:_MOST], tuple(warnings), programs)
+    fault = "; ".join(in_words(text, devices) for text, devices in faults.items())
+    return Ran(tuple(rows), without_folders(fault, clean)[:_MOST], tuple(warnings), programs)
+
+
+def in_words(fault: str, devices: Sequence[str]) -> str:
+    """Return how a program ended, told of some devices, and what `packages.yaml` lacks if that is why."""
+    absent = _ABSENT.search(fault)
+    remedy = f"; put the distribution that has {absent[1]} into `requires`" if absent else ""
+    return f"told of {' and '.join(devices)}: {fault}{remedy}"
 
 
 def key_of(row: Row) -> str:
