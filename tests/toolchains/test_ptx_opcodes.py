@@ -263,6 +263,9 @@ def test_the_larger_and_the_smaller_number_and_comparisons_know_nan():
         assert (same(got, plain(a, b)) | zeros).all()
         got = run(f"{name}.NaN.f32 {{to}}, {{0}}, {{1}}", "f32", ["f32"] * 2, [a, b])
         assert (same(got, strict(a, b)) | zeros).all()
+        sign = np.where(np.signbit(a) != np.signbit(b), np.float32(-1), np.float32(1))
+        got = run(f"{name}.xorsign.abs.f32 {{to}}, {{0}}, {{1}}", "f32", ["f32"] * 2, [a, b])
+        assert same(got, plain(abs(a), abs(b)) * sign).all()
     unordered = np.isnan(a) | np.isnan(b)
     for name, right in {
         "eq": a == b,
@@ -543,7 +546,8 @@ def test_products_of_matrices_have_the_layouts_of_the_isa(kind, size, total):
 
 
 _OF_A_WARP = f"""{_HEAD}.visible .entry k(.param .u64 p0, .param .u64 p1)
-{{{{ .local .align 16 .b8 kept[16]; .reg .b64 %rd<8>; .reg .b32 %r<20>; .reg .f32 %f<8>;
+{{{{ .local .align 16 .b8 kept[16]; .shared .align 4 .b8 part[128]; .reg .b64 %rd<8>; .reg .b32 %r<20>; .reg .f32 %f<8>;
+  .reg .b16 %h<8>; .reg .pred %p<3>; setp.eq.u32 %p1, 0, 0;
   ld.param.u64 %rd1, [p0]; ld.param.u64 %rd2, [p1]; mov.u32 %r1, %tid.x;
   mad.wide.u32 %rd3, %r1, 16, %rd1; mad.wide.u32 %rd4, %r1, 16, %rd2;
   {{}} ret;
@@ -602,3 +606,42 @@ def test_a_product_of_bytes_whose_sum_saturates_stays_inside_32_bits():
     assert set(out.ravel().tolist()) == {2**31 - 1}
     assert of_a_warp(lines.replace(".KIND", ""), given, out) == []
     assert set(out.ravel().tolist()) == {2147483000 + 32 * 127 * 127}
+
+
+@pytest.mark.parametrize("pair", [("f32", "bf16x2"), ("f32", "f16x2"), ("f32", "e4m3x2")])
+def test_of_a_pair_one_half_is_known_where_the_other_is_not(pair):
+    """A conversion of one number leaves the other half open; what is stored of it must be the half that was made."""
+    kind, to = pair
+    size, words = (8, "satfinite.") if to.startswith("e") else (16, "")
+    given, out = np.zeros((32, 4), np.uint32), np.zeros((32, 4), np.uint32)
+    result = "%h1" if size == 8 else "%r2"
+    made = f"ld.global.f32 %f1, [%rd4]; cvt.rn.{words}{to}.{kind} {result}, %f2, %f1;"
+    unpacked = "" if size == 8 else "mov.b32 {%h1, %h2}, %r2;"
+    assert of_a_warp(f"{made} {unpacked} st.global.b{size} [%rd3], %h1;", given, out) == []
+    upper = "shr.b16 %h3, %h1, 8; st.global.b8 [%rd3], %h3;" if size == 8 else "st.global.b16 [%rd3], %h2;"
+    assert of_a_warp(f"{made} {unpacked} {upper}", given, out) == ["undefined"]
+    assert of_a_warp(f"{made} {unpacked} mov.b16 %h3, %h1; selp.b16 %h1, %h3, %h2, %p1;", given, out) == []
+
+
+_IN_PARTS = {  # lines that use %r2, whose lower half alone is known: whether what is stored is known
+    "and.b32 %r3, %r2, 0xffff;": True,
+    "and.b32 %r3, %r2, 0x1ffff;": False,
+    "shl.b32 %r3, %r2, 16;": True,
+    "prmt.b32 %r3, %r2, %r1, 0x1054;": True,
+    "prmt.b32 %r3, %r2, %r1, 0x2054;": False,
+    "shfl.sync.bfly.b32 %r4, %r2, 1, 31, -1; cvt.u32.u16 %r3, %r4;": True,
+    "add.u32 %r3, %r2, %r1;": False,
+    "max.s32 %r3, %r2, %r1;": False,
+    "xor.b32 %r3, %r2, %r2;": True,
+    "st.shared.b32 [%r5], %r2; bar.sync 0; ld.shared.u16 %r3, [%r5];": True,
+    "st.shared.b32 [%r5], %r2; bar.sync 0; ld.shared.u32 %r3, [%r5];": False,
+    "st.shared.b32 [%r5], %r2; bar.sync 0; ld.shared.v2.u16 {%h3, %h4}, [%r5]; cvt.u32.u16 %r3, %h3;": True,
+}
+
+
+@pytest.mark.parametrize("lines", _IN_PARTS)
+def test_what_is_known_of_a_register_is_known_byte_by_byte(lines):
+    given, out = np.zeros((32, 4), np.uint32), np.zeros((32, 4), np.uint32)
+    begin = "cvt.u16.u32 %h1, %r1; mov.b32 %r2, {%h1, %h2}; mov.u32 %r5, part; mad.lo.u32 %r5, %r1, 4, %r5;"
+    found = of_a_warp(f"{begin} {lines} st.global.b32 [%rd3], %r3;", given, out)
+    assert found == ([] if _IN_PARTS[lines] else ["undefined"])

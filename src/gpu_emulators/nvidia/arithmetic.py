@@ -120,6 +120,12 @@ def approximate(one: Instruction, found: re.Match[str], registers: Registers) ->
     return plain(f"{found[1]}.f32.general", one, registers, 0, int(bool(found[2])), kind="f32")
 
 
+@form(r"(min|max)\.xorsign\.abs\.f32")
+def extremes_of_sizes(one: Instruction, found: re.Match[str], registers: Registers) -> Record:
+    """Translate the smaller and the larger of two magnitudes, with a sign of its own."""
+    return plain(f"{found[1]}.xorsign.f32", one, registers, kind="f32")
+
+
 @form(r"(min|max)(\.ftz)?(\.NaN)?\.(f32|f64|f16|bf16)(x2)?")
 def extremes(one: Instruction, found: re.Match[str], registers: Registers) -> Record:
     """Translate the smaller and the larger of two numbers."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from gpu_emulators.nvidia.operands import Registers, unknown
 from gpu_emulators.nvidia.parse import Instruction
-from gpu_emulators.nvidia.records import Record
+from gpu_emulators.nvidia.records import PARTS, PROPAGATES, Record
 
 Translation = Callable[[Instruction, "re.Match[str]", Registers], Record]
 _FORMS: dict[str, list[tuple[re.Pattern[str], Translation]]] = {}
@@ -37,6 +37,8 @@ def record_of(instruction: Instruction, registers: Registers, labels: Mapping[st
         record = Record("bra", parameters=(labels[instruction.operands[0]],))
     else:
         record = _translated(instruction, registers)
+    if record.flags & PROPAGATES and not any(map(registers.is_predicate, record.sources)):
+        record.flags |= registers.bytes_of(record.to) << PARTS
     if instruction.guard:
         record.guard, record.negated = registers.number(instruction.guard), instruction.negated
     return record

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from gpu_emulators.common.errors import UnknownInstructionError
 from gpu_emulators.nvidia.parse import Instruction, Kernel
@@ -27,15 +27,17 @@ class Registers:
 
     def __init__(self, kernel: Kernel, addresses: Mapping[str, int]) -> None:
         self._numbers = {name: number for number, name in enumerate(kernel.registers, 1)}
+        self._names = {number: name for name, number in self._numbers.items()}
         self._types = kernel.registers
         self._addresses = addresses
         self._carry: int | None = None
         self.count = len(self._numbers) + 1
         self.given: dict[tuple[int, int], int] = {}  # of a constant or a special register: its number
 
-    def is_predicate(self, name: str) -> bool:
-        """Return whether this is the name of a predicate."""
-        return self._types.get(name.lstrip("!")) == "pred"
+    def is_predicate(self, one: str | int) -> bool:
+        """Return whether this is the name or the number of a predicate."""
+        name = self.name(one) if isinstance(one, int) else one.lstrip("!")
+        return self._types.get(name) == "pred" or one == self._carry
 
     def bits(self, name: str) -> int:
         """Return how many bits a register has; 0 where it is no register."""
@@ -43,7 +45,12 @@ class Registers:
 
     def name(self, number: int) -> str:
         """Return the name of a register by its number."""
-        return next((name for name, one in self._numbers.items() if one == number), "a constant")
+        return self._names.get(number, "a constant")
+
+    def bytes_of(self, numbers: Sequence[int]) -> int:
+        """Return how many bytes each of these registers has; 0 where they differ, or one is a predicate."""
+        sizes = {self.bits(self.name(number)) // 8 for number in numbers}
+        return sizes.pop() if len(sizes) == 1 else 0
 
     def scratch(self, count: int) -> int:
         """Return the first of so many registers that nothing else uses."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 PROPAGATES, PRODUCTS, COPIES, ENDS = 1, 2, 4, 8  # flags
+PARTS = 4  # from this bit on: how many bytes of a result are known for themselves
 _PARAMETERS = 6
 _LAYOUT = struct.Struct(f"<QIIIIiI{_PARAMETERS}qII")
 SIZE = _LAYOUT.size

@@ -11,6 +11,9 @@ template <class T> T most(T a, T b) { return a != a ? b : b != b ? a : a > b ? a
 template <class T> T nan_least(T a, T b) { return a != a ? a : b != b ? b : least(a, b); }
 template <class T> T nan_most(T a, T b) { return a != a ? a : b != b ? b : most(a, b); }
 
+// .xorsign.abs: the magnitudes are compared, and the result is negative where one of the signs is.
+template <class T> T signed_like(T size, T a, T b) { return std::signbit(a) != std::signbit(b) ? -size : size; }
+
 double saturated(double value) { return value != value ? 0.0 : value < 0 ? 0.0 : value > 1 ? 1.0 : value; }
 
 // The same in f32 with a way of rounding, .ftz and .sat; F works on exact numbers, and its last bit tells what is inexact.
@@ -81,6 +84,8 @@ void singles() {
   single<2>("max", [](double a, double b, double) { return most(a, b); });
   single<2>("min.nan", [](double a, double b, double) { return nan_least(a, b); });
   single<2>("max.nan", [](double a, double b, double) { return nan_most(a, b); });
+  all["min.xorsign.f32"] = binary<float>([](float a, float b) { return signed_like(least(fabsf(a), fabsf(b)), a, b); });
+  all["max.xorsign.f32"] = binary<float>([](float a, float b) { return signed_like(most(fabsf(a), fabsf(b)), a, b); });
   all["neg.f32"] = unary<u32>([](u32 a) { return a ^ 0x80000000u; });
   all["abs.f32"] = unary<u32>([](u32 a) { return a & 0x7fffffffu; });
   all["copysign.f32"] = binary<u32>([](u32 a, u32 b) { return (a & 0x80000000u) | (b & 0x7fffffffu); });

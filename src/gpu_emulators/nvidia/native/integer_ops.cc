@@ -223,9 +223,12 @@ HANDLER(selp) {
   const u32 condition = bits_of(w, origin(w, i, 2));
   const u32 yes = origin(w, i, 0), no = origin(w, i, 1);
   const u64 *a = w.lanes(yes), *b = w.lanes(no);
-  const u32 defined = ((condition & w.defined[yes]) | (~condition & w.defined[no])) & w.defined[origin(w, i, 2)];
+  u32 unknown[kLanes];
+  for (u32 lane = 0; lane < kLanes; lane++) {
+    unknown[lane] = unknown_in(w, condition >> lane & 1 ? yes : no, lane) | unknown_in(w, origin(w, i, 2), lane);
+  }
   each(w, i, [&](u32 lane) { return condition >> lane & 1 ? a[lane] : b[lane]; });
-  define(w, target(w, i), defined);
+  know(w, target(w, i), unknown);
 }
 
 // Predicates; parameter 0 has a bit for each source that is negated.

@@ -10,10 +10,10 @@ enum Shuffle { kUp, kDown, kButterfly, kIndex };
 // shfl.sync: a source lane that is not on gives what is undefined.
 HANDLER(shfl) {
   const u64 *b = w.lanes(origin(w, i, 1)), *c = w.lanes(origin(w, i, 2));
-  const u32 source = origin(w, i, 0), known = w.defined[source];
+  const u32 source = origin(w, i, 0);
   u64 a[kLanes], result[kLanes];
   memcpy(a, w.lanes(source), sizeof a);
-  u32 inside = 0, defined = 0;
+  u32 inside = 0, unknown[kLanes];
   for (u32 lane = 0; lane < kLanes; lane++) {
     const u32 by = b[lane] & 31, clamp = c[lane] & 31, segment = c[lane] >> 8 & 31;
     const u32 most = (lane & segment) | (clamp & ~segment), least = lane & segment;
@@ -28,10 +28,10 @@ HANDLER(shfl) {
     if (!is_inside) from = lane;
     result[lane] = static_cast<u32>(a[from & 31]);
     inside |= static_cast<u32>(is_inside) << lane;
-    defined |= (w.mask >> (from & 31) & known >> (from & 31) & 1) << lane;
+    unknown[lane] = w.mask >> (from & 31) & 1 ? unknown_in(w, source, from & 31) : 0xff;
   }
   each(w, i, [&](u32 lane) { return result[lane]; });
-  define(w, target(w, i), defined);
+  know(w, target(w, i), unknown);
   if (i.to > 1) set_bits(w, target(w, i, 1), inside), define(w, target(w, i, 1));
 }
 

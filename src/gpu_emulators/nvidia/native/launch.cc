@@ -50,6 +50,7 @@ u64 special(const Launch& launch, u32 which, u32 warp, u32 lane, const u32* bloc
 void begin(Wave& w, const Launch& launch, Group& group, u32 number, const u32* block, const Given* given, u32 count) {
   memset(w.values.data(), static_cast<int>(launch.spoiled), w.values.size() * sizeof(u64));
   std::fill(w.defined.begin(), w.defined.end(), 0u);
+  std::fill(w.unknown.begin(), w.unknown.end(), 0xff);
   std::fill(w.filled.begin(), w.filled.end(), 0u);
   std::fill(w.local.begin(), w.local.end(), static_cast<char>(launch.spoiled));
   const u32 threads = launch.threads[0] * launch.threads[1] * launch.threads[2], left = threads - number * kLanes;
@@ -77,6 +78,19 @@ void gather(Wave& w) {
   w.parked &= ~w.active;
 }
 
+// A bit for each byte, as all bits of the byte; and the bytes in which a bit is set.
+u64 spread(u32 bytes) {
+  u64 bits = 0;
+  for (u32 k = 0; k < 8; k++) bits |= bytes >> k & 1 ? 0xffull << 8 * k : 0;
+  return bits;
+}
+
+u32 bytes_in(u64 bits) {
+  u32 bytes = 0;
+  for (u32 k = 0; k < 8; k++) bytes |= static_cast<u32>((bits >> 8 * k & 0xff) != 0) << k;
+  return bytes;
+}
+
 void check_products(Wave& w, const Record& i) {
   u32 filled = 0;
   for (u32 k = 0; k < i.to + i.from; k++) {
@@ -88,11 +102,44 @@ void check_products(Wave& w, const Record& i) {
   for (u32 k = 0; filled && k < i.to; k++) w.filled[target(w, i, k)] = filled;
 }
 
+// Some bytes of the sources are not known: a byte of a result is, where it is the same whatever stands in these.
+void execute_in_parts(Wave& w, const Record& i, u32 defined) {
+  constexpr u64 kTried[] = {~0ull, 0x5555555555555555, 0xcccccccccccccccc, 0x0f0f0f0f0f0f0f0f};
+  constexpr u32 kTries = 4;
+  std::vector<u64> sources, results, changed(static_cast<size_t>(i.to) * kLanes);
+  for (u32 k = 0; k < i.from; k++) sources.insert(sources.end(), w.lanes(origin(w, i, k)), w.lanes(origin(w, i, k)) + kLanes);
+  for (u32 attempt = 0; attempt <= kTries; attempt++) {  // the last with what stands there
+    for (u32 k = 0; k < i.from && attempt < kTries; k++) {
+      for (u32 lane = 0; lane < kLanes; lane++) {
+        const u64 bits = spread(unknown_in(w, origin(w, i, k), lane)), tried = attempt ? kTried[(attempt + k) % kTries] : 0;
+        w.lanes(origin(w, i, k))[lane] = (sources[k * kLanes + lane] & ~bits) | (tried & bits);
+      }
+    }
+    for (u32 k = 0; k < i.from && attempt == kTries; k++) std::copy_n(&sources[k * kLanes], kLanes, w.lanes(origin(w, i, k)));
+    i.handler(w, i);
+    for (u32 k = 0; k < i.to; k++) {
+      for (u32 lane = 0; lane < kLanes && attempt < kTries; lane++) {
+        const u64 result = w.lanes(target(w, i, k))[lane];
+        if (!attempt) results.push_back(result);
+        changed[k * kLanes + lane] |= result ^ results[k * kLanes + lane];
+      }
+    }
+  }
+  const u64 whole = ~0ull >> (64 - 8 * (i.flags >> kPartsShift));
+  for (u32 k = 0; k < i.to; k++) {
+    for (u32 lane = 0; lane < kLanes; lane++) {
+      if (!(w.mask >> lane & 1)) continue;
+      set_unknown(w, target(w, i, k), lane, defined >> lane & 1 ? 0 : bytes_in(changed[k * kLanes + lane] & whole));
+    }
+  }
+}
+
 void execute(Wave& w, const Record& i) {
   if (w.products.count > w.products_done && !(i.flags & kProducts)) check_products(w, i);
   if (!(i.flags & kPropagates)) return i.handler(w, i);
   u32 defined = ~0u;
   for (u32 k = 0; k < i.from; k++) defined &= w.defined[origin(w, i, k)];
+  if (w.mask & ~defined && i.flags >> kPartsShift) return execute_in_parts(w, i, defined);
   i.handler(w, i);
   for (u32 k = 0; k < i.to; k++) define(w, target(w, i, k), defined);
 }
@@ -161,7 +208,7 @@ void execute_one(const Record* code, const u32* operands, u64* values, u32 regis
   group.waves = 1, group.agents = 5, group.code = code, group.operands = operands, group.findings = &found;
   group.history = &history, group.all = {&w};
   w.values.assign(values, values + static_cast<size_t>(registers) * kLanes);
-  w.defined.assign(registers, ~0u), w.filled.assign(registers, 0), w.clocks.assign(5, 0);
+  w.defined.assign(registers, ~0u), w.unknown.resize(static_cast<size_t>(registers) * kLanes), w.filled.assign(registers, 0), w.clocks.assign(5, 0);
   w.mask = w.active = w.all = ~0u, w.group = &group;
   code->handler(w, *code);
   memcpy(values, w.values.data(), w.values.size() * sizeof(u64));
@@ -176,6 +223,7 @@ u64 run(const Record* code, u32 size, const u32* operands, const Launch* launch,
   std::vector<Wave> warps(waves);
   for (Wave& w : warps) {
     w.values.resize(static_cast<size_t>(launch->registers) * kLanes);
+    w.unknown.resize(static_cast<size_t>(launch->registers) * kLanes);
     w.defined.resize(launch->registers), w.filled.resize(launch->registers);
     w.local.resize(static_cast<size_t>(launch->local) * kLanes), w.local_bytes = launch->local;
   }

@@ -9,43 +9,43 @@ u64 extended(u64 value, const Record& i) {
   return static_cast<u64>(static_cast<i64>(value << unused) >> unused);
 }
 
-// Read what a lane's registers get; false where nobody wrote it.
-bool read_lane(Wave& w, const Record& i, u64 address, u32 lane, char* to, u32 size) {
+// Read what a lane's registers get, and return the bytes that nobody wrote.
+u64 read_lane(Wave& w, const Record& i, u64 address, u32 lane, char* to, u32 size) {
   const u32 space = space_of(address, static_cast<u32>(i.parameter[kSpace]));
   address = inside(address, space);
   memset(to, 0, size);
-  if (!is_aligned(w, i, address, size)) return true;
+  if (!is_aligned(w, i, address, size)) return 0;
   if (space == kShared) {
     const char* from = shared_place(w, i, address, size);
-    if (!from) return true;
-    bool defined = true;
+    if (!from) return 0;
+    u64 unknown = 0;
     for (u32 k = 0; k < size; k++) {
       shared_read(w, i, address + k, w.number, w.clocks[w.number]);
-      defined &= w.group->bytes[address + k].defined;
+      unknown |= static_cast<u64>(!w.group->bytes[address + k].defined) << k;
     }
     memcpy(to, from, size);
-    return defined;
+    return unknown;
   }
   if (space == kLocal) {
     if (const char* from = local_place(w, i, lane, address, size, false)) memcpy(to, from, size);
-    return true;
+    return 0;
   }
   const char* from = global_place(w, i, address, size, false);
-  if (!from) return true;
+  if (!from) return 0;
   memcpy(to, from, size);
-  if (!i.parameter[kOrdered]) return global_read(w, i, from, address, size);
+  if (!i.parameter[kOrdered]) return global_read(w, i, from, address, size) ? 0 : ~0ull;
   global_write(w, i, from, address, from, size, true);
-  return true;
+  return 0;
 }
 
 HANDLER(ld) {
   check_defined(w, i, origin(w, i, 0), kInAddress);
   const u32 bytes = static_cast<u32>(i.parameter[kBytes]), size = bytes * i.to;
   char data[kLanes][64];
-  u32 defined = 0;
+  u64 unknown[kLanes] = {};
   for (u32 lane = 0; lane < kLanes; lane++) {
     if (!(w.mask >> lane & 1)) continue;
-    defined |= static_cast<u32>(read_lane(w, i, address_of(w, i, lane), lane, data[lane], size)) << lane;
+    unknown[lane] = read_lane(w, i, address_of(w, i, lane), lane, data[lane], size);
   }
   for (u32 k = 0; k < i.to; k++) {
     each(w, i, [&](u32 lane) {
@@ -53,7 +53,9 @@ HANDLER(ld) {
       memcpy(&value, data[lane] + k * bytes, bytes);
       return extended(value, i);
     }, k);
-    define(w, target(w, i, k), defined);
+    u32 of_part[kLanes];
+    for (u32 lane = 0; lane < kLanes; lane++) of_part[lane] = unknown[lane] >> k * bytes & ((1u << bytes) - 1);
+    know(w, target(w, i, k), of_part);
   }
 }
 
@@ -64,14 +66,14 @@ struct Touched {
 };
 thread_local std::vector<Touched> touched;
 
-void keep_shared(Wave& w, const Record& i, u64 at, const char* value, u32 size, bool defined) {
+void keep_shared(Wave& w, const Record& i, u64 at, const char* value, u32 size, u64 unknown) {
   char* to = shared_place(w, i, at, size);
   if (!to) return;
   Group& g = *w.group;
   for (u32 k = 0; k < size; k++) {
     Byte& byte = g.bytes[at + k];
     if (byte.touched != g.writes) touched.push_back({at + k, to[k]});
-    byte.touched = g.writes, byte.defined = defined;
+    byte.touched = g.writes, byte.defined = !(unknown >> k & 1);
   }
   memcpy(to, value, size);
 }
@@ -87,25 +89,27 @@ void end_writes(Wave& w, const Record& i) {
 HANDLER(st) {
   check_defined(w, i, origin(w, i, 0), kInAddress);
   const u32 bytes = static_cast<u32>(i.parameter[kBytes]), count = i.from - 1, size = bytes * count;
-  u32 defined = ~0u;
   char values[kLanes][64], *places[kLanes] = {};
-  for (u32 k = 1; k <= count; k++) defined &= w.defined[origin(w, i, k)];
   begin_writes(w);
   for (u32 lane = 0; lane < kLanes; lane++) {
     if (!(w.mask >> lane & 1)) continue;
     char* data = values[lane];
-    for (u32 k = 0; k < count; k++) memcpy(data + k * bytes, &w.lanes(origin(w, i, k + 1))[lane], bytes);
+    u64 unknown = 0;
+    for (u32 k = 0; k < count; k++) {
+      memcpy(data + k * bytes, &w.lanes(origin(w, i, k + 1))[lane], bytes);
+      unknown |= static_cast<u64>(unknown_in(w, origin(w, i, k + 1), lane) & ((1u << bytes) - 1)) << k * bytes;
+    }
     u64 address = address_of(w, i, lane);
     const u32 space = space_of(address, static_cast<u32>(i.parameter[kSpace]));
     address = inside(address, space);
     if (!is_aligned(w, i, address, size)) continue;
     if (space == kShared) {
-      keep_shared(w, i, address, data, size, defined >> lane & 1);
+      keep_shared(w, i, address, data, size, unknown);
     } else if (space == kLocal) {
       if (char* to = local_place(w, i, lane, address, size, true)) memcpy(to, data, size);
     } else if (char* to = places[lane] = global_place(w, i, address, size, true)) {
-      for (u32 k = 1; k <= count; k++) {
-        if (!(w.defined[origin(w, i, k)] >> lane & 1)) check_defined(w, i, origin(w, i, k), kAsData);
+      for (u32 k = 0; unknown && k < count; k++) {
+        if (unknown >> k * bytes & ((1u << bytes) - 1)) check_defined(w, i, origin(w, i, k + 1), kAsData);
       }
       global_write(w, i, to, address, data, size, i.parameter[kOrdered]);
       memcpy(to, data, size);

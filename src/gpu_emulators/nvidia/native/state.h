@@ -1,6 +1,7 @@
 // The state of a launch: records of instructions, warps with their registers, blocks with their shared memory, findings.
 #pragma once
 
+#include <algorithm>
 #include <unordered_map>
 #include <vector>
 
@@ -17,6 +18,7 @@ enum Flag : u32 {
   kCopies = 4,      // it gives them another name, which is filled by the same product
   kEnds = 8,        // lanes that come here end, and do nothing else
 };
+constexpr u32 kPartsShift = 4;  // behind the flags: the bytes of each result that are known for themselves; 0: it has none
 
 // One instruction, as Python's `records.py` lays it out. Its operands are registers: first those that it writes.
 struct Record {
@@ -90,7 +92,8 @@ struct Started {
 
 struct Wave {
   std::vector<u64> values;    // 32 for each register; a predicate has its bits in the first
-  std::vector<u32> defined;   // the lanes that hold what was written
+  std::vector<u32> defined;   // the lanes that hold what was written, in each byte
+  std::vector<u8> unknown;    // of the other lanes: the bytes that do not
   std::vector<u32> filled;    // the product that fills the register
   std::vector<char> local;
   u32 local_bytes;
@@ -147,6 +150,23 @@ static inline u32 bits_of(Wave& w, u32 number) { return static_cast<u32>(*w.lane
 
 static inline void define(Wave& w, u32 number, u32 defined = ~0u) {
   w.defined[number] = (w.defined[number] & ~w.mask) | (defined & w.mask);
+  if (w.mask & ~defined) std::fill_n(&w.unknown[static_cast<size_t>(number) * kLanes], kLanes, 0xff);
+}
+
+static inline u32 unknown_in(const Wave& w, u32 number, u32 lane) {
+  return w.defined[number] >> lane & 1 ? 0 : w.unknown[static_cast<size_t>(number) * kLanes + lane];
+}
+
+static inline void set_unknown(Wave& w, u32 number, u32 lane, u32 bytes) {
+  w.defined[number] = (w.defined[number] & ~(1u << lane)) | static_cast<u32>(!bytes) << lane;
+  w.unknown[static_cast<size_t>(number) * kLanes + lane] = static_cast<u8>(bytes);
+}
+
+// Say of each lane that is on which bytes are not known.
+static inline void know(Wave& w, u32 number, const u32* unknown) {
+  for (u32 lane = 0; lane < kLanes; lane++) {
+    if (w.mask >> lane & 1) set_unknown(w, number, lane, unknown[lane]);
+  }
 }
 
 static inline u32 turn_behind(const Wave& w, const Record& i) { return i.behind ? i.behind : w.group->code[w.next].turn; }
