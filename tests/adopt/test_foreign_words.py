@@ -10,6 +10,7 @@ import pytest
 from suites import MATRIX, Suite
 
 from kernel_matrix.adopt.other_tools import files_of, read_all
+from kernel_matrix.base.errors import UserError
 from kernel_matrix.cli import main
 from kernel_matrix.job.skips import is_of_runner
 from kernel_matrix.store import junit
@@ -229,20 +230,67 @@ def test_a_test_that_was_not_run_for_a_reason_that_it_printed_alone_is_an_error(
     assert ends(tmp_path, of_suite(test.format(""))) == {"a/x": "unavailable"}
 
 
-def test_a_file_may_be_packed_and_what_is_no_xml_says_so(tmp_path):
+def test_a_file_may_be_packed(tmp_path):
     path = tmp_path / "a.xml.gz"
     path.write_bytes(gzip.compress(of_suite(FAILS).encode()))
     assert [record.outcome for record in junit.read(path)] == ["fail"]
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(junit.BrokenResultError, match=r"a\.xml\.gz: not whole JUnit XML"):
         junit.read(path)
-    for words in ("TAP version 13\nok 1\n", '{"tests": []}', "1..2\nok 1 - a\n"):
-        (tmp_path / "a.xml").write_text(words)
-        with pytest.raises(junit.BrokenResultError, match="it is no XML: let the tool that wrote it write JUnit XML"):
-            junit.read(tmp_path / "a.xml")
     (tmp_path / "a.xml").write_bytes(gzip.compress(b" " * (junit.Bounds().file_bytes + 1)))
     with pytest.raises(junit.RefusedError, match="unpacked"):
         junit.read(tmp_path / "a.xml")
+
+
+@pytest.mark.parametrize(
+    ("content", "known"),
+    [
+        ("TAP version 13\n1..2\nok 1 - a\n", "TAP"), ("1..2\nok 1 - a\n", "TAP"), ("not ok 1 - a\n", "TAP"),
+        ('{"numTotalTests": 2}', "JSON of Jest"), ('{"tests": []}', "JSON"), ('[{"a": 1}]', "JSON"),
+        ('{\n  "tests": 1, "testsuites": []}', "JSON of GoogleTest"), ('{"Action":"pass"}\n', "JSON of go test"),
+        ('{ "type": "suite", "event": "started" }\n', "JSON of cargo test"), ('{"__version__": [0, 1]}', "JSON of lit"),
+        ('{"created": 1.0, "tests": [{"nodeid": "a"}]}', "JSON of pytest"),
+        ("\ufeff<?xml version='1.0'?>\n<!-- a -->\n<TestRun id='1'/>", "TRX of .NET"),
+        ("<assemblies/>", "XML of xUnit.net"), ("<test-run/>", "XML of NUnit"), ("<Catch2TestRun/>", "XML of Catch2"),
+        ("<doctest/>", "XML of doctest"), ("<TestLog/>", "XML of Boost.Test"), ("<Site/>", "XML of CTest for CDash"),
+        ("<html><body/></html>", "a page of HTML"), ("<coverage/>", "a report of coverage"),
+        ("PK\x03\x04", "a zip archive"), ("PAR1", "a table of Parquet"), ("kernel: 1 passed", "no XML"),
+        ("===== test session starts =====", "what pytest prints"), ("Test project /a\n", "what CTest prints"),
+        ("Running main()\n[==========] Running 3 tests", "what GoogleTest prints"),
+        ("\nrunning 2 tests\ntest a ... ok\n", "what cargo test prints"),
+    ],
+)  # fmt: skip
+def test_a_file_in_another_format_says_which_it_is_and_what_writes_junit_xml(tmp_path, content, known):
+    (tmp_path / "a.xml").write_text(content)
+    with pytest.raises(junit.OtherFormatError, match=rf"a\.xml: this is {known}, and no JUnit XML: \w+"):
+        junit.read(tmp_path / "a.xml")
+
+
+@pytest.mark.parametrize("content", ["", " \n", "<testsuite><testcase", "<testsuites", "\ufeff<testsuite"])
+def test_a_part_of_junit_xml_is_no_other_format(tmp_path, content):
+    (tmp_path / "a.xml").write_text(content)
+    with pytest.raises(junit.BrokenResultError, match="not whole JUnit XML") as error:
+        junit.read(tmp_path / "a.xml")
+    assert not isinstance(error.value, junit.OtherFormatError)
+
+
+def test_what_lies_beside_results_in_a_folder_is_named_and_other_results_are_refused(tmp_path):
+    (tmp_path / "a.xml").write_text(of_suite(PASSES))
+    (tmp_path / "coverage.xml").write_text("<coverage/>")
+    (tmp_path / "pom.xml").write_text("<project/>")
+    tests, notes = read_all(files_of([tmp_path]), are_attempts=False)
+    assert [record.outcome for _, record in tests] == ["pass"]
+    assert [note.partition(": not taken: ")[0] for note in notes] == [f"{tmp_path}/coverage.xml", f"{tmp_path}/pom.xml"]
+    assert "this is no JUnit XML, as it begins with the element 'project': let the tool" in notes[1]
+    for name, content in (("coverage.xml", "<coverage/>"), ("b.xml", "<TestRun/>")):
+        (tmp_path / name).write_text(content)
+        named = [tmp_path / name] if name == "coverage.xml" else [tmp_path]
+        with pytest.raises(UserError, match="and no JUnit XML"):
+            read_all(files_of(named), are_attempts=False)
+    (tmp_path / "only").mkdir()
+    (tmp_path / "only" / "coverage.xml").write_text("<coverage/>")
+    with pytest.raises(UserError, match="none of them is JUnit XML with tests"):
+        read_all(files_of([tmp_path / "only"]), are_attempts=False)
 
 
 def test_the_attempts_that_bazel_keeps_in_files_are_one_test(tmp_path):

@@ -261,7 +261,7 @@ def test_results_that_cannot_be_taken_say_why(of_tools, doubles, capsys, monkeyp
         "--platform", "here", "--toolchain", "other", gtest
     )
     assert "absent.xml" in said(*here, str(FILES / "absent.xml"))
-    assert "not whole JUnit XML" in said(*here, __file__)
+    assert "this is no XML, and no JUnit XML" in said(*here, __file__)
     assert "names operators" in said(*here, gtest, matrix=doubles.root / "matrix.yaml")
     own = of_tools.root / "own.xml"
     junit.write(own, "here.plain", [Record("a/b", "pass")], {"job": "here.plain"})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from kernel_matrix.run.executors import Request
 from kernel_matrix.run.job_run import facts_of
 from kernel_matrix.run.no_device import as_unavailable, has_device
 from kernel_matrix.store import junit, names, write
-from kernel_matrix.store.junit import BrokenResultError
+from kernel_matrix.store.junit import BrokenResultError, OtherFormatError
 from kernel_matrix.store.load import collect
 from kernel_matrix.store.record import WORST_FIRST, Record
 from kernel_matrix.store.validation import RefusedError
@@ -124,28 +124,32 @@ def _place(project: Project, platform: str, toolchain: str, machine: Machine) ->
     raise UserError(f"{platform}: {'; '.join(dict.fromkeys(reasons))}. Take the results where the tests ran.")
 
 
-def files_of(paths: Sequence[Path]) -> list[Path]:
-    """Return each file once, and for a folder all files of results below it.
+def files_of(paths: Sequence[Path]) -> dict[Path, bool]:
+    """Return each file once, and for a folder all files of results below it; with whether a person has named it.
 
     Raises:
         UserError: a folder has none.
     """
-    files: dict[Path, Path] = {}
+    files: dict[Path, tuple[Path, bool]] = {}
     for path in paths:
         below = sorted(file for file in path.rglob("*") if file.name.endswith(_ENDS)) if path.is_dir() else [path]
         if not below:
             raise UserError(f"{path}: there is no file of JUnit XML in this folder ({', '.join(_ENDS)}).")
         for file in below:
-            files.setdefault(file.resolve(), file)
-    return list(files.values())
+            files.setdefault(file.resolve(), (file, file is path))
+    return dict(files.values())
 
 
-def read_all(files: Sequence[Path], *, are_attempts: bool) -> tuple[list[tuple[str, Record]], list[str]]:
+def read_all(files: Mapping[Path, bool], *, are_attempts: bool) -> tuple[list[tuple[str, Record]], list[str]]:
     """Return the tests of all files, each with its class, and a sentence about each number that cannot be right.
+
+    A file that is named has tests. What lies in a folder beside them, such as a report of coverage, gets a sentence.
 
     Bazel writes an earlier attempt into a file of its own, in a folder next to the file of the last.
     """
-    read = {file: _read(file, are_attempts=are_attempts) for file in files}
+    read = {file: _read(file, is_named=named, are_attempts=are_attempts) for file, named in files.items()}
+    if not any(of_file.tests for of_file in read.values()):
+        raise UserError(f"{', '.join(map(str, files))}: none of them is JUnit XML with tests.")
     tests: list[tuple[str, Record]] = []
     for file, of_file in read.items():
         last = file.parent.parent / "test.xml"
@@ -163,7 +167,7 @@ def _after(record: Record, before: Sequence[junit.Tests]) -> Record:
     return replace(record, attempts=(*failed, *record.attempts))
 
 
-def _read(file: Path, *, are_attempts: bool) -> junit.Tests:
+def _read(file: Path, *, is_named: bool, are_attempts: bool) -> junit.Tests:
     """Return what a file has.
 
     Raises:
@@ -173,6 +177,10 @@ def _read(file: Path, *, are_attempts: bool) -> junit.Tests:
         of_file = junit.read_tests(file, are_attempts=are_attempts)
     except RefusedError as error:
         raise UserError(f"{file}: {error}") from None
+    except OtherFormatError as error:
+        if is_named or error.has_results:
+            raise UserError(str(error)) from None
+        return junit.Tests([], [f"not taken: {str(error).removeprefix(f'{file}: ')}"])
     except BrokenResultError as error:
         raise UserError(str(error)) from None
     if any("job" in record.job for _, record in of_file.tests):

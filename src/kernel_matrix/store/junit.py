@@ -24,7 +24,7 @@ from junitparser.xunit2 import JUnitXml, TestCase, TestSuite  # the flavour whos
 
 from kernel_matrix.base.files import written_whole
 from kernel_matrix.base.printing import printable_text
-from kernel_matrix.store import dialects, journal, names
+from kernel_matrix.store import dialects, formats, journal, names
 from kernel_matrix.store.record import Outcome, Record
 from kernel_matrix.store.validation import Bounds, RefusedError, check_figures, check_job
 
@@ -40,6 +40,18 @@ _PLAIN = re.compile(rb"""(?<=<properties>)(?:[\t\n ]*<property name="[ !#-%'-;=-
 
 class BrokenResultError(Exception):
     """A file is not JUnit XML, or it is truncated."""
+
+
+class _ElementError(Exception):
+    """The first element is none of JUnit XML."""
+
+
+class OtherFormatError(BrokenResultError):
+    """A file is whole, and something else than JUnit XML; ``has_results`` is whether it may have results of tests."""
+
+    def __init__(self, words: str, *, has_results: bool) -> None:
+        super().__init__(words)
+        self.has_results = has_results
 
 
 def write(path: Path, name: str, records: Sequence[Record], job: Mapping[str, str]) -> None:
@@ -138,12 +150,23 @@ def read_tests(path: Path, bounds: Bounds | None = None, *, are_attempts: bool =
         content = _unpacked(path.read_bytes(), bounds)
         return _Reading(bounds, sha256(content).hexdigest(), are_attempts).parse(content)
     except (expat.ExpatError, OSError, EOFError) as error:
-        is_xml = content.lstrip()[:1] in (b"<", b"\xef", b"\xfe", b"\xff", b"")
-        kind = str(error) if is_xml else "it is no XML: let the tool that wrote it write JUnit XML"
+        _refuse_format(path, content)
+        kind = "it is empty" if path.is_file() and not path.stat().st_size else str(error)
         raise BrokenResultError(f"{path}: not whole JUnit XML ({kind})") from None
+    except _ElementError as error:
+        _refuse_format(path, content)
+        words = f"{path}: this is no JUnit XML, as it begins with the element {error}: {formats.TO_ANY}"
+        raise OtherFormatError(words, has_results=False) from None
     except (ValueError, TypeError, LookupError) as error:
         remedy = ": write it in UTF-8" if "encoding" in str(error) else ""  # expat asks Python's codecs
         raise BrokenResultError(f"{path}: {error}{remedy}") from None
+
+
+def _refuse_format(path: Path, content: bytes) -> None:
+    """Raise an OtherFormatError for what is known, and is no JUnit XML."""
+    if known := formats.format_of(content):
+        words = f"{path}: this is {known.name}, and no JUnit XML: {known.remedy}"
+        raise OtherFormatError(words, has_results=known.has_results)
 
 
 def _unpacked(content: bytes, bounds: Bounds) -> bytes:
@@ -298,8 +321,7 @@ class _Reading:
             attributes = {name: self._cut(value, self.bounds.text) for name, value in attributes.items()}
         if self._depth == 1:
             if tag not in _SUITES:
-                begins = f"it begins with the element {tag[:60]!r}"
-                raise ValueError(f"not whole JUnit XML ({begins}: let the tool that wrote it write JUnit XML)")
+                raise _ElementError(repr(tag[:60]))
             self._is_ours, self._root = tag == "testsuites" and attributes.get("name") == _OURS, attributes
         self._hear(None)  # the text of an element ends where another begins
         if tag in _SUITES:
