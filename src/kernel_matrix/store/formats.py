@@ -12,7 +12,7 @@ TO_ANY = "let the tool that wrote it write JUnit XML"
 
 
 class Format(NamedTuple):
-    """What a file is, what to do to get JUnit XML, and whether it holds results of tests."""
+    """Hold the name of a format, what to do to get JUnit XML, and whether it has results of tests."""
 
     name: str
     remedy: str
