@@ -113,8 +113,11 @@ class Selected:
         return replace(self.plan, jobs=self.jobs)
 
 
-def load(path: Path, build: Path | None = None) -> Project:
+def load(path: Path, build: Path | None = None, folders: Sequence[Path] | None = ()) -> Project:
     """Read and check matrix.yaml; ``build`` is by default the folder ``build`` next to it.
+
+    The results in ``folders``, by default those of this machine, say which tests the suite has. Without folders (None)
+    none are known, as where they are collected first.
 
     Raises:
         UserError: the file cannot be used; the message has one line per fault.
@@ -122,7 +125,8 @@ def load(path: Path, build: Path | None = None) -> Project:
     root = path.parent.resolve()
     build = Path(build or root / "build").resolve()
     checked = loading.load_and_plan(path)
-    return with_tests(Project(checked.matrix, root, build, checked, path.resolve()), [])
+    project = Project(checked.matrix, root, build, checked, path.resolve())
+    return project if folders is None else with_tests(project, folders)
 
 
 def with_tests(project: Project, folders: Sequence[Path]) -> Project:
@@ -162,7 +166,7 @@ def collect_tests(
 ) -> Project:
     """Return the project with the tests that its suite has now on this machine, if its cases are such tests.
 
-    They are collected for the lanes that are asked for. The tests of others are those of their results.
+    They are collected for the lanes that are asked for. The tests of others are those of their results; a row has none.
 
     Raises:
         UserError: another run is at one of the jobs.
@@ -172,7 +176,7 @@ def collect_tests(
     jobs = _to_collect(without_tests(project), selection)
     collected = run_suite_tests.collect_tests(project.matrix, jobs, machine, settings, progress)
     now = {job.id: tests for job in jobs if isinstance(tests := collected.get((job.platform, job.toolchain)), tuple)}
-    earlier = stored_tests.read([project.results])
+    earlier = suite.Listed() if selection.row else stored_tests.read([project.results])
     lost = {lane for lane in earlier.lost if (lane[0], lane[2]) not in collected}
     listed = suite.Listed({**earlier.tests, **now}, frozenset(lost))
     return replace(_with_listed(project, listed), tests=collected)

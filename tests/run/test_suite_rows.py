@@ -43,10 +43,15 @@ def planned(folder: Path, files=None, matrix: str = TWO) -> tuple[Path, Path]:
     return file, rows
 
 
-def run_row(file: Path, rows: Path, row: str, build: Path):
-    """Run a row as its machine does."""
+def words_of(file: Path, rows: Path, row: str, build: Path) -> tuple[str, ...]:
+    """Return the words that run a row."""
     words = ("--matrix", str(file), "--build", str(build), "--plan", str(rows), "--row", row)
-    return harness("run", "--platform", "here", "--executor", "current", *words)
+    return ("run", "--platform", "here", "--executor", "current", *words)
+
+
+def run_row(file: Path, rows: Path, row: str, build: Path, *more: str):
+    """Run a row as its machine does."""
+    return harness(*words_of(file, rows, row, build), *more)
 
 
 def sent(build: Path, row: str, into: Path) -> None:
@@ -65,13 +70,37 @@ def report(file: Path, rows: Path, build: Path, results: Path) -> tuple[int, dic
     return shown.returncode, states, f"{shown.stdout}{shown.stderr}"
 
 
+_ROW = """
+import json, resource, sys
+from kernel_matrix.cli import main
+status = main(sys.argv[1:])
+used = resource.getrusage(resource.RUSAGE_SELF)
+print(json.dumps([status, used.ru_utime + used.ru_stime, [*sys.modules]]))
+"""
+# What judges, makes tables, computes or draws: each takes longer to import than all else of a row takes.
+_LONG = ("duckdb", "pyarrow", "numpy", "ml_dtypes", "rich", "docker")
+_LONG += ("kernel_matrix.judg", "kernel_matrix.report", "kernel_matrix.audit", "kernel_matrix.kit")
+
+
+def test_a_row_that_passed_imports_and_takes_little_beside_pytest(tmp_path):
+    file, rows = planned(tmp_path)
+    words = words_of(file, rows, ONE, tmp_path / "b")
+    done = subprocess.run([sys.executable, "-c", _ROW, *words, "--gathered"], capture_output=True, text=True)
+    status, seconds, modules = json.loads(done.stdout.splitlines()[-1])
+    assert (status, "3 cases: all passed; the report judges them" in done.stdout) == (0, True), done.stdout
+    assert not [name for name in modules if name.startswith(_LONG)]
+    assert len(modules) < 500
+    assert seconds < 1.5  # of CPU; 0.5 on a quiet machine, and 2.1 with tables and the judge
+
+
 @pytest.mark.slow
-def test_rows_of_a_suite_come_together_by_their_tables_alone(tmp_path):
+def test_rows_of_a_suite_come_together_by_what_they_left(tmp_path):
     file, rows = planned(tmp_path)
     asked = {case for row in json.loads(rows.read_text())["rows"] for job in row["jobs"] for case in job["cases"]}
     assert asked == {f"here/{TARGET}/{name}/suite.tests/collected" for name in ("one", "two")}
-    ends = {row: run_row(file, rows, row, tmp_path / row).returncode for row in (ONE, OTHER)}
-    assert ends == {ONE: 0, OTHER: 1}
+    done = {row: run_row(file, rows, row, tmp_path / row, "--gathered") for row in (ONE, OTHER)}
+    assert {row: end.returncode for row, end in done.items()} == {ONE: 0, OTHER: 1}
+    assert "repeat it: " in done[OTHER].stdout, "what is red is said where it ran"
     for row in (ONE, OTHER):
         sent(tmp_path / row, row, tmp_path / "all")
     status, states, said = report(file, rows, tmp_path / "report", tmp_path / "all")

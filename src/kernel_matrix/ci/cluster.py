@@ -124,7 +124,7 @@ def make_run(
         setup=slurm.setup if slurm else "",
         batches=made,
         row_commands={
-            row.id: command_of(row, plan, [*options, *more], installed=row.id in in_images)
+            row.id: command_of(row, plan, ["--gathered", *options, *more], installed=row.id in in_images)
             for row in started(planned.rows)
         },
         jobs=tuple(job.id for row in started(planned.rows) for job in row.jobs),

@@ -14,6 +14,7 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.load import MATRIX_FILE
 from kernel_matrix.config.selection import Selection, parse_shard
 from kernel_matrix.pipeline import Project, Selected
+from kernel_matrix.run.progress import Lines
 from kernel_matrix.run.settings import AUTO, EXECUTORS, Settings
 from kernel_matrix.vendors.machine import detect
 
@@ -55,8 +56,7 @@ def load_project(options: argparse.Namespace) -> Project:
     """
     named = vars(options)  # "before" and "now" are the two runs that diff compares
     given = [Path(name) for name in (*(named.get("results") or ()), named.get("before"), named.get("now")) if name]
-    project = pipeline.load(options.matrix, options.build)
-    return pipeline.with_tests(project, [path for path in given if path.exists()])
+    return pipeline.load(options.matrix, options.build, [path for path in given if path.exists()])
 
 
 def selection_of(options: argparse.Namespace) -> Selection:
@@ -109,9 +109,7 @@ def project_to_run(options: argparse.Namespace) -> tuple[Project, Selected]:
     Raises:
         UserError: the file or an option cannot be used, or another run is at one of the jobs.
     """
-    from kernel_matrix.run.progress import Lines  # rich takes long to import, and few commands need it here
-
-    project, selection = load_project(options), selection_of(options)
+    project, selection = pipeline.load(options.matrix, options.build, None), selection_of(options)
     settings = Settings(project.root, project.build, options.executor)
     project = pipeline.collect_tests(project, selection, detect(), settings, Lines())
     return project, pipeline.select(project, selection)

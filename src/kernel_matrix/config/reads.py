@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from hashlib import sha256
@@ -23,7 +22,7 @@ from typing import Any, NamedTuple
 
 import kernel_matrix
 from kernel_matrix.base import git
-from kernel_matrix.base.syntax import code_of
+from kernel_matrix.config import code_digests
 from kernel_matrix.config.file_readers import Readers, is_named, is_of_harness, is_python, is_source, readers_of
 from kernel_matrix.config.model import Matrix
 
@@ -123,6 +122,7 @@ class Checkout:
                     parts[file.readers.part].append(f"{file.name} {digest_of(file.path)}")
             parts["matrix"] = [json.dumps(read_by_job(self._content, platform, toolchain), sort_keys=True)]
             self._facts[key] = {f"{_FACT}{name}": _digest("\n".join(lines).encode()) for name, lines in parts.items()}
+            code_digests.keep()
         return self._facts[key]
 
     def _is_hashed(self, file: _File, way: _Way) -> bool:
@@ -292,15 +292,9 @@ def digest_of(path: Path) -> str:
 @cache
 def _digest_at(path: Path, state: tuple[int, ...]) -> str:  # noqa: ARG001  it says which content the hash is of
     content = path.read_bytes()
-    return digest_of_code(content) if path.suffix == ".py" else _digest(content)
-
-
-@cache
-def digest_of_code(content: bytes) -> str:
-    """Return the hash of a Python file's code; of all its bytes where they are no UTF-8, or no Python."""
-    with suppress(SyntaxError, ValueError, RecursionError):
-        content = code_of(content.decode()).encode()
-    return _digest(content)
+    if path.suffix != ".py":
+        return _digest(content)
+    return code_digests.digest_of_code(content, of_harness=path.is_relative_to(_HARNESS))
 
 
 def _digest(content: bytes) -> str:

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationError
 from ruamel.yaml import YAML
@@ -16,7 +16,9 @@ from kernel_matrix.base.errors import UserError, first_fault
 from kernel_matrix.base.models import Strict
 from kernel_matrix.base.patterns import fault_of
 from kernel_matrix.base.versions import satisfies
-from kernel_matrix.kit.misbehaviour import KINDS, Kind
+
+if TYPE_CHECKING:
+    from kernel_matrix.kit.misbehaviour import Kind
 
 Stage = Literal["build", "install", "import", "lower", "compile", "launch", "timeout", "crash", "fail"]
 STAGES: tuple[Stage, ...] = Stage.__args__  # type: ignore[attr-defined]
@@ -79,6 +81,8 @@ def layers() -> tuple[Layer, ...]:
 @functools.cache
 def harness_rules() -> tuple[Rule, ...]:
     """Return the rules that every package shares: of toolchains, machines, services, any program, and the kit."""
+    from kernel_matrix.kit.misbehaviour import KINDS  # NumPy takes long to import
+
     folder = files("kernel_matrix.diagnosis")
     toolchains = sorted(folder.joinpath("toolchains").iterdir(), key=lambda file: file.name)
     written = (

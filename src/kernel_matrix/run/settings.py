@@ -45,6 +45,7 @@ class Settings:
     resume: bool = False
     excluded: bool = False  # try the excluded cases too
     canaries: bool = True  # ask a suite's own comparisons which faults they see
+    gathered: bool = False  # a report gathers the results and makes their tables: few results stay a journal
     # The tests of a suite by platform and toolchain, or the end of all cases of one whose tests could not be listed.
     tests: Mapping[tuple[str, str], tuple[Key, ...] | Record] = field(default_factory=dict)
 

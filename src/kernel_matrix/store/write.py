@@ -13,12 +13,12 @@ from kernel_matrix.store.names import JobFiles
 from kernel_matrix.store.record import Record, identity
 
 
-def write(folder: Path, job: Mapping[str, str], records: Sequence[Record]) -> Path:
+def write(folder: Path, job: Mapping[str, str], records: Sequence[Record], *, as_tables: bool = True) -> Path:
     """Write the results of one run of a job into a folder, and return the file that stands for them.
 
-    This is the file of the table of jobs, or the journal that a machine without pyarrow leaves. ``job`` are the facts
-    of the job. The same results give the same name and the same bytes. Each file appears whole, and the one that is
-    returned comes last.
+    This is the file of the table of jobs; or a journal, without ``as_tables`` and on a machine without pyarrow. ``job``
+    are the facts of the job. The same results give the same name and the same bytes. Each file appears whole, and the
+    one that is returned comes last.
 
     Raises:
         ValueError: the records have a case twice, or the facts name no job.
@@ -30,6 +30,8 @@ def write(folder: Path, job: Mapping[str, str], records: Sequence[Record]) -> Pa
         raise ValueError(f"the job {facts.get('job', '')!r} has a case twice")
     run = identity(facts, records)
     name = names.name_of(facts.get("job", ""), run)
+    if not as_tables:
+        return journal.write(folder, name, facts, records)
     try:
         # pyarrow takes long to import, and not every machine has it.
         from kernel_matrix.store.rows import tables, write_table
@@ -46,9 +48,9 @@ def write(folder: Path, job: Mapping[str, str], records: Sequence[Record]) -> Pa
     return files.path("jobs")
 
 
-def replace(folder: Path, job: Mapping[str, str], records: Sequence[Record]) -> Path:
+def replace(folder: Path, job: Mapping[str, str], records: Sequence[Record], *, as_tables: bool = True) -> Path:
     """Write the results of a job, and delete the results of its earlier runs from the folder."""
-    path = write(folder, job, records)
+    path = write(folder, job, records, as_tables=as_tables)
     names.remove(folder, job["job"], but=[path.stem])
     return path
 

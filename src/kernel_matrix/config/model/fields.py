@@ -40,7 +40,7 @@ def has_values(axes: Mapping[str, Scalar], where: Mapping[str, ScalarOrList]) ->
 class Section(BaseModel):
     """A section of matrix.yaml: an unknown key is an error, and nothing changes it."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=False, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False, allow_inf_nan=False, defer_build=True)
 
 
 @dataclass(frozen=True)
