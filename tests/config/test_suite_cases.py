@@ -23,7 +23,7 @@ def everything(matrix):
 
 def constants():
     """Return the module of the suite that has the constants of its cases."""
-    spec = importlib.util.spec_from_file_location("constants", ROOT / "tests/mhc/constants.py")
+    spec = importlib.util.spec_from_file_location("draws", ROOT / "tests/mhc/draws.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from kernel_matrix.diagnosis import diagnose
-from kernel_matrix.kit import array
+from kernel_matrix.kit import array, draws
 from kernel_matrix.kit.checks.names import CHECKS
 from kernel_matrix.kit.description import described_as
 from kernel_matrix.kit.layouts import OTHER, PACKED, array_in, laid, opened, place_of
@@ -85,3 +87,43 @@ def test_what_lies_in_guarded_memory_comes_back_and_every_byte_around_it_counts(
             assert not opened(spoilt, place, 7).gaps
     with pytest.raises(ValueError, match="bytes came back"):
         opened(whole[:-8], place, 7)
+
+
+def test_the_order_of_the_words_counts_where_the_plain_code_takes_anything():
+    def test_any(*given, scale=1):
+        return given[0] * scale
+
+    def test_named(y, x):
+        return x + y
+
+    words = {"y": X, "x": X, "z": X}
+    assert list(described_as(test_any, {"out": X}, {**words, "options": {"scale": 2}}).inputs) == ["y", "x", "z"]
+    assert list(described_as(test_named, {"out": X}, {"x": X, "y": X}).inputs) == ["y", "x"]
+
+
+def test_an_array_like_another_has_its_axes_and_dtype_and_is_there_where_it_is():
+    one = array("tokens", 8, dtype="fp32", when="gain", scale=3, positive=True, drawn=lambda values, axes: values)
+    assert one.like(mean=2) == array("tokens", 8, dtype="fp32", when="gain", mean=2)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_forward_may_save_several_arrays_and_is_asked_once_for_each_draw(several):
+    asked = []
+
+    def saved(before, axes):
+        asked.append(list(before))
+        return {"m": before["x"] + 1, "r": before["x"] + 2, "other": None} if several else before["x"] + 3
+
+    def test_saved(x, m, r):
+        return x
+
+    kinds = {"m": array("tokens", 8, dtype="fp16" if several else "fp32", saved=saved), "r": X.like(saved=saved)}
+    one = described_as(test_saved, {"out": X}, {"x": X, "direction": "backward", **kinds})
+    axes = {"tokens": 2}
+    case = SimpleNamespace(axes=axes, direction="backward", draw=lambda name, shape, **_: np.full(shape, len(name)))
+    values = draws.drawn(case, one, axes)
+    assert [int(values[name][0, 0]) for name in "xmr"] == ([1, 2, 3] if several else [1, 4, 4])
+    assert values["m"].dtype == ("float16" if several else "float32")
+    anew = draws.saved_anew(one, {**values, "x": values["x"] + 10}, axes)
+    assert [int(anew[name][0, 0]) for name in "xmr"] == ([11, 12, 13] if several else [11, 14, 14])
+    assert len(asked) == 2

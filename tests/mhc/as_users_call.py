@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 import mhc
+from draws import FORMS
 from mhc.backends import load
 from protocol import class_of, inputs_and_outputs, names_of
 
@@ -16,15 +17,8 @@ Case = Mapping[str, Any]
 Tensors = Mapping[str, torch.Tensor]
 
 # As docs/kernels.md says them, and written here once more: a default that changes gives other results.
-DEFAULTS = {
-    "norm_eps": 1e-6,
-    "pre_eps": 1e-6,
-    "post_scale": 2.0,
-    "precision": "fp32",
-    "iterations": 20,
-    "form": "paper",
-}
-EPS_OF_FORM = {"paper": 0.0, "deepseek": 1e-6}
+DEFAULTS = {"norm_eps": 1e-6, "pre_eps": 1e-6, "post_scale": 2.0, "precision": "fp32"}
+OF_SINKHORN = {"iterations": 20, "form": "paper"}
 
 # torch.compile makes a kernel for each kind of memory that it sees, and these sum in orders of their own. On an H200
 # the gradients of mhc_head's parameters had other bits through autograd.
@@ -60,8 +54,8 @@ def differences(case: Case, tensors: Tensors) -> list[str]:
 
 def inputs_of(case: Case, direction: str, tensors: Tensors) -> Any:
     """Return tensors as a backend's kernel of this direction takes them."""
-    names = names_of(case["op"], direction, case["options"])
-    return inputs_and_outputs(case["op"], direction, [tensors.get(name) for name in names], case["options"])[0]
+    given = [tensors.get(name) for name in names_of(case["op"], direction)]
+    return inputs_and_outputs(case["op"], direction, given, case["options"])[0]
 
 
 def _ran(case: Case, direction: str, tensors: Tensors) -> dict[str, Any]:
@@ -84,7 +78,7 @@ def _differ(case: Case, a: torch.Tensor, b: torch.Tensor) -> bool:
 def _call(case: Case, tensors: Tensors) -> tuple[torch.Tensor, ...]:
     """Call the public function with these tensors."""
     op, options = case["op"], case["options"]
-    defaults = DEFAULTS | {"eps": EPS_OF_FORM[options["form"]]} if "form" in options else DEFAULTS
+    defaults = OF_SINKHORN | {"eps": FORMS[options["form"]]} if op == "sinkhorn" else DEFAULTS
     options = {name: value for name, value in options.items() if value != defaults.get(name)}
     if op == "expand":
         options = {"streams": case["axes"]["streams"]}

@@ -8,27 +8,44 @@ from typing import Any
 
 import numpy as np
 
-import constants
-from constants import LOUD, PARAMETERS
-
 Axes = Mapping[str, Any]
+WITHOUT = ("mhc_post", "mhc_read", "expand")  # operators without constants
+LOUD = 10  # the scale from which on a case has tokens that stand out, and other constants
+WITH_EQUATIONS = ("reference", "inductor")  # the backends whose kernels are the reference's equations
+# The tokens from which a case on an emulated GPU has other code than that it is about: every variant, and code for a
+# part of the gradients. Compiling takes most of the time there. In each cell of a first target some cases have so many.
+OTHER_CODE = 8
+# Shared by all tokens: their gradients are sums over tokens.
+PARAMETERS = {"phi", "alpha", "bias", "gamma", "norm_weight"}
 FORMS = {"paper": 0.0, "deepseek": 1e-6}  # of Sinkhorn's first iteration, each with its eps
 WITH_LOGITS = ("mhc_coefficients", "mhc_single_pass")
 _WITH_POST_SCALE = ("mhc_pre", "mhc_post_pre", *WITH_LOGITS)
 WITH_PRECISION = ("mhc_head", *_WITH_POST_SCALE)
 
 
+def usual(op: str, axes: Axes) -> bool:
+    """Return whether a case has the paper's constants: ``pre_eps`` of 1e-6, 20 iterations, and so on.
+
+    A kernel for which a constant is what it usually is would otherwise pass every case. It follows from the sizes and
+    the dtype that a kernel is compiled for, so there are few more kernels than without other constants. In fp32 a case
+    of a large scale has the other ones, so that one process runs two kernels that differ by their constants alone.
+    """
+    wide = axes["dtype"] == "fp32"
+    by_shape = axes["streams"] % 2 == 0 if op == "sinkhorn" else (axes["hidden"] % 256 == 0) == wide
+    return bool(by_shape != (wide and axes["scale"] >= LOUD))
+
+
 def constants_of(op: str, axes: Axes) -> dict[str, Any]:
-    """Return the constants of an operator: the paper's where :func:`constants.usual` says so, and others elsewhere."""
-    if op in constants.WITHOUT:
+    """Return the constants of an operator: the paper's where :func:`usual` says so, and others elsewhere."""
+    if op in WITHOUT:
         return {}
-    usual = constants.usual(op, dict(axes))
+    as_usual = usual(op, axes)
     if op == "sinkhorn":
         form = axes["form"]
-        iterations = {"paper": 20 if usual else 7, "deepseek": 12 if usual else 20}[form]
-        return {"iterations": iterations, "eps": FORMS[form] if usual else 100 * FORMS[form], "form": form}
-    values = {"norm_eps": 1e-6 if usual else 1e-3, "pre_eps": 1e-6 if usual else 1e-2}
-    return values | ({"post_scale": 2.0 if usual else 1.5} if op in _WITH_POST_SCALE else {})
+        iterations = {"paper": 20 if as_usual else 7, "deepseek": 12 if as_usual else 20}[form]
+        return {"iterations": iterations, "eps": FORMS[form] if as_usual else 100 * FORMS[form], "form": form}
+    values = {"norm_eps": 1e-6 if as_usual else 1e-3, "pre_eps": 1e-6 if as_usual else 1e-2}
+    return values | ({"post_scale": 2.0 if as_usual else 1.5} if op in _WITH_POST_SCALE else {})
 
 
 def logits_of(axes: Axes) -> int:
@@ -70,13 +87,6 @@ def bias(values: Any, axes: Axes) -> Any:
 def near_identity(values: Any, axes: Axes) -> Any:
     """Return matrices near 0.4 times the identity: sums of what they mix stay below 8 at unit scale."""
     return values.astype(np.float32) + np.float32(0.4) * np.eye(axes["streams"], dtype=np.float32)
-
-
-def saved(op: str, name: str, before: Mapping[str, Any], axes: Axes) -> Any:
-    """Return a tensor that the backward gets: an exact forward has saved it, rounded once."""
-    from equations import exact_forward
-
-    return exact_forward(op, before, options_of(op, "forward", axes))[name]
 
 
 def units_of(op: str, direction: str, axes: Axes, exact: Mapping[str, Any]) -> dict[str, float]:

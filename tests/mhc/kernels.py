@@ -7,12 +7,10 @@ from functools import cache
 from operator import is_
 from typing import Any
 
-import numpy as np
 import torch
 
-from constants import OTHER_CODE
-from draws import WITH_LOGITS, logits_of, options_of
-from kernel_matrix.kit import Unavailable, enter_stage
+from draws import OTHER_CODE, WITH_LOGITS, logits_of, options_of
+from kernel_matrix.kit import Compiled, Unavailable, enter_stage, sent
 from mhc.backends import Artifact, NoDeviceError, load
 from mhc.backends.variants import Variants
 from mhc.toolchain import gfx
@@ -111,7 +109,4 @@ def compile_once(backend: Any, spec: Any, target: str) -> Artifact | Exception:
 def _told(artifact: Artifact | Exception | None) -> Any:
     if isinstance(artifact, Exception):
         raise artifact.with_traceback(None)
-    if artifact is None:
-        return {}, {}
-    told = {"artifact": {"kind": artifact.kind, "resources": artifact.resources}}
-    return told, {"artifact": np.frombuffer(artifact.data, np.uint8)}
+    return sent(Compiled(artifact.kind, artifact.data, artifact.resources) if artifact else {})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -15,15 +15,11 @@ def class_of(op: str, kind: str) -> Any:
     return getattr(importlib.import_module(f"mhc.ops.{op}"), f"{name}{kind}")
 
 
-def names_of(op: str, direction: str, options: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of the tensors that a kernel takes besides its options, in their order."""
-    return _names_of(op, direction, tuple(options))
-
-
 @cache
-def _names_of(op: str, direction: str, options: tuple[str, ...]) -> tuple[str, ...]:
-    kind = class_of(op, "Inputs" if direction == "forward" else "BackwardInputs")
-    return tuple(name for name in kind._fields if name not in options and name != "needs")
+def names_of(op: str, direction: str) -> tuple[str, ...]:
+    """Return the names of the tensors that a kernel takes, in their order; options come after them."""
+    kind = _inputs_of(op, direction)
+    return tuple(name for name in kind._fields if name not in kind._field_defaults and name != "streams")
 
 
 def inputs_and_outputs(op: str, direction: str, tensors: Sequence[Any], options: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -31,13 +27,16 @@ def inputs_and_outputs(op: str, direction: str, tensors: Sequence[Any], options:
 
     A gradient that has no tensor is not asked for.
     """
-    kind = class_of(op, "Inputs" if direction == "forward" else "BackwardInputs")
-    names = names_of(op, direction, options)
-    inputs = kind(**dict(zip(names, tensors, strict=False)), **options)
+    names = names_of(op, direction)
+    inputs = _inputs_of(op, direction)(*tensors[: len(names)], **options)
     if len(tensors) == len(names):
         return inputs, None
     out = class_of(op, "Outputs" if direction == "forward" else "Grads")(*tensors[len(names) :])
-    if "needs" not in kind._fields:
+    if "needs" not in inputs._fields:
         return inputs, out
     pairs = out._asdict().items()
     return inputs._replace(needs=tuple(one is not None or getattr(inputs, name) is None for name, one in pairs)), out
+
+
+def _inputs_of(op: str, direction: str) -> Any:
+    return class_of(op, "Inputs" if direction == "forward" else "BackwardInputs")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import draws
-from constants import OTHER_CODE, WITH_EQUATIONS
+from draws import OTHER_CODE, WITH_EQUATIONS
 from kernel_matrix.kit import array, operator
 
 Kinds = dict[str, array]
@@ -53,67 +52,46 @@ def mapping(rows: Any, gates: int) -> Kinds:
     }
 
 
-def read(later: str = "") -> tuple[Kinds, Kinds]:
-    """Return what is read from the streams, of this layer or of a later one, and the gradients of it that come in."""
-    return with_gradients({"h_in": array(T, H), f"{later}h_post": wide(T, N), f"{later}h_res": wide(T, N, N)})
-
-
-def coefficients(later: str = "") -> tuple[Kinds, Kinds]:
-    """Return the coefficients with any number of logits, and the gradients of them that come in."""
-    several = {"h_pre": wide(T, N), "h_post": wide(T, N), "logits": wide(T, draws.logits_of)}
-    return with_gradients({f"{later}{name}": one for name, one in several.items()})
-
-
-def with_gradients(outputs: Kinds) -> tuple[Kinds, Kinds]:
-    """Return the outputs, and their gradients as they come in."""
-    kinds = {name: array(*one.axes, dtype=one.dtype, drawn=draws.standing_out) for name, one in outputs.items()}
-    return outputs, {f"grad_{name}": one for name, one in kinds.items()}
-
-
 PRE, HEAD, ANY = mapping(mixes, 3), mapping(N, 1), mapping(more_logits, 3)
 M, R = wide(T, mixes), wide(T)
 PROJECTED = {"m": wide(T, more_logits), "r": R}
 # Weights of the streams: their sum is near 0.8.
 WEIGHTS = wide(T, N, scale=lambda axes: 0.1 / axes[N], drawn=lambda values, axes: values + 0.8 / axes[N])
-OUT = {"out": array(T, N, H)}
+OUT, H_IN, H_POST, H_RES = {"out": array(T, N, H)}, array(T, H), wide(T, N), wide(T, N, N)
 LOGITS = {"logits": wide(T, N, N, scale="scale", drawn=partial(draws.standing_out, times=10))}
-# Of each operator the inputs, the outputs, and the gradients that come in for its backward. Those that its forward has
-# saved come before them.
-FORWARD: dict[str, tuple[Kinds, Kinds, Kinds]] = {
-    "mhc_pre": ({"x": X, **PRE}, {**read()[0], "m": M, "r": R}, read()[1]),
-    "sinkhorn": (LOGITS, {"matrix": wide(T, N, N)}, {"grad_matrix": wide(T, N, N, drawn=draws.standing_out)}),
-    "mhc_post": (WRITTEN, OUT, {"grad_out": data(T, N, H)}),
+COEFFICIENTS = {"h_pre": H_POST, "h_post": H_POST, "logits": wide(T, draws.logits_of)}
+NEXT = {f"next_{name}": one for name, one in COEFFICIENTS.items()}
+# Of each operator the inputs and the outputs.
+FORWARD: dict[str, tuple[Kinds, Kinds]] = {
+    "mhc_pre": ({"x": X, **PRE}, {"h_in": H_IN, "h_post": H_POST, "h_res": H_RES, "m": M, "r": R}),
+    "sinkhorn": (LOGITS, {"matrix": H_RES}),
+    "mhc_post": (WRITTEN, OUT),
     "mhc_post_pre": (
         {**WRITTEN, **PRE},
-        {**read("next_")[0], **OUT, "m": M, "r": R},
-        {**read("next_")[1], "grad_out": data(T, N, H)},
+        {"h_in": H_IN, "next_h_post": H_POST, "next_h_res": H_RES, **OUT, "m": M, "r": R},
     ),
-    "mhc_head": ({"x": X, **HEAD}, {"out": array(T, H), "m": wide(T, N), "r": R}, {"grad_out": data(T, H)}),
-    "mhc_read": ({"x": X, "pre": WEIGHTS}, {"h_in": array(T, H)}, {"grad_h_in": data(T, H)}),
-    "mhc_coefficients": ({"x": X, **ANY}, {**coefficients()[0], **PROJECTED}, coefficients()[1]),
+    "mhc_head": ({"x": X, **HEAD}, {"out": H_IN, "m": wide(T, N), "r": R}),
+    "mhc_read": ({"x": X, "pre": WEIGHTS}, {"h_in": H_IN}),
+    "mhc_coefficients": ({"x": X, **ANY}, {**COEFFICIENTS, **PROJECTED}),
     "mhc_single_pass": (
         {**WRITTEN, "pre": WEIGHTS, **ANY, "norm_weight": wide(H, scale=0.05, mean=0.2)},  # h_in stays below 2
-        {"h_in": array(T, H), **coefficients("next_")[0], **OUT, "read": array(T, H), "s": R, **PROJECTED},
-        {"grad_h_in": data(T, H), **coefficients("next_")[1], "grad_out": data(T, N, H)},
+        {"h_in": H_IN, **NEXT, **OUT, "read": H_IN, "s": R, **PROJECTED},
     ),
-    "expand": ({"x": data(T, H, scale="scale")}, OUT, {"grad_out": data(T, N, H)}),
+    "expand": ({"x": data(T, H, scale="scale")}, OUT),
 }
-SAVED = {
-    **dict.fromkeys(("mhc_pre", "mhc_head", "mhc_coefficients"), ("m", "r")),
-    "mhc_post_pre": ("out", "m", "r"),
-    "mhc_single_pass": ("out", "read", "s", "m", "r"),
-}
+# A backward gets the outputs that have no gradients, and the streams that were written where they are read again.
+WITHOUT_GRADIENTS, READ_AGAIN = ("read", "s", "m", "r"), ("mhc_post_pre", "mhc_single_pass")
 
 
 def backward_of(op: str) -> tuple[Kinds, Kinds]:
     """Return the inputs and the outputs of a backward."""
-    inputs, outputs, incoming = FORWARD[op]
-    saved = {}
-    for name in SAVED.get(op, ()):
-        one = outputs[name]
-        saved[name] = array(*one.axes, dtype=one.dtype, saved=partial(draws.saved, op, name))
-    gradients = {name: array(*one.axes, dtype=one.dtype, when=one.when) for name, one in inputs.items()}
-    return {**({} if op == "expand" else inputs), **saved, **incoming}, gradients
+    (inputs, outputs), forward = FORWARD[op], partial(equations, "saved", op, "forward")
+    kept = [name for name in outputs if name in WITHOUT_GRADIENTS or (name == "out" and op in READ_AGAIN)]
+    saved = {name: outputs[name].like(saved=forward) for name in kept}
+    with_gradients = {name: one for name, one in outputs.items() if name not in WITHOUT_GRADIENTS}
+    incoming = {f"grad_{name}": one.like(drawn=draws.standing_out) for name, one in with_gradients.items()}
+    given = {} if op == "expand" else inputs
+    return {**given, **saved, **incoming}, {name: one.like() for name, one in inputs.items()}
 
 
 def without(case: Any) -> dict[str, str]:
@@ -143,20 +121,16 @@ def may_compile_more(case: Any) -> bool:
     return not is_emulated_gpu or bool(case.axes[T] >= OTHER_CODE)
 
 
-def equations(name: str, op: str, direction: str) -> Any:
-    """Return a function of the module of equations, which imports PyTorch when it is called."""
-    return lambda *tensors, **options: getattr(importlib.import_module("equations"), name)(
-        op, direction, *tensors, **options
-    )
+def equations(name: str, op: str, direction: str, *given: Any, **options: Any) -> Any:
+    """Call a function of the module of equations, which imports PyTorch."""
+    return getattr(importlib.import_module("equations"), name)(op, direction, *given, **options)
 
 
 def described(op: str, direction: str) -> Any:
     """Return the test of an operator in one direction."""
-    inputs, outputs = FORWARD[op][:2] if direction == "forward" else backward_of(op)
-
-    golden, kind = equations("golden", op, direction), inspect.Parameter.POSITIONAL_OR_KEYWORD
-    golden.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in inputs])
-    golden.__name__, golden.__doc__ = f"test_{op}_{direction}", f"Compute {op} {direction} exactly."
+    inputs, outputs = FORWARD[op] if direction == "forward" else backward_of(op)
+    golden: Any = partial(equations, "golden", op, direction)
+    golden.__module__, golden.__name__ = __name__, f"test_{op}_{direction}"
     return operator(
         name=op,
         direction=direction,
@@ -169,7 +143,7 @@ def described(op: str, direction: str) -> Any:
         writes=True,
         optional=tuple(outputs) if direction == "backward" and len(outputs) > 1 else (),
         kernels="kernels:kernels",
-        baseline=equations("baseline", op, direction),
+        baseline=partial(equations, "baseline", op, direction),
         units=partial(draws.units_of, op, direction),
         steps=partial(draws.steps_of, op, direction),
         ahead="kernels:compile_ahead",

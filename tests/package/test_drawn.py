@@ -20,7 +20,7 @@ from loops import at_least
 from test_mutants import CASES, Mutant, SameProcess, attempt, forward, mutate
 
 import as_users_call
-import constants
+import draws
 from kernel_matrix.job.budget import most_misrounded
 from kernel_matrix.job.case import RunningCase
 from kernel_matrix.kit import together
@@ -102,7 +102,7 @@ def test_a_large_scale_has_padding_a_loud_token_and_other_constants() -> None:
     assert not inputs.grad_h_post[0].any()
     assert inputs.x[-1].abs().max() > 1000
     assert inputs.x[1:-1].abs().max() < 40
-    usual = {axes["scale"]: constants.usual("mhc_pre", AXES | axes) for axes in ({"scale": 1}, {"scale": 10})}
+    usual = {axes["scale"]: draws.usual("mhc_pre", AXES | axes) for axes in ({"scale": 1}, {"scale": 10})}
     assert usual == {1: False, 10: True}, "so one process runs two kernels of a shape"
 
 

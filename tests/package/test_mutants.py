@@ -21,7 +21,7 @@ from conforming import conform
 from loops import at_least
 
 import kernels
-from constants import PARAMETERS
+from draws import PARAMETERS
 from kernel_matrix.job.case import RunningCase
 from kernel_matrix.job.journal import Journal
 from mhc.backends import load

@@ -12,8 +12,7 @@ import pytest
 import torch
 from test_mutants import Mutant, attempt, edit, forward, mutate
 
-import constants
-from draws import constants_of
+import draws
 from mhc.backends import load
 from mhc.ops import mhc_coefficients, mhc_head, mhc_post_pre, mhc_pre, mhc_single_pass, sinkhorn
 from test_operators import FORWARD
@@ -71,7 +70,7 @@ def test_a_kernel_for_the_usual_constants_fails_with_the_others(mutant: Mutant, 
     """With the usual ones it passes: no other case sees it. bf16 has them, and four streams of Sinkhorn have."""
     usual = OTHERS | USUAL | ({} if mutant.op == "sinkhorn" else {"dtype": "bf16"})
     other = OTHERS | SHAPES["three streams"]
-    values = constants_of(mutant.op, usual)
+    values = draws.constants_of(mutant.op, usual)
     kernel = mutate(Mutant(mutant.name, mutant.op, mutant.direction, mutant.old, mutant.new.format(**values)))
     assert attempt(mutant.op, mutant.direction, usual, kernel, tmp_path) is None
     assert attempt(mutant.op, mutant.direction, other, kernel, tmp_path) is not None
@@ -91,15 +90,15 @@ def test_the_usual_constants_are_the_operators_own_and_the_others_all_differ() -
         "mhc_single_pass": mhc_single_pass.MhcSinglePassSpec(4, 77, torch.float32, True),
         "sinkhorn": sinkhorn.SinkhornSpec(4),
     }
-    assert specs.keys() == FORWARD.keys() - set(constants.WITHOUT)
+    assert specs.keys() == FORWARD.keys() - set(draws.WITHOUT)
     for op, spec in specs.items():
-        usual = next(constants_of(op, axes) for axes in shapes if constants.usual(op, axes))
-        other = next(constants_of(op, axes) for axes in shapes if not constants.usual(op, axes))
+        usual = next(draws.constants_of(op, axes) for axes in shapes if draws.usual(op, axes))
+        other = next(draws.constants_of(op, axes) for axes in shapes if not draws.usual(op, axes))
         assert op != "sinkhorn" or usual.pop("eps") == other.pop("eps") == 0  # the paper adds none; see below
         for name in usual.keys() - {"form"}:
             assert usual[name] == getattr(spec, name), f"{op}: {name}"
             assert usual[name] != other[name], f"{op}: {name}"
-    of_deepseek = [constants_of("sinkhorn", {**shapes[0], "streams": n, "form": "deepseek"}) for n in (4, 5)]
+    of_deepseek = [draws.constants_of("sinkhorn", {**shapes[0], "streams": n, "form": "deepseek"}) for n in (4, 5)]
     assert [values["eps"] for values in of_deepseek] == pytest.approx([1e-6, 1e-4])
 
 

@@ -7,8 +7,20 @@ def test_double(x):
 return 2 * x
 """
 
+from kernel_matrix.job.ahead import sent
+from kernel_matrix.job.ahead.artifact import Artifact as Compiled
 from kernel_matrix.job.worker import Unavailable, enter_stage
 from kernel_matrix.kit.description import array, operator
 from kernel_matrix.kit.misbehaviour import MisbehavedError, WrongResultError, hold
 
-__all__ = ["MisbehavedError", "Unavailable", "WrongResultError", "array", "enter_stage", "hold", "operator"]
+__all__ = [
+    "Compiled",
+    "MisbehavedError",
+    "Unavailable",
+    "WrongResultError",
+    "array",
+    "enter_stage",
+    "hold",
+    "operator",
+    "sent",
+]

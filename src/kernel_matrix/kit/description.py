@@ -27,7 +27,7 @@ class array:  # noqa: N801 (it reads as a word of a description)
     ``below`` draws whole numbers from 0 to below it. ``when`` is an axis: where it is false, there is no such array,
     and None stands in its place. ``drawn`` is a function of the values that were drawn and of the case's axes; it
     returns the values that the array has. ``saved`` is one of the arrays before this one, by their names, and of the
-    axes: it returns what the forward saves for a backward.
+    axes: it returns what the forward saves for a backward, this array or several by their names.
     """
 
     axes: tuple[Any, ...]
@@ -70,6 +70,10 @@ class array:  # noqa: N801 (it reads as a word of a description)
         if isinstance(self.scale, str):
             return float(sizes[self.scale])
         return float(self.scale(sizes) if callable(self.scale) else self.scale)
+
+    def like(self, **words: Any) -> array:
+        """Return an array of the same axes and dtype, in the same cases, with these words."""
+        return array(*self.axes, dtype=self.dtype, when=self.when, **words)
 
     def is_there(self, sizes: Axes) -> bool:
         """Return whether a case has it."""
@@ -139,14 +143,15 @@ class Operator:
     def incoming(self) -> dict[str, array]:
         """The gradients that come in for a backward, by their names."""
         floats = {name: one for name, one in self.outputs.items() if not one.whole}
-        return {f"grad_{name}": array(*one.axes, dtype=one.dtype) for name, one in floats.items()}
+        return {f"grad_{name}": one.like() for name, one in floats.items()}
 
 
 def operator(*, outputs: Mapping[str, array], **words: Any) -> Callable[[Callable[..., Any]], Any]:
     """Describe the operator whose plain code is the function ``test_NAME``; return the test that runs its cases.
 
     The parameters of the function are the inputs, in the order of the kernel's call, and then its options. Each input
-    is a keyword here (``x=array("tokens", 8)``). The comment at the end of this module has the other words.
+    is a keyword here (``x=array("tokens", 8)``), and their order counts where the function takes ``*any``. The comment
+    at the end of this module has the other words.
 
     Raises:
         TypeError: the function has no such parameter, or there is no such word.
@@ -182,7 +187,9 @@ def described_as(reference: Callable[..., Any], outputs: Mapping[str, array], wo
     drawn = {name: value for name, value in words.items() if isinstance(value, array)}
     if unknown := sorted(words.keys() - drawn.keys() - known):
         raise TypeError(f"a description has no {', '.join(unknown)}; it has inputs, and {', '.join(sorted(known))}")
-    order = [name for name in inspect.signature(reference).parameters if name in drawn]
+    parameters = inspect.signature(reference).parameters.values()
+    takes_any = any(one.kind is one.VAR_POSITIONAL for one in parameters)  # in the order of the words then
+    order = list(drawn) if takes_any else [one.name for one in parameters if one.name in drawn]
     if missing := sorted(drawn.keys() - set(order)):
         raise TypeError(f"the plain code has no parameter {', '.join(missing)}")
     rest = {name: value for name, value in words.items() if name not in drawn}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -41,12 +42,23 @@ def drawn(
     if op.draw and not given.keys() >= op.inputs_of(sizes).keys():
         given = dict(op.draw(sizes, which)) | given
     values: Arrays = {}
+    saved = functools.cache(lambda function: function(values, sizes))  # one may save several arrays
     for name, kind in arrays.items():
-        values[name] = given[name] if name in given else _one(case, name + which, kind, sizes, values)
+        if name in given:
+            values[name] = given[name]
+        elif kind.saved is not None:
+            values[name] = _kept(name, saved(kind.saved)).astype(dtype_of(kind, case.axes))
+        else:
+            values[name] = _one(case, name + which, kind, sizes)
     return values
 
 
-def _one(case: RunningCase, name: str, kind: array, sizes: Mapping[str, Any], before: Mapping[str, Array]) -> Array:
+def _kept(name: str, saved: Any) -> Array:
+    """Return the array of this name, where a forward has saved several."""
+    return np.asarray(saved[name] if isinstance(saved, Mapping) else saved)
+
+
+def _one(case: RunningCase, name: str, kind: array, sizes: Mapping[str, Any]) -> Array:
     shape, dtype = kind.shape(sizes), dtype_of(kind, case.axes)
     if kind.whole:
         below = sizes[kind.below] if isinstance(kind.below, str) else 2 if kind.below is None else kind.below
@@ -55,8 +67,6 @@ def _one(case: RunningCase, name: str, kind: array, sizes: Mapping[str, Any], be
         if whole.size > 1:
             whole.flat[0], whole.flat[-1] = 0, max(int(below), 1) - 1  # both ends of a table
         return whole.astype(dtype)
-    if kind.saved is not None:
-        return np.asarray(kind.saved(before, sizes)).astype(dtype)
     values = case.draw(name, shape, scale=kind.spread(sizes), mean=kind.mean)
     if kind.drawn is not None:
         values = kind.drawn(values, sizes)
@@ -66,9 +76,10 @@ def _one(case: RunningCase, name: str, kind: array, sizes: Mapping[str, Any], be
 def saved_anew(op: Operator, values: Mapping[str, Array], sizes: Mapping[str, Any]) -> Arrays:
     """Return the values, where the forward has saved anew what a backward gets of it."""
     changed = dict(values)
+    saved = functools.cache(lambda function: function(changed, sizes))
     for name, kind in op.inputs.items():
         if kind.saved is not None and name in values:
-            changed[name] = np.asarray(kind.saved(changed, sizes)).astype(values[name].dtype)
+            changed[name] = _kept(name, saved(kind.saved)).astype(values[name].dtype)
     return changed
 
 
