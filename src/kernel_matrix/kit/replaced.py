@@ -56,7 +56,12 @@ def functions_of(*owners: Any) -> tuple[Callable[[], Functions], Callable[[Funct
 
 def _as_it_is(owner: Any) -> _Owner:
     there = {name: value for name, value in vars(owner).items() if callable(value) and not inspect.isclass(value)}
-    return _Owner(owner, list(there), tuple(there.values()), itemgetter(*there))
+    return _Owner(owner, list(there), tuple(there.values()), _getter(list(there)))
+
+
+def _getter(names: list[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+    """Return what gets the values of these names as a tuple; of one name alone ``itemgetter`` gives none."""
+    return itemgetter(*names) if len(names) > 1 else lambda values: tuple(values[name] for name in names)
 
 
 def _is_foreign(value: Any, owner: Any) -> bool:
