@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable
 from fractions import Fraction
@@ -645,3 +646,88 @@ def test_what_is_known_of_a_register_is_known_byte_by_byte(lines):
     begin = "cvt.u16.u32 %h1, %r1; mov.b32 %r2, {%h1, %h2}; mov.u32 %r5, part; mad.lo.u32 %r5, %r1, 4, %r5;"
     found = of_a_warp(f"{begin} {lines} st.global.b32 [%rd3], %r3;", given, out)
     assert found == ([] if _IN_PARTS[lines] else ["undefined"])
+
+
+_OF_TILES = f"""{_HEAD}.shared .align 128 .b8 tile[2048]; .shared .align 128 .b8 map[128]; .shared .align 8 .b64 bar;
+.visible .entry k(.param .u64 p0, .param .u64 p1, .param .u64 p2, .param .u64 p3)
+{{ .reg .b64 %rd<8>; .reg .b32 %r<20>; .reg .pred %p<4>;
+  ld.param.u64 %rd1, [p0]; ld.param.u64 %rd2, [p1]; ld.param.u64 %rd3, [p2]; mov.u32 %r1, %tid.x;
+  ld.param.u64 %rd4, [p3]; ld.global.v4.u32 {{%r2, %r3, %r4, %r5}}, [%rd4];
+  mov.u32 %r6, map; mov.u32 %r7, bar; mov.u32 %r8, tile; mad.lo.u32 %r9, %r1, 4, %r6; mov.u32 %r10, 0;
+  st.shared.u32 [%r9], %r10; bar.warp.sync -1; setp.eq.u32 %p1, %r1, 0; mov.u64 %rd5, 192;
+  MAPS
+  @%p1 mbarrier.init.shared::cta.b64 [%r7], 1; bar.sync 0;
+  @%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r7], BYTES;
+  @%p1 cp.async.bulk.tensor.2d.shared::cta.global.mbarrier::complete_tx::bytes [%r8], [%rd3, {{%r2, %r3}}], [%r7];
+$wait: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r7], 0; @!%p2 bra $wait;
+  @%p1 cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd6, {{%r4, %r5}}], [%r8];
+  cp.async.bulk.commit_group; cp.async.bulk.wait_group.read 0; ret; }}"""
+
+
+def map_of(address: str, fields: dict[str, int]) -> str:
+    """Return the lines that make a tensor map of 48 x 10 numbers of 4 bytes at an address, and write it down."""
+    values = {
+        "rank": 1,
+        "elemtype": 2,
+        "interleave_layout": 0,
+        "swizzle_mode": 0,
+        "fill_mode": 0,
+        "box_dim 0": 16,
+        "box_dim 1": 4,
+        "global_dim 0": 48,
+        "global_dim 1": 10,
+        "element_stride 0": 1,
+        "element_stride 1": 1,
+        **fields,
+    }
+    lines = [f"@%p1 tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%r6], {address};"]
+    lines += ["@%p1 tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [%r6], 0, %rd5;"]
+    for name, value in values.items():
+        field, *place = name.split()
+        lines.append(
+            f"@%p1 tensormap.replace.tile.{field}.shared::cta.b1024.b32 [%r6], {', '.join([*place, str(value)])};"
+        )
+    return " ".join(lines)
+
+
+def tiles(places: tuple[int, ...], text: str = _OF_TILES, **fields: int) -> tuple[Any, Any, list[str]]:
+    """Copy a tile of 16 x 4 numbers from a place to a place of another tensor: both, and the kinds of findings."""
+    kept = "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned"
+    maps = [
+        f"{map_of(of, fields)} add.s64 %rd6, %rd3, {at}; {kept} [%rd6], [%r6], 128;"
+        for at, of in ((0, "%rd2"), (128, "%rd1"))
+    ]
+    given, out = np.arange(1, 481, dtype=np.uint32).reshape(10, 48), np.zeros((10, 48), np.uint32)
+    scratch = np.zeros(1024, np.uint8)
+    memory = [Memory.of("out", out), Memory.of("in", given, writable=False)]
+    memory += [
+        Memory.of("maps", scratch[-scratch.ctypes.data % 256 :][:512]),
+        Memory.of("places", np.array(places, np.int32)),
+    ]
+    text = text.replace("MAPS", " bar.warp.sync -1; ".join(maps)).replace("BYTES", "256")
+    return given, out, [one.kind for one in Program(text).launch((1,), 32, memory).findings]
+
+
+_PLACES = ((16, 4, 0, 0), (40, 8, 8, 5), (-4, -2, 32, 6), (44, 2, -8, -3), (100, 50, 0, 0), (3, 1, 30, 9))
+
+
+@pytest.mark.parametrize("swizzle", range(4))
+@pytest.mark.parametrize("places", _PLACES)
+def test_a_tensor_map_copies_what_of_a_tile_is_inside_of_the_tensor(places, swizzle):
+    given, out, found = tiles(places, swizzle_mode=swizzle)
+    x, y, to_x, to_y = places
+    right = np.zeros((64, 128), np.uint32)  # both tensors with eight and forty elements around them
+    wide = np.pad(given, ((8, 100), (40, 200)))
+    right[to_y + 8 : to_y + 12, to_x + 40 : to_x + 56] = wide[y + 8 : y + 12, x + 40 : x + 56]
+    assert found == []
+    assert (out == right[8:18, 40:88]).all()
+
+
+def test_what_is_wrong_with_a_tensor_map_is_told():
+    assert "unknown" in tiles((0, 0, 0, 0), **{"element_stride 1": 2})[2]
+    assert "unknown" in tiles((0, 0, 0, 0), rank=2)[2]
+    assert "no wait" in tiles((0, 0, 0, 0), re.sub(r"\$wait: .*;", "", _OF_TILES))[2]
+    with pytest.raises(UnknownInstructionError, match="interleave_layout"):
+        tiles((0, 0, 0, 0), interleave_layout=1)
+    with pytest.raises(UnknownInstructionError, match="fill_mode"):
+        tiles((0, 0, 0, 0), fill_mode=1)

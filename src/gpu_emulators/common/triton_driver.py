@@ -16,10 +16,11 @@ import triton
 from triton.backends.driver import DriverBase
 
 from gpu_emulators.common.errors import EmulatorError, FoundError
-from gpu_emulators.common.memory import Memory, memory_of
+from gpu_emulators.common.memory import SPOILED, Memory, memory_of
 
 MOST_THREADS = 1024
 _POINTER = 8
+_ALIGN = 256  # of scratch memory
 _INTEGERS = {"i1": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "u8": "B", "u16": "H", "u32": "I", "u64": "Q"}
 _FLOATS = {"fp32": "f", "f32": "f", "fp16": "e", "fp64": "d"}
 
@@ -43,6 +44,7 @@ class Launcher:
         self._passed = [place for place in self._types if place not in constants and self._types[place] != "constexpr"]
         self._shared = metadata.shared
         self._threads = metadata.num_warps * metadata.warp_size
+        self._scratch = getattr(metadata, "global_scratch_size", 0) or 0  # bytes of memory for each block
 
     def __call__(self, x: int, y: int, z: int, _: Any, program: Any, __: Any, metadata: Any, *rest: Any) -> None:
         """Launch, between the hooks, and raise the faults that were found."""
@@ -50,8 +52,11 @@ class Launcher:
         if enter is not None:
             enter(metadata)
         given = [argument_of(self._names[place], self._types[place], arguments[place]) for place in self._passed]
-        scratch = [bytes(_POINTER)] * 2  # of the launch and of a profiler
-        ran = program.launch((x, y, z), self._threads, [*given, *scratch], shared=self._shared)
+        size = max(x * y * z * self._scratch, 512)  # large enough to be aligned in its window
+        scratch = torch.full((size + _ALIGN,), SPOILED, dtype=torch.uint8)
+        scratch = scratch[-scratch.data_ptr() % _ALIGN :][:size]
+        given += [memory_of("scratch memory", scratch) if self._scratch else bytes(_POINTER), bytes(_POINTER)]
+        ran = program.launch((x, y, z), self._threads, given, shared=self._shared)
         if ran.findings:
             raise FoundError(ran.findings)
         if leave is not None:

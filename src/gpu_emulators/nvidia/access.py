@@ -273,6 +273,54 @@ def bulk(one: Instruction, _: re.Match[str], registers: Registers) -> Record:
     return Record("bulk_in" if barrier_ else "bulk_out", [], [to, source, size, *barrier_])
 
 
+_MAP = {  # fields of a tensor map: where they are, their bytes, and the numbers that are known; as in async_ops.cc
+    **{name: (at, 4, None) for name, at in (("rank", 40), ("global_dim", 44), ("box_dim", 64), ("element_stride", 84))},
+    **{name: (at, 8, None) for name, at in (("global_address", 0), ("global_stride", 8))},
+    **{name: (at, 4, range(1)) for name, at in (("interleave_layout", 108), ("fill_mode", 116))},
+    "elemtype": (104, 4, range(13)),
+    "swizzle_mode": (112, 4, range(4)),
+}
+
+
+@form(r"tensormap\.replace\.tile\.(\w+)\.(global|shared)(?:::cta)?\.b1024\.b(?:32|64)")
+def map_field(one: Instruction, found: re.Match[str], registers: Registers) -> Record:
+    """Translate the change of one field of a tensor map: a store."""
+    base, offset = registers.address(one.operands[0])
+    at, size, known = _MAP.get(found[1], (0, 0, ()))
+    value = one.operands[-1]
+    if known is not None and int(value, 0) not in known:
+        raise unknown(one)
+    place = int(one.operands[1], 0) if len(one.operands) > 2 else 0
+    parameters = _SPACES[found[2]], offset + at + place * size, size
+    return Record("st", [], [base, registers.number(value)], parameters)
+
+
+@form(r"tensormap\.cp_fenceproxy\.global\.shared::cta\.tensormap::generic\.release\.\w+\.sync\.aligned")
+def map_out(one: Instruction, _: re.Match[str], registers: Registers) -> Record:
+    """Translate the copy of a tensor map from shared to global memory."""
+    places = [registers.address(word) for word in one.operands[:2]]
+    if any(offset for _, offset in places) or int(one.operands[2], 0) != 128:
+        raise unknown(one)
+    return Record("map_out", [], [number for number, _ in places])
+
+
+@form(
+    r"cp\.async\.bulk\.tensor\.([1-5])d\.(shared::\w+\.global(?:\.tile)?\.mbarrier::complete_tx::bytes"
+    r"|global\.shared::cta(?:\.tile)?\.bulk_group)(?:\.L2\S*)?"
+)
+def tile(one: Instruction, found: re.Match[str], registers: Registers) -> Record:
+    """Translate a copy of a tile of a tensor, which a tensor map describes."""
+    is_in = found[2].startswith("shared")
+    of_map, place = one.operands[:2][::-1] if is_in else one.operands[:2]
+    map_, _, coordinates = of_map.strip("[] ").partition(",")
+    places = [registers.address(word) for word in (place, f"[{map_}]", *one.operands[2 : 2 + is_in])]
+    if any(offset for _, offset in places):
+        raise unknown(one)
+    numbers = [registers.number(word) for word in vector(coordinates.strip())]
+    sources = [number for number, _ in places] + numbers
+    return Record("tile_in" if is_in else "tile_out", [], sources, (int(found[1]),))
+
+
 @form(r"cp\.async\.mbarrier\.arrive(\.noinc)?(?:\.shared(?:::cta)?)?\.b64")
 def copies_arrive(one: Instruction, found: re.Match[str], registers: Registers) -> Record:
     """Translate the arrival of earlier copies at a barrier in shared memory."""

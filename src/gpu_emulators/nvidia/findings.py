@@ -46,5 +46,6 @@ def described(register: Callable[[int], str]) -> dict[int, tuple[str, Callable[[
                 f"stores {relative(address, places)}, where another thread of the warp than {lane} stores another value"
             ),
         ),
+        16: ("unknown", lambda at, *_: f"uses the tensor map at {at:#x}, whose fields are not known, or not written"),
         14: ("no barrier", lambda address, *_: f"uses the barrier at byte {address}, which nobody has initialised"),
     }

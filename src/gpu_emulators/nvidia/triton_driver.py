@@ -72,8 +72,6 @@ class Launcher(AnyLauncher):
         super().__init__(source, metadata)
         if getattr(metadata, "num_ctas", 1) > 1:
             raise EmulatorError(f"{metadata.name} needs clusters of blocks, which the emulator does not have")
-        if getattr(metadata, "global_scratch_size", 0):
-            raise EmulatorError(f"{metadata.name} needs scratch memory, which the emulator does not have")
 
 
 class PtxDriver(EmulatedDriver):

@@ -32,7 +32,7 @@ struct Record {
 
 enum FindingKind : u32 {
   kReadOutside = 1, kWriteOutside, kNoWait, kRace, kSharedOutside, kUndefined, kMisaligned, kWriteProtected, kRaceInMemory,
-  kDivergent, kDeadlock, kTrap, kRegisterInUse, kUnknownForm, kSamePlace,
+  kDivergent, kDeadlock, kTrap, kRegisterInUse, kUnknownForm, kSamePlace, kUnknownMap,
 };
 
 enum Use : u64 { kInAddress, kAsData, kAsCondition };
