@@ -102,9 +102,10 @@ def test_numbers_of_the_machine_code_are_inside_the_budget_and_canaries_are_foun
 
 @pytest.mark.environments
 @pytest.mark.parametrize("target", TARGETS)
-def test_a_wrapped_function_and_one_of_a_module_without_the_language_are_computed(done, target):
-    record = done.records["bent", target]
-    assert (record.outcome, record.action) == ("pass", "emulate")
+@pytest.mark.parametrize("kernel", ["bent", "drawn", "described"])
+def test_functions_of_libdevice_and_of_the_language_and_descriptors_are_computed(done, target, kernel):
+    record = done.records[kernel, target]
+    assert (record.outcome, record.action) == ("pass", "emulate"), record.message
 
 
 @pytest.mark.environments

@@ -113,6 +113,20 @@ def bent(x, out, block: tl.constexpr):
     tl.store(out + at, libdevice.tanh(negative(tl.load(x + at))))
 
 
+@triton.jit
+def drawn(x, out, seed, block: tl.constexpr):
+    at = tl.arange(0, block)
+    values = tl.load(x + at) * tl.rand(seed, at)
+    tl.store(out + at, libdevice.copysign(libdevice.hypot(values, 2.0) + libdevice.erfinv(values * 0.1), values))
+
+
+@triton.jit
+def described(x, out, rows, columns, block: tl.constexpr):
+    whole = tl.make_tensor_descriptor(x, [rows, columns], [columns, 1], [block, block])
+    at = tl.arange(0, block)
+    tl.store(out + at[:, None] * block + at, whole.load([4, 8]) * 0.1)
+
+
 def main() -> None:
     x = torch.randn(7, 100, device="cuda", dtype=torch.bfloat16)
     o = torch.empty_like(x)
@@ -134,6 +148,8 @@ def main() -> None:
     assert torch.equal(y[:128], z[:128])
     some = torch.where(torch.arange(128, device="cuda") % 5 > 0, torch.randn(128, device="cuda"), float("nan"))
     extremes[1,](some, some.flip(0), torch.empty(8 * 128, device="cuda"), block=128)
+    drawn[1,](y, torch.empty(128, device="cuda"), 7, block=128)
+    described[1,](torch.randn(12, 32, device="cuda"), torch.empty(256, device="cuda"), 12, 32, block=16)
     atomic_extremes[1,](y, torch.tensor([-1.0] * 4 + [1.0] * 4, device="cuda"), block=128)
     assembly[1,](y, z, block=128)
     assert torch.equal(2 * y[:128], z[:128]), "what the interpreter lacks is computed by the machine code"

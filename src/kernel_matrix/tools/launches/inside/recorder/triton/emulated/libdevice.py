@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import math
+import statistics
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -40,7 +41,21 @@ _OTHERS: dict[str, Callable[..., Any]] = {
     "erfc": np.vectorize(math.erfc, otypes=[np.float64]),
     "round": lambda x: np.trunc(x + np.copysign(0.5, x)),
     "finitef": np.isfinite,
+    "hypot": np.hypot,
+    "copysign": np.copysign,
+    "ldexp": lambda x, power: x * 2.0**power,
+    "lgamma": np.vectorize(math.lgamma, otypes=[np.float64]),
+    "erfinv": np.vectorize(lambda x: _inverse_erf(x), otypes=[np.float64]),
 }
+
+
+def _inverse_erf(value: float) -> float:
+    """Return the number whose error function is a value; at the ends infinity, outside of them NaN."""
+    if abs(value) >= 1 or value != value:
+        return math.copysign(math.inf, value) if abs(value) == 1 else math.nan
+    return statistics.NormalDist(sigma=math.sqrt(0.5)).inv_cdf((value + 1) / 2)
+
+
 _FUNCTIONS = {**{name: getattr(np, name) for name in _SAME}, **_OTHERS}
 _KEY = "_kernel_matrix_computes"
 

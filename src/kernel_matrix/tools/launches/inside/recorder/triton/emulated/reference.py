@@ -135,7 +135,7 @@ class Builder(interpreter.InterpreterBuilder):
         wide = [one if one.dtype == np.float64 else one.astype(np.int64) for one in pair]
         return self.result(np.matmul(*wide) + d.data, d.dtype)
 
-    def create_masked_load(self, ptrs: Any, mask: Any, other: Any, *_: Any) -> TensorHandle:
+    def create_masked_load(self, ptrs: Any, mask: Any, other: Any, *_: Any, **__: Any) -> TensorHandle:
         """Read where the mask says so."""
         dtype = ptrs.get_element_ty()
         kind = _numpy_dtype(dtype)
@@ -337,7 +337,7 @@ class _WithLanguage:
     """A function as the interpreter asks for it: its module need not import the language, as a compiler needs none."""
 
     def __init__(self, function: Any) -> None:
-        self.__globals__ = {**function.__globals__, "tl": tl}
+        self.__globals__ = {**function.__globals__, "language of the kernel": tl}
 
 
 def _patch_language(function: Any) -> Any:
