@@ -430,7 +430,8 @@ def test_what_a_run_writes_is_no_part_of_the_repository(package, resolved):
         ('[tool.setuptools.packages.find]\nwhere = ["python"]\n', "fast_gpu", "python"),
         ('[tool.setuptools.package-dir]\n"" = "./python/"\n', "fast_gpu", "python"),
         ('[tool.maturin]\npython-source = "python"\n', "fast_gpu", "python"),
-        ('[tool.setuptools.package-dir]\nfast_gpu = "python/fast_gpu"\n', "python", "."),
+        ('[tool.setuptools.package-dir]\nfast_gpu = "python/fast_gpu"\n', "fast_gpu", "python"),
+        ("", "fast_gpu", "python"),  # where scikit-build-core looks without a word
     ],
 )
 def test_the_package_is_where_its_build_backend_takes_it_from(tmp_path, tool, module, source):

@@ -41,6 +41,7 @@ def kernels(module: str, need: str, code: str) -> dict[str, str]:
     }
 
 
+KERNEL = "import triton\n@triton.jit\ndef kernel(x): pass\n" + BODY
 SETUP = """
 import torch
 from torch.utils.cpp_extension import BuildExtension, CUDAExtension
@@ -58,7 +59,7 @@ SUITES = {
     "a folder of tests for each kernel, and a helper with the name of one": (
         {"pyproject.toml": project("kern"), "kern/__init__.py": BODY, "kern/utils/ab_test.py": "x = 1\n"}
         | {name: text for n in range(6) for name, text in some_tests("kern", 2, f"kern/ops/op{n}").items()},
-        ("kern", "kern", "tests in kern/: 13 files"),
+        ("kern", "kern", "tests in kern/: 12 files\nprograms, as pytest finds no test in them: kern/utils/ab_test.py"),
     ),
     "tests of something else in the usual folder": (
         {"pyproject.toml": project("kern"), "kern/__init__.py": BODY} | some_tests("json", 9, "tests")
@@ -70,6 +71,43 @@ SUITES = {
          "one/bind_one/__init__.py": BODY, "two/setup.py": "import nothing_here\n", "two/bind_two/__init__.py": BODY}
         | some_tests("bind_one", 2, "one/tests"),
         ("bind_one", "one/tests", "other packages: --root two\nbuild systems: CMake"),
+    ),
+    "programs with the names of tests": (
+        {"pyproject.toml": project("kern", "triton") + '[tool.pytest.ini_options]\ntestpaths = ["tests"]\n',
+         "kern/__init__.py": KERNEL, "tests/test_main.py": "import kern\ndef check_all(): pass\ncheck_all()\n"},
+        ("kern", None, "programs, as pytest finds no test in them: tests/test_main.py"),
+    ),
+    "tests of every form": (
+        {"pyproject.toml": project("kern"), "kern/__init__.py": BODY, "tests/test_a.py": "async def test_a(): pass\n",
+         "tests/test_b.py": "class TestB:\n    def one(self): pass\n", "tests/test_c.py": "from common import *\n",
+         "tests/test_d.py": "import unittest\n", "tests/test_e.py": "if True:\n    def test_e(): pass\n",
+         "tests/test_f.py": "test_f = made(1)\n", "tests/test_g.py": "import kern\nprint(1)\n"},
+        ("kern", "tests", "tests in tests/: 6 files"),
+    ),
+    "another project that lies in the archive": (
+        {"setup.py": SETUP.replace("import torch\n", ""), "fast/__init__.py": KERNEL, "a.cu": "",
+         "pybind11/setup.py": "", "pybind11/pybind11/__init__.py": ""} | some_tests("pybind11", 5, "pybind11/tests"),
+        ("fast", None, "not taken: pybind11/tests/ (5 files)"),
+    ),
+    "an extension alone, and another package that lies in the archive": (
+        {"setup.py": SETUP.replace("import torch\n", "").replace('packages=["fast"], ', ""), "a.cu": "",
+         "pybind11/setup.py": "", "pybind11/pybind11/__init__.py": ""} | some_tests("fast", 1, "tests"),
+        ("fast", "tests", "tests in tests/: 1 files"),
+    ),
+    "a library of CMake that lies in the archive, and tests that import nothing": (
+        {"pyproject.toml": project("kern"), "kern/__init__.py": BODY, "third/CMakeLists.txt": ""}
+        | some_tests("json", 5, "third/tests") | some_tests("json", 1, "tests"),
+        ("kern", "tests", "not taken: third/tests/ (5 files)"),
+    ),
+    "a package in a folder with a project file of its own": (
+        {"pyproject.toml": project("kern"), "python/setup.py": "", "python/kern/__init__.py": BODY,
+         "tools/big/__init__.py": BODY, "tools/big/a.py": BODY} | some_tests("kern", 1, "tests"),
+        ("kern", "tests", "package kern in python/"),
+    ),
+    "a project in a folder whose tests are of the package": (
+        {"pyproject.toml": project("kern"), "kern/__init__.py": BODY, "more/setup.py": ""}
+        | some_tests("kern", 2, "more/tests"),
+        ("kern", "more/tests", "tests in more/tests/: 2 files"),
     ),
     "a package in a folder": (
         {"CMakeLists.txt": ENABLE, "python/pyproject.toml": project("inner", "einops"),
@@ -110,6 +148,24 @@ def test_a_package_in_a_folder_is_built_there(tmp_path):
     files = {"CMakeLists.txt": ENABLE, "bind/setup.py": script, "bind/ext/__init__.py": BODY}
     repository, _ = seen(tmp_path, files | some_tests("ext", 1, "bind/tests"))
     assert repository.project.compiled.commands == ("pip install --no-build-isolation --no-deps -e ./bind",)
+
+
+@pytest.mark.parametrize("backend", ["scikit_build_core.build", "mesonpy", "py_build_cmake.build"])
+def test_what_a_backend_compiles_apart_from_the_sources_is_unpacked_over_them(tmp_path, backend):
+    file = f'[project]\nname = "kern"\n[build-system]\nrequires = []\nbuild-backend = "{backend}"\n'
+    files = {"python/kern/__init__.py": BODY, "pyproject.toml": file}
+    repository, _ = seen(tmp_path / "a", files | some_tests("kern", 1, "tests"))
+    wheel, install, unpack = repository.project.compiled.commands
+    assert (wheel, install) == (
+        "pip wheel --no-build-isolation --no-deps -w _wheel .",
+        "pip install --no-deps _wheel/*.whl",
+    )
+    assert unpack == "python -m zipfile -e _wheel/*.whl python"
+    files = {f"bind/{name}": text for name, text in files.items()} | {"CMakeLists.txt": ENABLE}
+    repository, _ = seen(tmp_path / "b", files | some_tests("kern", 1, "bind/tests"))
+    assert repository.project.compiled.commands == (
+        f"{wheel}/bind", install, "python -m zipfile -e _wheel/*.whl bind/python"
+    )  # fmt: skip
 
 
 def test_what_a_setup_py_says_is_read_without_running_it(tmp_path):

@@ -15,7 +15,15 @@ _PROJECT_OF_CMAKE = re.compile(r"(?i)^\s*project\s*\(\s*\"?([\w.-]+)", re.MULTIL
 _ASKED_OF_CMAKE = re.compile(
     r"(?i)^\s*cmake_minimum_required\s*\(\s*VERSION\s+(?:[\d.]+\.\.\.)?(\d+)\.(\d+)", re.MULTILINE
 )
-_INSTALL = "pip install --no-build-isolation --no-deps -e ."
+_INSTALL = ("pip install --no-build-isolation --no-deps -e .",)
+# What an editable install of these leaves outside of the sources. A library that a package looks for next to its own
+# files is there only where the wheel is unpacked over them.
+_APART = ("scikit_build_core", "mesonpy", "py_build_cmake")
+_UNPACKED = (
+    "pip wheel --no-build-isolation --no-deps -w _wheel .",
+    "pip install --no-deps _wheel/*.whl",
+    "python -m zipfile -e _wheel/*.whl {source}",
+)
 
 
 @dataclass(frozen=True)
@@ -29,8 +37,13 @@ class Compiled:
 
     def inside(self, folder: str) -> Compiled:
         """Return the same for a project that lies in a folder."""
-        commands = (f"{command.removesuffix(' .')} ./{folder}" for command in self.commands)
+        here = " ."
+        commands = (f"{one.removesuffix(here)} ./{folder}" if one.endswith(here) else one for one in self.commands)
         return replace(self, commands=() if self.ctest else tuple(commands), ctest=None)
+
+    def onto(self, source: str) -> Compiled:
+        """Return the same for a package whose sources lie in a folder of the repository."""
+        return replace(self, commands=tuple(command.replace("{source}", source) for command in self.commands))
 
 
 NOT_COMPILED = Compiled()
@@ -41,10 +54,11 @@ def look(root: Path, document: Mapping[str, Any]) -> Compiled:
     system = document.get("build-system", {})
     script, cmake = _text(root / "setup.py"), _text(root / "CMakeLists.txt")
     has_modules = document.get("tool", {}).get("setuptools", {}).get("ext-modules")
-    if str(system.get("build-backend", "")).startswith(_BACKENDS) or has_modules or _EXTENSIONS.search(script):
+    backend = str(system.get("build-backend", ""))
+    if backend.startswith(_BACKENDS) or has_modules or _EXTENSIONS.search(script):
         requires = [*system.get("requires", ("setuptools",)), *(["ninja"] if "cpp_extension" in script else [])]
         needs = [(str(text), "what the build needs") for text in ("pip", *requires)]
-        return Compiled((_INSTALL,), tuple(needs))
+        return Compiled(_UNPACKED if backend.startswith(_APART) else _INSTALL, tuple(needs))
     if not document and not script and _TESTS_OF_CMAKE.search(cmake):
         named = _PROJECT_OF_CMAKE.search(cmake)
         commands = ("cmake -S . -B _build -G Ninja -DCMAKE_BUILD_TYPE=Release", "cmake --build _build")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 # The file by which a build system is known, at the top of a repository.
 _SYSTEMS = {
@@ -24,6 +25,11 @@ _SYSTEMS = {
 }
 _PROJECT = ("pyproject.toml", "setup.cfg", "setup.py")
 _TESTS = re.compile(r"(unit_?|integration_?|py_?)?tests?(ing|suite)?")
+_TEST_IN_FILE = re.compile(
+    rb"^\s*(async\s+)?def\s+\w*test|^\s*class\s+\w*test|\b(unittest|pytest)\b"
+    rb"|import\s+\*|^\w*test\w*\s*=|\bglobals\(\)|^\s*>>> ",
+    re.MULTILINE | re.IGNORECASE,
+)
 ASIDE = {"docs", "doc", "examples", "example", "benchmarks", "benchmark", "bench", "scripts", "tools", "dev", "ci"}
 
 
@@ -43,11 +49,19 @@ def project_folders(root: Path, paths: Sequence[Path]) -> list[Path]:
     return sorted(outer, key=lambda one: (not ASIDE.isdisjoint(one.relative_to(root).parts), -sizes[one], one))
 
 
-def test_folders(root: Path, tests: Iterable[Path], module: str, source: str) -> list[tuple[str, int]]:
-    """Return the folders of tests with the number of their files: the one with most tests of the package first.
+class Tests(NamedTuple):
+    """A folder of tests, the number of its files, and whether it belongs to another project that lies in it."""
+
+    folder: str
+    files: int
+    of_another: bool
+
+
+def test_folders(root: Path, tests: Iterable[Path], module: str, source: str) -> list[Tests]:
+    """Return the folders of tests: the one with most tests of the package first.
 
     A test is of the package if it imports it, or lies in it. What lies in folders of examples, scripts and the like
-    comes last.
+    comes last; of another project are tests that lie in its folder, where none of them is of the package.
     """
     imports = re.compile(rf"^\s*(from|import)\s+{re.escape(module)}\b".encode(), re.MULTILINE)
     inside = root / source / module
@@ -57,7 +71,26 @@ def test_folders(root: Path, tests: Iterable[Path], module: str, source: str) ->
         size[0] += path.is_relative_to(inside) or bool(imports.search(_content(path)))
         size[1] += 1
     order = sorted(sizes, key=lambda name: (_is_aside(name), *(-size for size in sizes[name]), len(name), name))
-    return [(name, sizes[name][1]) for name in order]
+    files = (*_PROJECT, "CMakeLists.txt")
+    return [
+        Tests(name, sizes[name][1], not sizes[name][0] and is_of_another(root, Path(name), files)) for name in order
+    ]
+
+
+def has_tests(path: Path) -> bool:
+    """Return whether a file of a test's name may have tests; a program that is run by hand has none."""
+    content = _content(path)
+    return not content or _TEST_IN_FILE.search(content) is not None
+
+
+def is_of_another(root: Path, folder: Path, files: Iterable[str] = _PROJECT) -> bool:
+    """Return whether a folder lies in a project that is another than the repository's own, such as a copied library.
+
+    ``files`` are the names of files that make a folder a project.
+    """
+    is_own = any((root / file).is_file() for file in _PROJECT)
+    below = (root / part for part in (folder, *folder.parents) if part != Path())
+    return is_own and any((part / file).is_file() for part in below for file in files)
 
 
 def _folder_of(path: Path) -> str:

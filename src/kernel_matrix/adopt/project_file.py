@@ -98,7 +98,7 @@ def below(root: Path, folder: Path) -> ProjectFile:
         project,
         test_folders=seen(project.test_folders),
         packages=seen(project.packages),
-        sources=(*seen(project.sources), *seen(("src", "."))),
+        sources=(*seen(project.sources), *seen(("src", "python", "."))),
         compiled=project.compiled.inside(inner),
     )
 

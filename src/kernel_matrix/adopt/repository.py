@@ -9,7 +9,7 @@ import ast
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -51,6 +51,7 @@ class Repository:
     cuda: tuple[Path, ...]  # sources in CUDA C++ or HIP
     python: str  # the oldest Python that the harness and the package both work with
     not_taken: tuple[tuple[str, int], ...] = ()  # other folders of tests, with the number of their files
+    programs: tuple[str, ...] = ()  # files with the name of a test that have none, and are run by hand
     others: tuple[str, ...] = ()  # folders of other Python projects, where several lie in the repository
 
     @property
@@ -80,7 +81,8 @@ class Repository:
     @property
     def test_files(self) -> tuple[Path, ...]:
         """The files that pytest takes for tests, from the suite's folder."""
-        return tuple(source.path for source in self.tests if is_test(source.path))
+        programs = {self.root / name for name in self.programs}
+        return tuple(source.path for source in self.tests if is_test(source.path) and source.path not in programs)
 
 
 def look(root: Path, suite: str | None = None) -> Repository:
@@ -98,20 +100,21 @@ def look(root: Path, suite: str | None = None) -> Repository:
     _demand_no_member(root, module, source)
     if project.compiled.ctest or (project.compiled.commands and not module):
         module, source = project.name, "."
+    project = replace(project, compiled=project.compiled.onto(source))
     named = [suite] if suite else project.test_folders
-    ordered = layout.test_folders(root, filter(is_test, paths), module, source)
+    tests = {path: layout.has_tests(path) for path in paths if is_test(path)}
+    ordered = layout.test_folders(root, (path for path in tests if tests[path]), module, source)
     folder = project.compiled.ctest or _suite(root, paths, ordered, named, named=bool(suite))
     inside = root / source / module
-    own_paths = [
-        path for path in paths if module and (path.is_relative_to(inside) or path == inside.with_suffix(".py"))
-    ]
     test_paths = [path for path in paths if folder and path.is_relative_to(root / folder)]
-    own = read_sources(path for path in own_paths if path not in set(test_paths))
+    rest = [path for path in paths if module and path not in set(test_paths)]
+    own = read_sources(path for path in rest if path.is_relative_to(inside) or path == inside.with_suffix(".py"))
     repository = Repository(
         *(root, project, module, source, folder),
         *(tuple(own), tuple(read_sources(test_paths)), tuple(files_of(root, CUDA_SUFFIXES))),
         python=_python(project.python),
-        not_taken=tuple((name, count) for name, count in ordered if not _is_below(name, folder)),
+        not_taken=tuple((one.folder, one.files) for one in ordered if not _is_below(one.folder, folder)),
+        programs=tuple(path.relative_to(root).as_posix() for path, has_tests in tests.items() if not has_tests),
         others=tuple(path.relative_to(root).as_posix() for path in projects[1:]),
     )
     if not module:
@@ -153,15 +156,18 @@ def _package(root: Path, paths: Sequence[Path], project: ProjectFile) -> tuple[s
     It is the one that the project's files name, else the one that has its name, else the folder with most files.
     """
     folders = {path.relative_to(root).parent for path in paths}
+    copied = {root / folder for folder in folders if project.name and layout.is_of_another(root, folder)}
     for package in map(PurePosixPath, project.packages):
         if Path(package) in folders and package.name.isidentifier():
             return package.name, package.parent.as_posix()
-    sources = sorted({*project.sources, "src"} - {"."}, key=len, reverse=True)
+    usual = {name for name in ("src", "python") if not (root / name / "__init__.py").exists()}
+    sources = sorted({*project.sources, *usual} - {"."}, key=len, reverse=True)
     sizes: dict[tuple[str, str], int] = {}
     for path in paths:
         source, rest = _split(path.relative_to(root), sources)
         if len(rest) > 1 and rest[0] not in _NO_PACKAGE and rest[0].isidentifier():
-            sizes[rest[0], source] = sizes.get((rest[0], source), 0) + 1
+            if path.parent not in copied or _same(rest[0], project.name):
+                sizes[rest[0], source] = sizes.get((rest[0], source), 0) + 1
         elif len(rest) == 1 and rest[0] not in ("setup.py", "conftest.py", "noxfile.py") and not is_test(path):
             sizes.setdefault((path.stem, source), 0)
     if not sizes:
@@ -194,21 +200,21 @@ def _same(module: str, name: str) -> int:
 
 
 def _suite(
-    root: Path, paths: Sequence[Path], ordered: Sequence[tuple[str, int]], configured: Iterable[str], *, named: bool
+    root: Path, paths: Sequence[Path], ordered: Sequence[layout.Tests], configured: Iterable[str], *, named: bool
 ) -> str | None:
     """Return the folder of the tests: the configured one if it has any, else the first in the order.
 
     Raises:
         UserError: the folder that a person has named has no tests.
     """
-    tests = [path for path in paths if is_test(path)]
+    tests = [path for path in paths if is_test(path) and (named or layout.has_tests(path))]
     for name in configured:
         folder = (root / name).resolve()
         if folder.is_dir() and any(path.resolve().is_relative_to(folder) for path in tests):
             return Path(name).as_posix()
         if named:
             raise UserError(f"--suite {name}: there is no file of tests (test_*.py) in this folder of {root}.")
-    return next((name for name, _ in ordered), None)
+    return next((one.folder for one in ordered if not one.of_another), None)
 
 
 def _is_below(name: str, folder: str | None) -> bool:

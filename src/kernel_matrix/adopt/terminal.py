@@ -43,6 +43,8 @@ def seen_lines(repository: Repository) -> Iterator[str]:
             "no test that imports it was found, so no matrix.yaml is written: write tests/test_one.py and begin again, "
             "or name the folder of its tests, `kernel-matrix init --suite FOLDER`"
         )
+    if repository.programs:
+        yield f"programs, as pytest finds no test in them: {some(repository.programs, _SHOWN)}"
     if repository.not_taken:
         left = [f"{_folder(name)} ({counted(count, 'file')})" for name, count in repository.not_taken]
         yield f"not taken: {some(left, _SHOWN)}"
@@ -100,7 +102,9 @@ def next_lines(
         path = "" if _is_here(root / repository.source) else f"PYTHONPATH={_word(root / repository.source)} "
         has_pytest = repository.suite is not None and not repository.project.compiled.ctest
         program = f"-m pytest {_word(root / str(repository.suite))}" if has_pytest else "calls.py"
-        if not has_pytest:
+        if not has_pytest and repository.programs:
+            program = _word(root / repository.programs[0])
+        elif not has_pytest:
             yield "write calls.py, a program that calls the kernels"
         yield (
             "every Triton kernel that it launches, for every target, without a GPU: "
