@@ -29,6 +29,7 @@ def harness(path: Path) -> Journal:
     path.parent.mkdir(parents=True)
     journal = Journal(path, KEY)
     journal.begin()
+    journal.take_place()
     return journal
 
 
@@ -113,6 +114,7 @@ def test_what_is_put_in_the_place_of_an_open_journal_is_not_read(harness: Journa
 
 def test_what_stands_behind_a_forged_entry_is_not_proven(harness: Journal, path: Path, tmp_path: Path):
     mark = Mark(tmp_path, "here.good", "asked")
+    mark.take_place()
     process = written(path, "job", "start")
     append(path, '{"entry": "end", "case": "a", "outcome": "pass"}\n')
     process.write("end")
@@ -125,6 +127,7 @@ def test_what_stands_behind_a_forged_entry_is_not_proven(harness: Journal, path:
 @pytest.mark.parametrize("change", ["an entry", "the end", "the mark", "what was asked for", "nothing"])
 def test_a_journal_that_was_changed_since_proves_nothing(harness: Journal, path: Path, tmp_path: Path, change: str):
     mark = Mark(tmp_path, "here.good", "asked")
+    mark.take_place()
     written(path, "job", "start", "end")
     kinds(harness)
     mark.note(harness)
@@ -157,6 +160,7 @@ def test_another_machine_believes_a_mark_that_its_key_has_signed(
 ):
     monkeypatch.setenv(SHARED, "k" * 64)
     mark = Mark(tmp_path, "here.good", "asked")
+    mark.take_place()
     written(path, "job", "start", "end")
     kinds(harness)
     mark.note(harness)
@@ -179,6 +183,29 @@ def test_another_machine_believes_a_mark_that_its_key_has_signed(
     else:
         with pytest.raises(OSError, match=r"nobody knows|No such file"):
             [*proven.new_entries("asked")]
+
+
+def test_a_mark_for_another_machine_says_no_more_than_is_on_the_disk(
+    harness: Journal, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv(SHARED, "k" * 64)
+    on_disk = {}
+    fsync = os.fsync
+
+    def noted(file: int) -> None:
+        fsync(file)
+        on_disk[os.fstat(file).st_ino] = os.fstat(file).st_size
+
+    monkeypatch.setattr(os, "fsync", noted)
+    mark = Mark(tmp_path, "here.good", "asked")
+    mark.take_place()
+    process = written(path, "job")
+    for _ in range(3):
+        process.write("start", every=60)  # the disk has it some time later
+        kinds(harness)
+        mark.note(harness)
+        signed = int((tmp_path / "marks" / "here.good").read_text().split()[0])
+        assert on_disk.get(path.stat().st_ino, 0) >= signed == path.stat().st_size
 
 
 def end(case: str, outcome: str, attempt: int = 1) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""What a row that a report gathers leaves unsaid: nothing but that all of its cases passed."""
+"""A row that a report gathers leaves nothing unsaid but that all of its cases passed."""
 
 from __future__ import annotations
 

@@ -69,7 +69,9 @@ class ProvenJournal(Journal):
     def __init__(self, folder, key="k" * 32):
         super().__init__(folder / "journal.jsonl", key)
         self.begin()
+        self.take_place()
         self.mark = Mark(folder.parent.parent, folder.name, "")
+        self.mark.take_place()
 
     def write(self, kind, **fields):
         super().write(kind, **fields)

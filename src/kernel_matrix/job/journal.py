@@ -43,9 +43,31 @@ class Journal:
         self._synced = 0.0  # when all entries were on the disk
 
     def begin(self) -> None:
-        """Make the file, in the place of what is there."""
-        own_files.remove(self.path)
-        self._open(os.O_CREAT | os.O_EXCL)
+        """Make a new file beside what is there, which stays until the new one takes its place."""
+        own_files.remove(self._new)
+        self._file = own_files.opened(self._new, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL)
+
+    def take_place(self) -> None:
+        """Put the new file in the place of what is there, at once: with all that it has, also if the machine dies.
+
+        Raises:
+            OSError: somebody has put something else there meanwhile, or there is no room.
+        """
+        self.sync()
+        if self.path.is_dir():
+            own_files.remove(self.path)
+        self._new.replace(self.path)
+        self.demand_in_place()
+
+    @property
+    def _new(self) -> Path:
+        return self.path.with_name(f"{self.path.name}.new")
+
+    def sync(self) -> None:
+        """Put all that any process has written into the file on the disk."""
+        if self._file is not None:
+            os.fsync(self._file)
+            self._synced = time.monotonic()
 
     def take_key(self, key: str) -> None:
         """Sign what comes now with another key, and believe only what that one has signed."""
@@ -82,8 +104,7 @@ class Journal:
             rest = rest[os.write(file, rest) :]
         self._signed += 1
         if time.monotonic() - self._synced >= every:
-            os.fsync(file)
-            self._synced = time.monotonic()
+            self.sync()
 
     def close(self) -> None:
         """Close the file; the next entry opens it again."""

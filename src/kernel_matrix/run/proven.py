@@ -5,6 +5,9 @@ believe them too: ``--resume``, or the page of a run that goes on. So where a ke
 file of the user says how many bytes of the journal the harness has checked, and their sum. What stands behind these
 bytes, and a journal of another sum, are believed by nobody.
 
+A run that goes on writes a new journal, and a new mark beside the one that is there. Each takes its place at once, the
+journal first, so whenever the run is ended, one of the two marks is of the journal that is there.
+
 That file stays on its machine. Where a job may go on on another one, which sees the same build folder, the mark also
 lies there, signed with a key that the nodes of one run share. No job gets the key.
 """
@@ -18,7 +21,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +31,9 @@ from kernel_matrix.job.landlock import can_be_kept_away, folder
 
 _BUILD = ".build"  # the file next to the marks that has the path of their build folder
 KEY = "KERNEL_MATRIX_KEY_OF_MARKS"  # the variable that the nodes of a run on a cluster share
+_Noted = tuple[int, str, str, Path]  # a mark: bytes, their sum, the sum of what was asked for; and its file
 _UNSAFE = 1.0  # seconds of marks that a machine may lose when it dies
+_NEW = ".new"  # ends the name of a mark whose journal has not taken its place yet
 
 
 def mark_file(build: Path, job: str) -> Path:
@@ -65,15 +70,24 @@ class Mark:
         self._asked = _sum(specification.encode())
         self._file: int | None = None
         self._noted, self._synced = -1, 0.0
-        self._build, self._job = build, job
-        path = mark_file(build, job)
+        self._job = job
+        self._path, self._signed = mark_file(build, job), _signed_file(build, job)
+        self._end = _NEW  # of the names of both files
+        path = _new(self._path)
         with contextlib.suppress(OSError):
             folder().mkdir(mode=0o700, exist_ok=True)
             if _is_safe():
                 path.parent.mkdir(exist_ok=True)
                 (path.parent / _BUILD).write_text(str(build.resolve()))
                 own_files.remove(path)
+                own_files.remove(_new(self._signed))
                 self._file = own_files.opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+
+    def take_place(self) -> None:
+        """Take the place of the former mark: the journal has taken that of the former one."""
+        settle(self._path)
+        settle(self._signed)
+        self._end = ""
 
     def note(self, journal: Journal) -> None:
         """Note what is proven by now."""
@@ -85,7 +99,8 @@ class Mark:
             os.pwrite(self._file, f"{line}\n".encode(), 0)
             self._noted = journal.proven
             if signature := _signed(self._job, line):
-                path = _signed_file(self._build, self._job)
+                journal.sync()  # else another machine may see a mark of more than this one has brought to the disk
+                path = self._signed.with_name(f"{self._signed.name}{self._end}")
                 path.parent.mkdir(exist_ok=True)
                 own_files.write(part := path.with_name(f"{path.name}.part"), f"{line} {signature}\n")
                 part.replace(path)
@@ -110,6 +125,7 @@ class Proven:
 
     def __post_init__(self) -> None:
         self._sum, self._read = hashlib.sha256(), 0
+        self._of: Path | None = None  # the mark that the journal agrees with
 
     def new_entries(self, specification: str | None = None) -> Iterator[Entry]:
         """Yield the proven entries since the last call; only of a run that was asked for the same, if that is given.
@@ -117,42 +133,70 @@ class Proven:
         Raises:
             OSError: nothing is proven, or the journal was changed since it was.
         """
-        size, total, asked = self._mark()
-        if specification is not None and asked != _sum(specification.encode()):
-            raise PermissionError(f"{self.path} is of other cases or sources")
+        marks = self._marks()
         file = own_files.opened(self.path, os.O_RDONLY)
         try:
-            content = os.pread(file, size - self._read, self._read) if size > self._read else b""
+            size, asked, content, seen = self._read_as(file, marks)
         finally:
             os.close(file)
-        seen = self._sum.copy()
-        seen.update(content)
-        if seen.hexdigest() != total:
-            raise own_files.replaced(self.path)
+        if specification is not None and asked != _sum(specification.encode()):
+            raise PermissionError(f"{self.path} is of other cases or sources")
         self._sum, self._read = seen, size
         for line in content.decode(errors="replace").splitlines():
             if (entry := parsed(line)) is not None:
                 yield entry
 
-    def _mark(self) -> tuple[int, str, str]:
-        """Return how many bytes are proven, their sum, and the sum of what was asked for."""
-        fields = self._of_another_machine()
-        if not fields and not _is_safe():
-            raise PermissionError(f"nobody knows who wrote {self.path}")
-        try:
-            size, total, asked = fields or own_files.text_of(mark_file(self.build, self.job)).split()
-        except ValueError:
-            raise PermissionError(f"nobody knows who wrote {self.path}") from None
-        return int(size), total, asked
+    def _read_as(self, file: int, marks: Sequence[_Noted]) -> tuple[int, str, bytes, hashlib._Hash]:
+        """Return the size, what was asked for, the new content and the sum by the mark that the journal agrees with."""
+        for size, total, asked, path in marks:
+            content = os.pread(file, size - self._read, self._read) if size > self._read else b""
+            seen = self._sum.copy()
+            seen.update(content)
+            if seen.hexdigest() == total:
+                self._of = path
+                return size, asked, content, seen
+        raise own_files.replaced(self.path)
 
-    def _of_another_machine(self) -> list[str]:
+    def settle(self) -> None:
+        """Let the mark that was believed stay where a new one is made: the run that made it was ended too soon."""
+        if self._of is not None and self._of.name.endswith(_NEW):
+            settle(self._of.with_name(self._of.name.removesuffix(_NEW)))
+
+    def _marks(self) -> list[_Noted]:
+        """Return all marks that are believed: how many bytes are proven, their sum, the sum of what was asked for."""
+        signed = _signed_file(self.build, self.job)
+        found = [(path, self._of_another_machine(path)) for path in (signed, _new(signed))]
+        if _is_safe():
+            own = mark_file(self.build, self.job)
+            found += [(path, _text_of(path).split()) for path in (own, _new(own))]
+        marks = [(int(fields[0]), fields[1], fields[2], path) for path, fields in found if len(fields) == 3]
+        if not marks:
+            raise PermissionError(f"nobody knows who wrote {self.path}")
+        return marks
+
+    def _of_another_machine(self, path: Path) -> list[str]:
         """Return the mark that a machine with the same key has signed; nothing if there is none."""
-        try:
-            line, _, signature = own_files.text_of(_signed_file(self.build, self.job)).strip().rpartition(" ")
-        except OSError:
-            return []
+        line, _, signature = _text_of(path).strip().rpartition(" ")
         expected = _signed(self.job, line)
         return line.split() if expected and hmac.compare_digest(signature, expected) else []
+
+
+def settle(path: Path) -> None:
+    """Put a new mark, if there is one, in the place of the former one."""
+    with contextlib.suppress(OSError):
+        _new(path).replace(path)
+
+
+def _new(path: Path) -> Path:
+    return path.with_name(f"{path.name}{_NEW}")
+
+
+def _text_of(path: Path) -> str:
+    """Return the text of a file; nothing if it is not there, or if something else is."""
+    try:
+        return own_files.text_of(path)
+    except OSError:
+        return ""
 
 
 def remove_old() -> None:

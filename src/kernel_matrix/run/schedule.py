@@ -112,9 +112,17 @@ class _Schedule:
         except KeyboardInterrupt:
             for run in runs:
                 if run.job.id not in self.written:
-                    run.interpreter, run.refusal = None, Record("", "error", stage="machine", message=ENDED)
-                    self._finish(run)
+                    self._finish_early(run)
             raise
+
+    def _finish_early(self, run: JobRun) -> None:
+        """Write what a job has that has not begun: what an earlier run had finished, if this one goes on with it."""
+        settings = run.settings
+        if settings.resume and not run.interpreter and names.result_of(settings.results, run.job.id):
+            return  # they are of the earlier run
+        if not (settings.resume and run.interpreter):
+            run.interpreter, run.refusal = None, Record("", "error", stage="machine", message=ENDED)
+        self._finish(run)
 
     def _together(
         self, runs: Sequence[JobRun], beside: Sequence[Callable[[], object]], workers: int

@@ -109,6 +109,7 @@ class Supervisor:
             proven = Proven(self.journal.path, self.request.build, self.request.job.id)
             with contextlib.suppress(OSError):  # nothing is proven
                 earlier = [*without_lost(proven.new_entries(specification))]
+                proven.settle()
         if not earlier:
             own_files.remove(self.log)
         own_files.write(self.folder / "job.json", specification)
@@ -120,6 +121,8 @@ class Supervisor:
         remove_old()
         self.mark = Mark(self.request.build, self.request.job.id, specification)
         self._take_in()
+        self.journal.take_place()
+        self.mark.take_place()
         self.cases.in_flight = None  # the interrupted run's, which says nothing of the kernel: it is tried again
 
     def forget(self) -> None:
