@@ -166,7 +166,8 @@ def collect_tests(
 ) -> Project:
     """Return the project with the tests that its suite has now on this machine, if its cases are such tests.
 
-    They are collected for the lanes that are asked for. The tests of others are those of their results; a row has none.
+    They are collected for the lanes that are asked for. The tests of others are those of their results; a row that has
+    collected all of its tests asks for none.
 
     Raises:
         UserError: another run is at one of the jobs.
@@ -176,7 +177,8 @@ def collect_tests(
     jobs = _to_collect(without_tests(project), selection)
     collected = run_suite_tests.collect_tests(project.matrix, jobs, machine, settings, progress)
     now = {job.id: tests for job in jobs if isinstance(tests := collected.get((job.platform, job.toolchain)), tuple)}
-    earlier = suite.Listed() if selection.row else stored_tests.read([project.results])
+    has_all = selection.row is not None and len(now) == len(jobs)
+    earlier = suite.Listed() if has_all else stored_tests.read([project.results])
     lost = {lane for lane in earlier.lost if (lane[0], lane[2]) not in collected}
     listed = suite.Listed({**earlier.tests, **now}, frozenset(lost))
     return replace(_with_listed(project, listed), tests=collected)

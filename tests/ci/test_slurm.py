@@ -196,7 +196,7 @@ def test_each_row_ends_as_a_maintainer_would_call_it(package):
         "sm_90/ok": "missing",  # its node has no such GPU
         "sm_100/ok": "unavailable",  # its node is down
     }, said
-    assert run.returncode == 1
+    assert run.returncode == 1, said
     assert (package.notes / "lost.first").read_text() == "x", (
         "what the row had finished on the node that failed is kept"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 import pytest
 from common import harness
@@ -10,11 +11,11 @@ from suites import MATRIX, Suite
 
 from kernel_matrix import pipeline
 from kernel_matrix.ci.cluster import keep, make_run
-from kernel_matrix.ci.engines import engine_named, state
+from kernel_matrix.ci.engines import AwayError, engine_named, state
 from kernel_matrix.ci.engines.batches import asked_minutes, batches
 from kernel_matrix.ci.engines.slurm import nodes, script
 from kernel_matrix.ci.engines.slurm.engine import never_starts, status_of
-from kernel_matrix.ci.engines.state import Batch
+from kernel_matrix.ci.engines.state import Batch, ClusterRun
 from kernel_matrix.ci.event_plan import EventPlan, Known, plan_rows
 from kernel_matrix.config.model import Ask
 from kernel_matrix.run.proven import KEY
@@ -226,6 +227,65 @@ def test_a_wrong_entry_is_a_fault_of_matrix_yaml(tmp_path, entry, words):
     suite = Suite.made(tmp_path, {"tests/test_a.py": ""}, f"{MATRIX.rstrip()}{_CUDA}ci: {{ slurm: {entry} }}\n")
     done = harness("check", "--matrix", str(suite.root / "matrix.yaml"))
     assert (done.returncode, words in done.stderr) == (2, True), done.stderr
+
+
+# What sacct prints of the array 12 and of the report, job 13: `sacct --parsable2 --allocations`, times by %s.
+SACCT = """
+km-{id}-0|12_0|COMPLETED|100|160|220|a1|None
+km-{id}-0|12_1|CANCELLED by 1000|100|160|220|a1|None
+km-{id}-0|12_2|OUT_OF_MEMORY|100|160|220|a2|None
+km-{id}-0|12_3|TIMEOUT|100|160|220|a2|None
+km-{id}-0|12_4|NODE_FAIL|100|160|220|a2|None
+km-{id}-0|12_5|PREEMPTED|100|160|220|a2|None
+km-{id}-0|12_6|DEADLINE|100|Unknown|220|None assigned|None
+km-{id}-0|12_7|RUNNING|100|160|Unknown|a1|None
+km-{id}-0|12_[8-9,11%4]|PENDING|100|Unknown|Unknown|None assigned|Priority
+km-{id}-report|13|COMPLETED|100|160|220|a1|None
+"""
+ENDS = [
+    *(("completed", end) for end in ("success", "cancelled", "out_of_memory", "timed_out", "node_fail", "preempted")),
+    *(("completed", "never_started"), ("running", ""), ("queued", ""), ("queued", ""), ("absent", ""), ("queued", "")),
+]
+
+
+def programs(folder: Path, monkeypatch: pytest.MonkeyPatch, sacct: str) -> None:
+    """Put a squeue that has forgotten all jobs, and a sacct, before all others."""
+    for name, lines in (("squeue", ""), ("sacct", sacct)):
+        (folder / name).write_text(f"#!/bin/sh\n{lines}\n")
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+
+
+def forgotten(planned: tuple[pipeline.Project, EventPlan]) -> ClusterRun:
+    """Return a run of twelve rows in one array."""
+    project, plan = planned
+    run = make_run("slurm", project, plan)
+    rows = tuple(f"row{number}" for number in range(12))
+    return run.model_copy(update={"batches": (run.batches[0].model_copy(update={"rows": rows}),)})
+
+
+def test_what_squeue_has_forgotten_is_known_where_there_is_accounting(planned, tmp_path, monkeypatch):
+    run = forgotten(planned)
+    programs(tmp_path, monkeypatch, f"cat <<'END'\n{SACCT.strip().format(id=run.id)}\nEND")
+    found = {status.row: status for status in engine_named("slurm").poll(run)}
+    assert {row: (one.status, one.conclusion) for row, one in found.items()} == {
+        **{f"row{number}": end for number, end in enumerate(ENDS)},
+        "report": ("completed", "success"),
+    }
+    assert (found["row2"].machine, found["row2"].ended) == ("a2", "1970-01-01T00:03:40Z")
+    assert (found["row8"].why, found["row6"].machine) == ("Priority", "")
+
+
+def test_a_cluster_without_accounting_forgets_and_one_whose_accounts_are_away_is_asked_again(
+    planned, tmp_path, monkeypatch
+):
+    run = forgotten(planned)
+    programs(tmp_path, monkeypatch, "echo 'Slurm accounting storage is disabled' >&2; exit 1")
+    assert {status.status for status in engine_named("slurm").poll(run)} == {"absent"}
+    away = "sacct: error: Problem talking to the database: Connection refused"
+    programs(tmp_path, monkeypatch, f"echo '{away}' >&2; exit 1")
+    with pytest.raises(AwayError, match="talking to the database"):
+        engine_named("slurm").poll(run)
 
 
 def test_without_slurm_it_says_what_to_install(tmp_path, monkeypatch):

@@ -80,8 +80,12 @@ class Slurm:
         }
         seen = _queued(run)
         if wanted.keys() - seen.keys():
-            with suppress(UserError):  # there is no accounting: what is not known is said to be absent
+            try:
                 seen = {**_accounted(run), **seen}
+            except AwayError:  # of the accounts: who ended meanwhile is not known yet
+                raise
+            except UserError:  # there is no accounting: what is not known is said to be absent
+                pass
         return [_status(run, row, seen.get(key)) for key, row in wanted.items()]
 
     def cancel(self, run: ClusterRun, rows: Collection[str] | None = None) -> None:
