@@ -227,7 +227,7 @@ def test_the_badge_of_a_suite_that_held_is_not_green(tmp_path, here_target):
     assert badges
     assert all(one["color"] != "#1a7f37" for one in badges)
     assert any("1 held of 1" in one["message"] for one in badges)
-    assert "1 held by the suite's own assertions" in shown.stdout
+    assert "1 ran under the suite's own assertions" in shown.stdout
 
 
 @pytest.fixture(scope="module")

@@ -108,7 +108,7 @@ def _of_texts(overview: Shown, shown: Shown) -> Iterator[Difference]:
     words = {
         "ran": "ran",
         "emulated": "ran in an emulator",
-        "held": "held by the suite's own assertions",
+        "held": "ran under the suite's own assertions",
         "told": "told by a person outside the project",
         "compiled": "compiled",
         "lowered": "became source",

@@ -63,7 +63,7 @@ def headline(document: Document) -> str:
     counts = {
         "ran": evidence.get("ran"),
         "ran in an emulator": evidence.get("emulated"),
-        "held by the suite's own assertions": evidence.get("held"),
+        "ran under the suite's own assertions": evidence.get("held"),
         "told by a person outside the project": evidence.get("told"),
         "compiled": evidence.get("compiled"),
         "became source": evidence.get("lowered"),

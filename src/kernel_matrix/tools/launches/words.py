@@ -39,7 +39,7 @@ def recorded_lines(recording: Recording) -> Iterator[str]:
         f"{len(recording.taken)} compiled for {len(recording.targets)} targets"
     )
     if computed := sum(launch.emulated for launch in recording.launches):
-        held = "" if recording.fault else ", and the program's own assertions held"
+        held = "" if recording.fault else ", and the program ended well"
         yield f"  {computed} of the distinct launches were computed by the interpreter{held}"
     yield from emulated.lines(recording)
     yield from card_words.lines(recording)
