@@ -195,6 +195,8 @@ def surplus(name: str, result: Fraction, a: Fraction, b: Fraction, c: Fraction) 
     if name in ("div", "rcp"):
         above, below = (a, b) if name == "div" else (Fraction(1), a)
         return (result * below - above) * (1 if below > 0 else -1)
+    if name in ("add", "sub"):
+        return result - (a + b if name == "add" else a - b)
     return result - (a * b + (c if name == "fma" else 0))
 
 
@@ -213,9 +215,9 @@ def is_rounded(name: str, mode: str, result: Any, row: list[Fraction]) -> bool:
     return surplus(name, down, *row) < 0 <= surplus(name, here, *row)
 
 
-@pytest.mark.parametrize("name", ["fma", "mul", "div", "rcp", "sqrt"])
+@pytest.mark.parametrize("name", ["add", "sub", "fma", "mul", "div", "rcp", "sqrt"])
 def test_sums_quotients_and_roots_are_rounded_in_each_direction(name):
-    count = {"fma": 3, "mul": 2, "div": 2}.get(name, 1)
+    count = {"fma": 3, "rcp": 1, "sqrt": 1}.get(name, 2)
     arrays = operands(["f32"] * 3)
     for mode in ("rn", "rz", "rm", "rp"):
         line = f"{name}.{mode}.f32 {{to}}, " + ", ".join(f"{{{n}}}" for n in range(count))
@@ -547,7 +549,8 @@ def test_products_of_matrices_have_the_layouts_of_the_isa(kind, size, total):
 
 
 _OF_A_WARP = f"""{_HEAD}.visible .entry k(.param .u64 p0, .param .u64 p1)
-{{{{ .local .align 16 .b8 kept[16]; .shared .align 4 .b8 part[128]; .reg .b64 %rd<8>; .reg .b32 %r<20>; .reg .f32 %f<8>;
+{{{{ .local .align 16 .b8 kept[16]; .shared .align 4 .b8 part[128]; .shared .align 16 .b8 rows[1024];
+  .reg .b64 %rd<8>; .reg .b32 %r<20>; .reg .f32 %f<8>;
   .reg .b16 %h<8>; .reg .pred %p<3>; setp.eq.u32 %p1, 0, 0;
   ld.param.u64 %rd1, [p0]; ld.param.u64 %rd2, [p1]; mov.u32 %r1, %tid.x;
   mad.wide.u32 %rd3, %r1, 16, %rd1; mad.wide.u32 %rd4, %r1, 16, %rd2;
@@ -731,3 +734,223 @@ def test_what_is_wrong_with_a_tensor_map_is_told():
         tiles((0, 0, 0, 0), interleave_layout=1)
     with pytest.raises(UnknownInstructionError, match="fill_mode"):
         tiles((0, 0, 0, 0), fill_mode=1)
+
+
+_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64", "f16", "bf16", "s16", "u16", "s32", "u32", "s64", "u64"])
+def test_each_comparison_of_each_type(kind):
+    a, b = operands([kind] * 2)
+    x, y = (one.astype(np.float64) if kind.strip("bf0123468") == "" else one for one in (a, b))
+    unordered = np.isnan(x) | np.isnan(y) if x.dtype == np.float64 else np.zeros(COUNT, bool)
+    for name, compare in _COMPARISONS.items():
+        ways = {name: compare(x, y) & ~unordered}
+        if kind in _NUMPY:
+            ways[f"{name}u"] = compare(x, y) | unordered
+        for way, right in ways.items():
+            line = f"setp.{way}.{kind} %p1, {{0}}, {{1}}; selp.u32 {{to}}, 1, 0, %p1"
+            assert (run(line, "u32", [kind] * 2, [a, b]) == right).all(), way
+
+
+_ATOMICS: dict[str, tuple[Callable[[Any, Any], Any], tuple[str, ...]]] = {
+    "add": (lambda a, b: a + b, ("u32", "s32", "u64", "f32", "f64")),
+    "add.noftz": (lambda a, b: a + b, ("f16", "bf16")),
+    "min": (np.minimum, ("u32", "s32", "u64", "s64")),
+    "max": (np.maximum, ("u32", "s32", "u64", "s64")),
+    "exch": (lambda a, b: b, ("b32", "b64")),
+    "and": (np.bitwise_and, ("b32", "b64")),
+    "or": (np.bitwise_or, ("b32", "b64")),
+    "xor": (np.bitwise_xor, ("b32", "b64")),
+    "inc": (lambda a, b: np.where(a >= b, 0, a + 1), ("u32",)),
+    "dec": (lambda a, b: np.where((a == 0) | (a > b), b, a - 1), ("u32",)),
+}
+
+
+@pytest.mark.parametrize(("name", "kind"), [(name, kind) for name, (_, kinds) in _ATOMICS.items() for kind in kinds])
+def test_each_atomic_gives_what_was_there_and_changes_it(name, kind):
+    a, b = operands([kind] * 2)
+    right, before = _ATOMICS[name][0](a, b).astype(a.dtype), a.copy()
+    assert same(run(f"atom.global.{name}.{kind} {{to}}, [%a1], {{1}}", kind, [kind] * 2, [a, b]), before).all()
+    assert same(a, right).all()
+
+
+@pytest.mark.parametrize("kind", ["b32", "b64"])
+def test_an_atomic_exchange_compares(kind):
+    a, b, c = operands([kind] * 3)
+    b[::2] = a[::2]
+    right, before = np.where(a == b, c, a), a.copy()
+    got = run(f"atom.global.cas.{kind} {{to}}, [%a1], {{1}}, {{2}}", kind, [kind] * 3, [a, b, c])
+    assert (got == before).all()
+    assert (a == right).all()
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+def test_an_atomic_adds_both_halves_of_a_pair(kind):
+    a, b = (operands([kind])[0] for _ in range(2))
+    words, others = (np.stack([one, one[::-1]], 1).view(np.uint32).ravel() for one in (a, b))
+    run(f"atom.global.add.noftz.{kind}x2 {{to}}, [%a1], {{1}}", "u32", ["u32"] * 2, [words, others])
+    assert same(words.view(a.dtype)[::2].copy(), a + b).all()
+    assert same(words.view(a.dtype)[1::2].copy(), (a + b)[::-1].copy()).all()
+
+
+@pytest.mark.parametrize("kind", ["s8", "u8", "s16", "u16", "s32", "u32"])
+def test_loads_extend_by_sign_or_by_zeros_and_stores_cut_off(kind):
+    [a] = operands([kind])
+    for register, wide in (("%r8", "s32"), ("%d8", "s64")):
+        line = f"ld.global.{kind} {register}, [%a1]; mov.b{wide[1:]} {{to}}, {register}"
+        assert (run(line, wide, [kind], [a]) == a.astype(type_of(wide))).all(), wide
+    b, whole = np.zeros_like(a), operands(["b32"])[0]
+    run(f"st.global.b{kind[1:]} [%a1], {{1}}; mov.b32 {{to}}, {{1}}", "b32", [kind, "b32"], [b, whole])
+    assert (b == whole.astype(a.dtype)).all()
+    given, out = whole[:128].reshape(32, 4), np.zeros((32, 4), np.uint32)
+    line = f"ld.local.{kind} %r3, [%r6]; st.global.b32 [%rd3], %r3;"
+    assert of_a_warp(f"ld.global.b32 %r2, [%rd4]; mov.u32 %r6, kept; st.local.b32 [%r6], %r2; {line}", given, out) == []
+    assert (out[:, 0].view(np.int32) == given[:, 0].astype(type_of(kind)).astype(np.int32)).all()
+
+
+def test_addresses_of_spaces_are_told_apart():
+    numbers = np.arange(COUNT, dtype=np.uint32)
+    for space, other in (("shared", "local"), ("local", "shared"), ("global", "shared")):
+        make = f"cvta.{space}.u64 %d8, %d7;" if space != "global" else "mov.b64 %d8, %a1;"
+        line = f"cvt.u64.u32 %d7, {{0}}; {make} isspacep.{space} %p1, %d8; isspacep.{other} %p2, %d8;"
+        line += f"cvta.to.{space}.u64 %d6, %d8; cvt.u32.u64 %r8, %d6; selp.u32 %r7, 1000000, 0, %p1;"
+        line += "selp.u32 %r6, 2000000, 0, %p2; add.u32 %r8, %r8, %r7; add.u32 {to}, %r8, %r6"
+        got = run(line, "u32", ["u32"], [numbers])
+        assert (got == numbers + 1000000).all() or space == "global"
+        assert ((got - got[0] == numbers * 4).all() and len(set(got)) == COUNT) or space != "global"
+
+
+def test_signs_of_other_numbers_and_nan_in_flushed_extremes():
+    for kind in ("f32", "f64"):
+        a, b = operands([kind] * 2)
+        got = run(f"copysign.{kind} {{to}}, {{0}}, {{1}}", kind, [kind] * 2, [a, b])
+        assert (np.signbit(got) == np.signbit(a)).all()
+        assert same(abs(got), abs(b)).all()
+    for kind in ("f16", "bf16", "f32", "f64"):
+        [a] = operands([kind])
+        assert same(run(f"neg.{kind} {{to}}, {{0}}", kind, [kind], [a]), -a).all()
+        assert same(run(f"abs.{kind} {{to}}, {{0}}", kind, [kind], [a]), abs(a)).all()
+    a, b = operands(["f32"] * 2)
+    x, y = (np.where(abs(one) < 2.0**-126, np.copysign(np.float32(0), one), one) for one in (a, b))
+    for name, plain, strict in (("max", np.fmax, np.maximum), ("min", np.fmin, np.minimum)):
+        for word, right in (("", plain(x, y)), (".NaN", strict(x, y))):
+            got = run(f"{name}.ftz{word}.f32 {{to}}, {{0}}, {{1}}", "f32", ["f32"] * 2, [a, b])
+            assert (same(got, right) | ((x == 0) & (y == 0))).all(), name
+    got = run("add.sat.f32 {to}, {0}, {1}", "f32", ["f32"] * 2, [a, b])
+    right = np.where(np.isnan(a + b), np.float32(0), np.clip(a + b, 0, 1)).astype(np.float32)
+    assert (same(got, right) | ((got == 0) & (right == 0))).all()
+
+
+def test_quotients_and_sums_of_products_of_doubles_are_rounded_once():
+    a, b, c = operands(["f64"] * 3)
+    assert same(run("div.rn.f64 {to}, {0}, {1}", "f64", ["f64"] * 2, [a, b]), a / b).all()
+    got = run("fma.rn.f64 {to}, {0}, {1}, {2}", "f64", ["f64"] * 3, [a, b, c])
+    checked = 0
+    for result, *row in zip(got, a, b, c, strict=True):
+        if np.isfinite([result, *row]).all() and result:
+            assert result == float(Fraction(row[0]) * Fraction(row[1]) + Fraction(row[2]))
+            checked += 1
+    assert checked > COUNT // 2
+
+
+def test_votes_matches_and_sums_over_a_warp():
+    numbers = np.arange(COUNT, dtype=np.uint32)
+    by_warp = numbers.reshape(-1, 32) * 0x9E3779B1
+    flat = by_warp.ravel()
+    sums: dict[str, Callable[[Any], Any]] = {
+        "add.u32": lambda x: x.sum(1, dtype=np.uint32),
+        "min.u32": lambda x: x.min(1),
+        "max.u32": lambda x: x.max(1),
+        "min.s32": lambda x: x.view(np.int32).min(1).view(np.uint32),
+        "and.b32": lambda x: np.bitwise_and.reduce(x, 1),
+        "or.b32": lambda x: np.bitwise_or.reduce(x, 1),
+        "xor.b32": lambda x: np.bitwise_xor.reduce(x, 1),
+    }
+    for name, meaning in sums.items():
+        got = run(f"redux.sync.{name} {{to}}, {{0}}, -1", "u32", ["u32"], [flat])
+        assert (got.reshape(-1, 32) == meaning(by_warp)[:, None]).all(), name
+    small = numbers // 3 % 4
+    got = run("match.any.sync.b32 {to}, {0}, -1", "u32", ["u32"], [small])
+    own = small.reshape(-1, 32)
+    right = [[sum(1 << k for k in range(32) if row[k] == one) for one in row] for row in own]
+    assert (got.reshape(-1, 32) == np.array(right, np.uint32)).all()
+    few = np.repeat([0, 1, 2, 3], 256).astype(np.uint32) * (numbers % 4 > 0) + (numbers < 256)
+    for name, meaning in {"all": np.all, "any": np.any, "uni": lambda x, axis: x.all(axis) | ~x.any(axis)}.items():
+        line = f"setp.gt.u32 %p1, {{0}}, 0; vote.sync.{name}.pred %p2, %p1, -1; selp.u32 {{to}}, 1, 0, %p2"
+        got = run(line, "u32", ["u32"], [few]).reshape(-1, 32)
+        assert (got == meaning(few.reshape(-1, 32) > 0, axis=1)[:, None]).all(), name
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+@pytest.mark.parametrize("form", ["", ".trans"])
+def test_matrices_of_8_x_8_are_loaded_from_shared_memory_and_stored_there(count, form):
+    matrices = _RANDOM.integers(0, 2**16, (count, 8, 8), np.uint16)
+    given, out = np.zeros((32, 4), np.uint32), np.zeros((32, 4), np.uint32)
+    given.view(np.uint16)[: 8 * count] = matrices.reshape(-1, 8)
+    names = "{" + ", ".join(f"%r{10 + n}" for n in range(count)) + "}"
+    stores = " ".join(f"st.global.b32 [%rd3+{4 * n}], %r{10 + n};" for n in range(count))
+    whole = "ld.global.v4.b32 {%r2, %r3, %r4, %r5}, [%rd4]; mov.u32 %r6, rows; mad.lo.u32 %r7, %r1, 16, %r6;"
+    lines = f"""{whole} st.shared.v4.b32 [%r7], {{%r2, %r3, %r4, %r5}}; bar.sync 0;
+      ldmatrix.sync.aligned.m8n8.x{count}{form}.shared.b16 {names}, [%r7]; {stores}"""
+    assert of_a_warp(lines, given, out) == []
+    for n, matrix in enumerate(matrices):
+        right = matrix.T if form else matrix
+        got = out[:, n].copy().view(np.uint16)
+        assert (got == [right[lane // 4, 2 * (lane % 4) + k] for lane in range(32) for k in range(2)]).all()
+    back = f"""{whole} ld.global.b32 %r10, [%rd4]; ld.global.b32 %r11, [%rd4+4]; ld.global.b32 %r12, [%rd4+8];
+      ld.global.b32 %r13, [%rd4+12]; st.shared.v4.b32 [%r7], {{%r1, %r1, %r1, %r1}}; bar.sync 0;
+      stmatrix.sync.aligned.m8n8.x{count}{form}.shared.b16 [%r7], {names}; bar.sync 0;
+      ld.shared.v4.b32 {{%r2, %r3, %r4, %r5}}, [%r7]; st.global.v4.b32 [%rd3], {{%r2, %r3, %r4, %r5}};"""
+    parts = out.copy()
+    assert of_a_warp(back, parts, out) == []
+    assert (out.view(np.uint16)[: 8 * count].reshape(count, 8, 8) == matrices).all()
+
+
+def test_a_product_of_doubles_has_the_layout_of_the_isa():
+    a, b, c = (_RANDOM.integers(-8, 8, shape).astype(np.float64) for shape in ((8, 4), (4, 8), (8, 8)))
+    given, out = np.zeros((32, 4), np.float64), np.zeros((32, 2), np.float64)
+    for lane in range(32):
+        row, column = lane // 4, lane % 4
+        given[lane] = a[row, column], b[column, row], *c[row, 2 * column : 2 * column + 2]
+    lines = """mad.wide.u32 %rd4, %r1, 32, %rd2; .reg .f64 %d<5>; ld.global.v2.f64 {%d1, %d2}, [%rd4];
+      ld.global.v2.f64 {%d3, %d4}, [%rd4+16];
+      mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%d3, %d4}, {%d1}, {%d2}, {%d3, %d4};
+      st.global.v2.f64 [%rd3], {%d3, %d4};"""
+    assert of_a_warp(lines, given, out) == []
+    assert (out == [(a @ b + c)[lane // 4, 2 * (lane % 4) :][:2] for lane in range(32)]).all()
+
+
+def test_a_copy_fills_with_zeros_and_waits_for_the_group_that_is_asked_for():
+    given, out = _RANDOM.integers(1, 2**32, (32, 4), np.uint32), np.zeros((32, 4), np.uint32)
+    copies = """mov.u32 %r6, rows; mad.lo.u32 %r7, %r1, 16, %r6; and.b32 %r8, %r1, 15; and.b32 %r8, %r8, 12;
+      cp.async.cg.shared.global [%r7], [%rd4], 16, %r8; cp.async.commit_group;
+      cp.async.ca.shared.global [%r7+512], [%rd4+4], 4; cp.async.commit_group; cp.async.wait_group WAIT;
+      ld.shared.v4.b32 {%r2, %r3, %r4, %r5}, [%r7]; st.global.v4.b32 [%rd3], {%r2, %r3, %r4, %r5};"""
+    assert of_a_warp(copies.replace("WAIT", "1"), given, out) == []
+    for lane in range(32):
+        kept = (lane & 12) // 4
+        assert out[lane].tolist() == [*given[lane, :kept].tolist(), *[0] * (4 - kept)]
+    assert of_a_warp(copies.replace("WAIT", "2"), given, out) == ["no wait"]
+    second = copies.replace("ld.shared.v4", "ld.shared.b32 %r9, [%r7+512]; ld.shared.v4")
+    assert of_a_warp(second.replace("WAIT", "1"), given, out) == ["no wait"]
+    assert of_a_warp(second.replace("WAIT", "0"), given, out) == []
+    assert of_a_warp(second.replace("cp.async.wait_group WAIT", "cp.async.wait_all"), given, out) == []
+
+
+def test_a_copy_in_bulk_out_of_shared_memory_is_waited_for():
+    given, out = _RANDOM.integers(1, 2**32, (32, 4), np.uint32), np.zeros((32, 4), np.uint32)
+    lines = """mov.u32 %r6, rows; mad.lo.u32 %r7, %r1, 16, %r6; setp.eq.u32 %p2, %r1, 0; mov.u32 %r8, 512;
+      ld.global.v4.b32 {%r2, %r3, %r4, %r5}, [%rd4]; st.shared.v4.b32 [%r7], {%r2, %r3, %r4, %r5}; bar.sync 0;
+      @%p2 cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r6], %r8; cp.async.bulk.commit_group;
+      cp.async.bulk.wait_group.read WAIT; bar.sync 0; st.shared.b32 [%r7], %r1;"""
+    assert of_a_warp(lines.replace("WAIT", "0"), given, out) == []
+    assert (out == given).all()
+    assert of_a_warp(lines.replace("WAIT", "1"), given, out) == ["no wait"]
