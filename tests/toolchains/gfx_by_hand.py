@@ -14,6 +14,7 @@ from gpu_emulators.common.errors import EmulatorError
 
 decoding._decoder()
 from tinygrad.renderer.amd.dsl import EXEC_LO, NULL, VCC_LO, s, v  # noqa: E402  behind the check of its version
+from tinygrad.runtime.autogen.amd.cdna import ins as older  # noqa: E402
 from tinygrad.runtime.autogen.amd.rdna3 import ins as op  # noqa: E402
 from tinygrad.runtime.autogen.amd.rdna4 import ins as newer  # noqa: E402
 
@@ -33,7 +34,8 @@ def launched(
     target: str = "gfx1100",
 ) -> list[str]:
     """Run a kernel whose arguments are two arrays, and return its findings, or its error."""
-    data = b"".join(one.to_bytes() for one in (*begin, *code, op.s_endpgm()))
+    end = (older if target.startswith("gfx9") else op).s_endpgm()
+    data = b"".join(one.to_bytes() for one in (*begin, *code, end))
     arguments = tuple(Argument(name, "global_buffer", 8 * place, 8) for place, name in enumerate(("out", "x")))
     kernel = Kernel("k", data, 0, lds, 0, 16, (0xC0 << 12, 2 << 1 | 1 << 7, 0), 8 | 1 << 10, 0, arguments)
     given = [Memory.of(one.name, array) for one, array in zip(arguments, arrays, strict=True)]
@@ -97,6 +99,25 @@ def barriers() -> dict[str, Any]:
         "all": launched([address, *FEW, *ALL, op.s_barrier(), store(v[0], v[1])], 32, *arrays()),
         "ended": launched([address, *FEW, op.s_barrier(), store(v[0], v[1])], 32, *arrays()),
         "part": launched([address, op.s_barrier(), store(v[0], v[1])], 8, *arrays()),
+    }
+
+
+def overwritten() -> dict[str, Any]:
+    """Write the data of a store of 16 bytes right behind it: by a vector instruction, and by the LDS, which is late."""
+    begin = [older.s_load_dwordx2(place, s[0:1], offset=at, imm=1) for place, at in ((OUT, 0), (X, 8))]
+    code = [older.s_waitcnt(0), older.v_lshlrev_b32_e32(v[1], 4, v[0])]
+    code += [older.v_mov_b32_e32(v[n], 0) for n in (4, 5, 6, 7)]
+    code += [older.ds_write_b32(addr=v[1], data0=v[0]), older.s_waitcnt(0)]
+    code += [older.global_store_dwordx4(addr=v[1], data=v[4:7], saddr=OUT)]
+    late = {
+        "vector": older.v_mov_b32_e32(v[5], 1),
+        "permuted": older.ds_bpermute_b32(vdst=v[5], addr=v[1], data0=v[0]),
+        "swizzled": older.ds_swizzle_b32(vdst=v[5], addr=v[0]),
+        "loaded": older.ds_read_b32(vdst=v[5], addr=v[1]),
+    }
+    return {
+        name: launched([*code, one], 64, *arrays(256), lds=1024, begin=begin, target="gfx942")
+        for name, one in late.items()
     }
 
 
@@ -310,6 +331,7 @@ def waits() -> dict[str, Any]:
 
 
 PROGRAMS: Sequence[Callable[[], dict[str, Any]]] = (
+    overwritten,
     partial,
     carries,
     places,

@@ -131,13 +131,13 @@ def kernels() -> list[Kernel]:
     ]
 
 
-def told(program: Program, kernel: Kernel, metadata: Any) -> tuple[list[str], list[bytes]]:
+def told(program: Program, kernel: Kernel, metadata: Any, **limits: int) -> tuple[list[str], list[bytes]]:
     """Launch, and return the kinds of findings and all memory."""
     threads, shared = metadata.num_warps * metadata.warp_size, metadata.shared
     arguments: list[Memory | bytes] = [
         memory_of("x", one) if isinstance(one, torch.Tensor) else one.to_bytes(4, "little") for one in kernel.arguments
     ]
-    found = program.launch((1,), threads, [*arguments, bytes(8), bytes(8)], shared=shared).findings
+    found = program.launch((1,), threads, [*arguments, bytes(8), bytes(8)], shared=shared, **limits).findings
     return sorted({one.kind for one in found}), contents(arguments)
 
 

@@ -107,3 +107,11 @@ def test_parts_of_registers_are_loaded_and_stored_with_their_sign_and_the_rest_s
     for name, least in (("loaded", 25), ("kept", 14)):
         assert len(results[name]) >= least
         assert {part: told for part, told in results[name].items() if told is not True} == {}
+
+
+def test_data_of_a_store_may_be_written_by_the_lds_and_not_by_a_vector_instruction(results):
+    told = results["overwritten"]
+    assert ["writes v5 0 wait states after a store that may still read it" in one for one in told.pop("vector")] == [
+        True
+    ]
+    assert told == {"permuted": [], "swizzled": [], "loaded": []}

@@ -954,3 +954,98 @@ def test_a_copy_in_bulk_out_of_shared_memory_is_waited_for():
     assert of_a_warp(lines.replace("WAIT", "0"), given, out) == []
     assert (out == given).all()
     assert of_a_warp(lines.replace("WAIT", "1"), given, out) == ["no wait"]
+
+
+@pytest.mark.parametrize("kind", ["s16", "s32", "s64"])
+def test_signs_and_high_products_of_integers(kind):
+    bits = int(kind[1:])
+    a, b, c = operands([kind] * 3)
+    rows = [tuple(map(int, row)) for row in zip(a, b, c, strict=True)]
+    assert (run(f"neg.{kind} {{to}}, {{0}}", kind, [kind], [a]) == wrapped([-x for x, *_ in rows], kind)).all()
+    assert (run(f"abs.{kind} {{to}}, {{0}}", kind, [kind], [a]) == wrapped([abs(x) for x, *_ in rows], kind)).all()
+    for word, low in (("s", a), ("u", a.view(f"u{bits // 8}"))):
+        one = f"{word}{bits}"
+        numbers = [tuple(map(int, row)) for row in zip(low, b.view(low.dtype), c.view(low.dtype), strict=True)]
+        got = run(f"mad.hi.{one} {{to}}, {{0}}, {{1}}, {{2}}", one, [one] * 3, [x.view(low.dtype) for x in (a, b, c)])
+        assert (got == wrapped([(x * y >> bits) + z for x, y, z in numbers], one)).all(), one
+        if bits > 16:
+            got = run(f"bfind.{one} {{to}}, {{0}}", "u32", [one], [low])
+            right = [(~x if x < 0 else x).bit_length() - 1 for x, *_ in numbers]
+            assert (got == wrapped(right, "u32")).all(), one
+    width = f"b{bits}"
+    assert (run(f"cnot.{width} {{to}}, {{0}}", width, [width], [a.view(f"u{bits // 8}")]) == (a == 0)).all()
+    assert (run(f"or.{width} {{to}}, {{0}}, {{1}}", kind, [kind] * 2, [a, b]) == (a | b)).all()
+    for name, right in (("eq", a == b), ("ne", a != b)):
+        line = f"setp.{name}.{width} %p1, {{0}}, {{1}}; selp.u32 {{to}}, 1, 0, %p1"
+        assert (run(line, "u32", [kind] * 2, [a, b]) == right).all(), name
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+@pytest.mark.parametrize("name", ["add", "sub"])
+def test_sums_of_two_words_carry(name, bits):
+    kind = f"u{bits}"
+    a, b, c, d = operands([kind] * 4)
+    x, y = ([int(low) | int(high) << bits for low, high in zip(*pair, strict=True)] for pair in ((a, c), (b, d)))
+    total = [p + q if name == "add" else p - q for p, q in zip(x, y, strict=True)]
+    register = _REGISTERS[bits]
+    line = f"{name}.cc.{kind} {register}8, {{0}}, {{1}}; {name}c.{kind} {{to}}, {{2}}, {{3}}"
+    assert (run(line, kind, [kind] * 4, [a, b, c, d]) == wrapped([one >> bits for one in total], kind)).all()
+    low = f"{name}.cc.{kind} {{to}}, {{0}}, {{1}}"
+    assert (run(low, kind, [kind] * 2, [a, b]) == wrapped(total, kind)).all()
+
+
+@pytest.mark.parametrize("kinds", ["s32.s32", "u32.u32", "s32.u32", "u32.s32"])
+def test_sums_of_products_of_bytes(kinds):
+    a, b, c = operands(["u32"] * 3)
+    x, y = (
+        one.view(f"{'i' if kind[0] == 's' else 'u'}1").reshape(-1, 4).astype(np.int64)
+        for one, kind in zip((a, b), kinds.split("."), strict=True)
+    )
+    right = wrapped((x * y).sum(1) + c.astype(np.int64), "u32")
+    assert (run(f"dp4a.{kinds} {{to}}, {{0}}, {{1}}, {{2}}", "u32", ["u32"] * 3, [a, b, c]) == right).all()
+
+
+@pytest.mark.parametrize("name", ["s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64"])
+def test_conversions_to_and_from_each_integer(name):
+    info = np.iinfo(type_of(name))
+    to, wide = f"{name[0]}{max(int(name[1:]), 16)}", type_of(f"{name[0]}{max(int(name[1:]), 16)}")
+    rounds = {"rzi": np.trunc, "rni": np.rint, "rmi": np.floor, "rpi": np.ceil}
+    for kind in ("f32", "f64"):
+        [a] = operands([kind])
+        for word, whole in rounds.items():
+            x = whole(a.astype(np.longdouble))
+            right = [
+                0 if one != one else int(min(max(one, np.longdouble(info.min)), np.longdouble(info.max))) for one in x
+            ]
+            got = run(f"cvt.{word}.{name}.{kind} {{to}}, {{0}}", to, [kind], [a])
+            known = ~np.isnan(a) | (int(name[1:]) < 64)
+            assert (
+                got == np.array([one & 2 ** (8 * wide.itemsize) - 1 for one in right], f"u{wide.itemsize}").view(wide)
+            )[known].all(), (word, kind)
+        [b] = operands([name])
+        source = np.array(b, dtype=wide)
+        got = run(f"cvt.rn.{kind}.{name} {{to}}, {{0}}", kind, [to], [source])
+        assert same(got, b.astype(_NUMPY[kind])).all()
+    for other in ("s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64"):
+        limits, [b] = np.iinfo(type_of(other)), operands([name])
+        into = f"{other[0]}{max(int(other[1:]), 16)}"
+        got = run(f"cvt.sat.{other}.{name} {{to}}, {{0}}", into, [to], [np.array(b, dtype=wide)])
+        right = [min(max(int(one), int(limits.min)), int(limits.max)) for one in b]
+        assert got.tolist() == right, other
+
+
+@pytest.mark.parametrize("mode", ["rn", "rz"])
+def test_narrow_numbers_are_rounded_as_the_mode_says(mode):
+    [a] = operands(["f32"])
+    for kind in ("f16", "bf16"):
+        got = run(f"cvt.{mode}.{kind}.f32 {{to}}, {{0}}", kind, ["f32"], [a]).astype(np.float64)
+        near = a.astype(_NUMPY[kind])
+        if mode == "rz":
+            x, exact = near.astype(np.float64), a.astype(np.float64)
+            back = np.nextafter(near, _NUMPY[kind](0)).astype(np.float64)
+            right = np.where(np.abs(x) > np.abs(exact), back, x)
+        else:
+            right = near.astype(np.float64)
+        assert (same(got, right) | ((got == 0) & (right == 0)) | np.isinf(a)).all(), kind
+        got = run(f"cvt.{mode}.relu.{kind}.f32 {{to}}, {{0}}", kind, ["f32"], [a]).astype(np.float64)
+        assert (got >= 0)[~np.isnan(a)].all()

@@ -209,6 +209,7 @@ static void exchange(Wave& w, const Record& i, u32 number, From from) {
   }
   await_vector(w, i, i.destination);
   put(w, i.destination, result.value, defined);
+  w.overwritten = 0;  // the LDS answers when a store has long read its data
   w.from_lds[i.destination].set(operation);
 }
 
