@@ -48,6 +48,8 @@ SelectTypeParameters=CR_Core_Memory
 SchedulerType=sched/backfill
 SchedulerParameters=bf_interval=1,sched_interval=1,defer_batch,batch_sched_delay=0
 ReturnToService=2
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
 SlurmdTimeout=4
 MessageTimeout=4
 KillWait=10
@@ -57,6 +59,7 @@ SlurmdParameters=config_overrides
 {nodes}
 PartitionName=all Nodes=km-a,km-b,km-down Default=YES MaxTime=30 State=UP
 PartitionName=short Nodes=km-a MaxTime=2 State=UP
+PartitionName=urgent Nodes=km-b PriorityTier=10 PreemptMode=OFF State=UP
 """
 
 
@@ -111,6 +114,10 @@ class Cluster:
         for one in below_steps(f"SLURMD_NODENAME={node}"):
             with suppress(ProcessLookupError):
                 os.kill(one, signal.SIGKILL)
+
+    def tell_down(self, node: str) -> None:
+        """Tell the controller that a node is down, as a monitor does. It would see so itself some seconds later."""
+        self.ask("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test")
 
     def wait_for(self, nodes: int) -> None:
         """Wait until so many nodes take jobs."""

@@ -17,7 +17,9 @@ from kernel_matrix.ci.engines.slurm import nodes, script
 from kernel_matrix.ci.engines.slurm.engine import never_starts, status_of
 from kernel_matrix.ci.engines.state import Batch, ClusterRun
 from kernel_matrix.ci.event_plan import EventPlan, Known, plan_rows
+from kernel_matrix.ci.follow import Follower
 from kernel_matrix.config.model import Ask
+from kernel_matrix.machines.job_status import JobStatus
 from kernel_matrix.run.proven import KEY
 from kernel_matrix.serve.jobs import LiveJobs
 from kernel_matrix.vendors.machine import detect
@@ -293,3 +295,31 @@ def test_without_slurm_it_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     done = harness("matrix", "--matrix", str(suite.root / "matrix.yaml"), "--on", "slurm")
     assert (done.returncode, "sinfo is not here" in done.stderr) == (2, True), done.stderr
+
+
+_RAN = {"created": "1970-01-01T00:01:40Z", "started": "1970-01-01T00:02:40Z", "machine": "a1"}
+_LATER = {**_RAN, "started": "1970-01-01T00:04:00Z", "machine": "a2"}
+
+
+@pytest.mark.parametrize(
+    ("now", "lost"),
+    [
+        ({"status": "running", **_RAN}, ""),
+        ({"status": "queued", "why": "BeginTime"}, "lost a1, and waits again (BeginTime)"),
+        ({"status": "queued"}, "lost a1, and waits again (requeued)"),
+        ({"status": "running", **_LATER}, "lost a1, and began again"),
+        ({"status": "completed", "conclusion": "success", **_LATER}, "lost a1, and began again"),
+        ({"status": "completed", "conclusion": "success", **_RAN}, ""),
+        ({"status": "completed", "conclusion": "cancelled"}, ""),
+        ({"status": "absent"}, ""),
+    ],
+)
+def test_a_row_that_lost_its_node_says_so_also_where_no_look_saw_it_wait(planned, now, lost):
+    project, plan = planned
+    said: list[str] = []
+    run = make_run("slurm", project, plan)
+    follower = Follower(engine_named("slurm"), project, run, said.append)
+    for facts in ({"status": "running", **_RAN}, now):
+        follower._show([JobStatus(row="here.plain", **facts)])
+    assert [line.partition(": ")[2] for line in said if "lost a1" in line] == [lost] * bool(lost)
+    assert sum("runs on" in line for line in said) == 1 + (lost != "" and now["status"] == "running")

@@ -91,9 +91,11 @@ class Follower:
         rows = [status for status in statuses if status.row != REPORT]
         for status in rows:
             before = self.before.get(status.row)
-            if before and before.status == "running" and status.status == "queued":
-                self._say(f"{status.row}: lost {before.machine}, and waits again ({status.why or 'requeued'})")
-            if status.status == "running" and (before is None or before.status != "running"):
+            lost = before is not None and _has_lost_its_node(before, status)
+            if before and lost:
+                again = f"waits again ({status.why or 'requeued'})" if status.status == "queued" else "began again"
+                self._say(f"{status.row}: lost {before.machine}, and {again}")
+            if status.status == "running" and (lost or before is None or before.status != "running"):
                 self._say(f"{status.row}: runs on {status.machine}; log: {self._log(status.row)}")
             if status.status == "completed" and (before is None or before.status != "completed"):
                 self._say_end(status)
@@ -137,6 +139,12 @@ class Follower:
 
     def _say(self, text: str) -> None:
         self.print(f"{datetime.now():%H:%M:%S} {text}")
+
+
+def _has_lost_its_node(before: JobStatus, now: JobStatus) -> bool:
+    """Return whether a row that ran waits again, or has begun again since."""
+    began_again = bool(now.started) and now.started != before.started
+    return before.status == "running" and (now.status == "queued" or began_again)
 
 
 def _sums(rows: Sequence[JobStatus]) -> list[str]:
