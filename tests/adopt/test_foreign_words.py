@@ -266,6 +266,30 @@ def test_a_file_in_another_format_says_which_it_is_and_what_writes_junit_xml(tmp
         junit.read(tmp_path / "a.xml")
 
 
+@pytest.mark.parametrize(
+    "said",
+    [b"\x1b[31mbad\x1b[0m", b"&#27;[31mbad&#x1b;[0m", b"#x1B[1;31mbad#x1B[0m", b"\xef\xbf\xbd[31mbad\xef\xbf\xbd[m"],
+)
+def test_the_colours_of_a_tool_hide_no_result_and_are_not_shown(tmp_path, said):
+    failing = FAILS.encode().replace(b"bad", said).replace(b"/></testcase>", b">" + said + b"</failure></testcase>")
+    (tmp_path / "a.xml").write_bytes(
+        b'<?xml version="1.0" encoding="utf-8"?><testsuite name="s">' + failing + b"</testsuite>"
+    )
+    [record] = junit.read(tmp_path / "a.xml")
+    assert (record.outcome, record.message, record.detail) == ("fail", "bad", "bad")
+
+
+def test_characters_that_no_xml_has_are_replaced_and_a_file_of_ours_has_none(tmp_path):
+    for said in (b"\x01", b"\xe9", b"&#0;", b"&#x1F;", b"&#11;"):
+        (tmp_path / "a.xml").write_bytes(of_suite(FAILS).encode().replace(b"bad", said + b"bad"))
+        assert [record.message for record in junit.read(tmp_path / "a.xml")] == ["\N{REPLACEMENT CHARACTER}bad"]
+    (tmp_path / "a.xml").write_bytes(
+        b'<testsuites name="kernel-matrix">' + of_suite(FAILS).encode().replace(b"bad", b"\x01")
+    )
+    with pytest.raises(junit.BrokenResultError, match="not whole JUnit XML"):
+        junit.read(tmp_path / "a.xml")
+
+
 @pytest.mark.parametrize("content", ["", " \n", "<testsuite><testcase", "<testsuites", "\ufeff<testsuite"])
 def test_a_part_of_junit_xml_is_no_other_format(tmp_path, content):
     (tmp_path / "a.xml").write_text(content)

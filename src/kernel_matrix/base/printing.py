@@ -15,12 +15,21 @@ from typing import Any
 # Control characters, apart from the tab and the end of a line; for Python and for DuckDB.
 CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 _UNPRINTED = re.compile(rf"{CONTROL}|[\ud800-\udfff\ufffe\uffff]")
+# Colours and titles of a terminal. A record has U+FFFD for the escape, JUnit XML of pytest #x1B, and some logs nothing.
+_ESCAPE = re.compile(
+    r"(?:\x1b|\ufffd|#x1B|\^\[)(?:\[[0-?]*[ -/]*[@-~]|[\]_][^\x07\x1b\ufffd\n]*(?:\x07|\ufffd|\x1b\\))|\[\d+(?:;\d+)*m"
+)
 _TURNS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")  # the direction of what follows, on a terminal
 
 
 def printable_text(text: str) -> str:
     """Replace what XML cannot hold and no terminal should get: control characters, and halves of pairs."""
     return _UNPRINTED.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def without_colours(text: str) -> str:
+    """Return a text without the colours and titles that a tool wrote for a terminal."""
+    return _ESCAPE.sub("", text)
 
 
 class Printed:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 
-# Colours and titles of a terminal. A record has U+FFFD for the escape, JUnit XML of pytest #x1B, and some logs nothing.
-_ESCAPE = re.compile(
-    r"(?:\x1b|\ufffd|#x1B|\^\[)(?:\[[0-?]*[ -/]*[@-~]|[\]_][^\x07\x1b\ufffd\n]*(?:\x07|\ufffd|\x1b\\))|\[\d+(?:;\d+)*m"
-)
+from kernel_matrix.base.printing import without_colours
+
 _MARGIN = re.compile(
     r"^[ \t]*(?:(?:[^\t\n]+\t[^\t\n]+\t)?"  # job and step, as GitHub's command line has them before the time
     r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?[ \t]+"
@@ -33,5 +31,5 @@ def decoded(data: bytes) -> str:
 def plain(text: str) -> str:
     """Return the lines of an error as the tool itself wrote them, from the last step on that has not ended well."""
     text = text.replace("\ufeff", "").replace("\r\n", "\n").replace("\r", "\n")
-    text = _WARNED.sub("", _MARGIN.sub("", _ESCAPE.sub("", text)))
+    text = _WARNED.sub("", _MARGIN.sub("", without_colours(text)))
     return text[text.rfind(_DONE) + 1 :]

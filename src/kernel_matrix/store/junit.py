@@ -23,7 +23,7 @@ import junitparser
 from junitparser.xunit2 import JUnitXml, TestCase, TestSuite  # the flavour whose cases have properties
 
 from kernel_matrix.base.files import written_whole
-from kernel_matrix.base.printing import printable_text
+from kernel_matrix.base.printing import printable_text, without_colours
 from kernel_matrix.store import dialects, formats, journal, names
 from kernel_matrix.store.record import Outcome, Record
 from kernel_matrix.store.validation import Bounds, RefusedError, check_figures, check_job
@@ -34,6 +34,9 @@ _OF_A_SUITE = "(the suite itself)"  # the name of a test that stands for what no
 _OF_BOOST = re.compile(r"^- reason: '(.*)'$", re.MULTILINE)  # in what it prints of a test that it skips
 _RUN, _IDENTITY = "run", re.compile("[0-9a-f]{16}")  # the property of a suite that names its run
 # How our own files begin, and nearly all of their bytes: properties of a case without references and markup.
+_NO_CHARACTER = re.compile(
+    rb"[\x00-\x08\x0b\x0c\x0e-\x1f]|&#(?:0*(?:[0-8]|1[124-9]|2\d|3[01])|x0*(?:[0-8bcef]|1[0-9a-f]));", re.IGNORECASE
+)
 _BEGIN = b'<?xml version="1.0" encoding="utf-8"?>'
 _PLAIN = re.compile(rb"""(?<=<properties>)(?:[\t\n ]*<property name="[ !#-%'-;=-~]*" value="[ !#-%'-;=-~]*"/>)++""")
 
@@ -148,7 +151,7 @@ def read_tests(path: Path, bounds: Bounds | None = None, *, are_attempts: bool =
     content = b""
     try:
         content = _unpacked(path.read_bytes(), bounds)
-        return _Reading(bounds, sha256(content).hexdigest(), are_attempts).parse(content)
+        return _read(content, bounds, are_attempts)
     except (expat.ExpatError, OSError, EOFError) as error:
         _refuse_format(path, content)
         kind = "it is empty" if path.is_file() and not path.stat().st_size else str(error)
@@ -160,6 +163,18 @@ def read_tests(path: Path, bounds: Bounds | None = None, *, are_attempts: bool =
     except (ValueError, TypeError, LookupError) as error:
         remedy = ": write it in UTF-8" if "encoding" in str(error) else ""  # expat asks Python's codecs
         raise BrokenResultError(f"{path}: {error}{remedy}") from None
+
+
+def _read(content: bytes, bounds: Bounds, are_attempts: bool) -> Tests:
+    """Return the tests of a file. In another tool's, characters that no XML has are replaced, and hide no result."""
+    digest = sha256(content).hexdigest()
+    try:
+        return _Reading(bounds, digest, are_attempts).parse(content)
+    except expat.ExpatError:
+        if f'name="{_OURS}"'.encode() in content[:200]:
+            raise
+        replaced = _NO_CHARACTER.sub(b"\xff", content).decode(errors="replace").encode()
+        return _Reading(bounds, digest, are_attempts).parse(replaced)
 
 
 def _refuse_format(path: Path, content: bytes) -> None:
@@ -432,13 +447,16 @@ class _Reading:
         known: dict[str, Any] = {
             "case": printable_text(f"{case.get('classname') or name}/{name}"),
             "outcome": _outcome(element, ""),
-            "message": printable_text("; ".join(dict.fromkeys(message for message, *_ in results if message))),
-            "detail": printable_text("\n".join(dict.fromkeys(texts))),
+            "message": self._plain("; ".join(dict.fromkeys(message for message, *_ in results if message))),
+            "detail": self._plain("\n".join(dict.fromkeys(texts))),
             "seconds": float(time or 0) if self._is_ours else _seconds(time),
             "attempts": tuple(sorted(self._tries, key=["fail", "error"].index)),
         }
         said = _said(element, self._given) if self._is_ours else {}
         return Record(**{**known, **said}, job=self._job, run=self._run)
+
+    def _plain(self, text: str) -> str:
+        return printable_text(text if self._is_ours else without_colours(text))
 
     def _element_of(self, case: Mapping[str, str], printed: str) -> str:
         """Return the element that says how a test ended: of several the worst counts."""
