@@ -27,16 +27,38 @@ def unwritten(running: Running) -> None:
         out = running.run(running.given, poison=kind)
         flags[kind] = running.facts["subnormal"]
         kept.append(int(running.facts["kept"]))
-        if running.op.same_bits and any(not same_bytes(one, running.out[name]) for name, one in out.items()):
-            running.same(
-                "kit-other-bits", running.run(running.given), "another run on the same inputs gives other results"
-            )
+        if running.op.same_bits and _differing(out, running.out):
+            _hold_chance(running, out, kind)
         running.same("kit-unwritten", out, "other results where memory that nobody has written holds other values")
     if flags["small"] and flags["usual"] is False:
         running.run(running.given, poison="usual")
         if running.facts["subnormal"] is False:
             raise MisbehavedError("kit-unwritten", "the kernel computes with memory that nobody has written")
     running.left = min(kept[1] - kept[0], kept[2] - kept[1])
+
+
+def _differing(one: draws.Arrays, other: draws.Arrays) -> list[str]:
+    """Return the names of the results that have other bits."""
+    return [name for name, values in one.items() if not same_bytes(values, other[name])]
+
+
+def _hold_chance(running: Running, out: draws.Arrays, kind: str) -> None:
+    """Say what else gives other bits than unwritten memory: chance, or the places of what the kernel allocates.
+
+    A kernel that reads what nobody has written gives the same for the same numbers there, and others for others.
+
+    Raises:
+        WrongResultError: another run has other bits, or the results are the same whatever number fills the memory.
+    """
+    given, text = running.given, "another run on the same inputs gives other results"
+    running.same("kit-other-bits", running.run(given), text)
+    if names := _differing(out, running.run(given, poison=kind)):
+        raise WrongResultError("kit-other-bits", f"{text}: {', '.join(names)}")
+    other = running.run(given, poison="usual" if kind == "nan" else "nan")
+    if not _differing(out, other):
+        names = _differing(out, running.out)
+        text = f"other results where the memory that it allocates lies elsewhere: {', '.join(names)}"
+        raise WrongResultError("kit-address", text)
 
 
 def memory(running: Running) -> None:
