@@ -11,7 +11,7 @@ from kernel_matrix.diagnosis import diagnose
 from kernel_matrix.kit import array, draws
 from kernel_matrix.kit.checks.names import CHECKS
 from kernel_matrix.kit.description import described_as
-from kernel_matrix.kit.layouts import OTHER, PACKED, array_in, laid, opened, place_of
+from kernel_matrix.kit.layouts import OTHER, PACKED, array_in, laid, of_rows, opened, place_of, repeated, same_rows
 from kernel_matrix.kit.misbehaviour import KINDS, MisbehavedError
 
 X = array("tokens", 8)
@@ -127,3 +127,19 @@ def test_a_forward_may_save_several_arrays_and_is_asked_once_for_each_draw(sever
     anew = draws.saved_anew(one, {**values, "x": values["x"] + 10}, axes)
     assert [int(anew[name][0, 0]) for name in "xmr"] == ([11, 12, 13] if several else [11, 14, 14])
     assert len(asked) == 2
+
+
+@pytest.mark.parametrize("shape", [(2,), (3, 5), (2, 3, 4)])
+@pytest.mark.parametrize("kind", ["float16", "float32", "int64", "uint8"])
+def test_rows_that_come_again_and_again_lie_as_they_would_alone_and_every_byte_counts(shape, kind):
+    one = np.arange(np.prod(shape)).reshape(shape).astype(kind)
+    place = place_of(of_rows(shape, 7), one.dtype)
+    there = opened(laid(place, one, 3), place, 3)
+    assert there.guards
+    assert np.array_equal(there.values, repeated({"x": one}, ["x"], 7)["x"])
+    assert same_rows(there.values, one)
+    assert not same_rows(there.values[1:], one)
+    for at in (0, -1):
+        changed = there.values.copy()
+        changed.reshape(-1)[at] += 1
+        assert not same_rows(changed, one)

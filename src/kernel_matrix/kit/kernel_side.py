@@ -23,7 +23,7 @@ from kernel_matrix.kit import forbidden, state, together
 from kernel_matrix.kit.calls import as_called
 from kernel_matrix.kit.frameworks import framework
 from kernel_matrix.kit.frameworks.base import Call, Framework
-from kernel_matrix.kit.layouts import PACKED, UNWRITTEN, Place, laid, place_of
+from kernel_matrix.kit.layouts import PACKED, UNWRITTEN, Place, laid, of_rows, place_of, repeated
 
 Answer = tuple[Any, Mapping[str, Array]]
 Kernel = Mapping[str, Any]  # what the process that compares says of a kernel: see running.py
@@ -102,13 +102,15 @@ def run(
     times: int = 1,
     variant: str = "",
     runs: int = 1,
+    rows: int = 1,
 ) -> Answer:
     """Call the kernel, ``fresh`` with other addresses; return facts, its results, and the bytes of its arrays.
 
-    Of several ``runs`` on the same arrays, what all but the last gave comes by their numbers.
+    Of several ``runs`` on the same arrays, what all but the last gave comes by their numbers. The rows of the arrays
+    come ``rows`` times: many of them are made here, so that they need not be sent.
     """
     frame, call = framework(kernel["framework"]), found(kernel, variant)
-    given = arrays_of(arrays, kernel, frame, secret, layout, fresh, FILLS[poison])
+    given = arrays_of(arrays, kernel, frame, secret, layout, fresh, FILLS[poison], rows)
     facts, marks = dict[str, Any](), given.marks(kernel["args"])
     leaves = list(kernel["floats"]) if mode == RECORDED else list(asked)
     with (
@@ -280,14 +282,23 @@ def _of(path: str) -> Any:
 
 
 def arrays_of(
-    arrays: Mapping[str, Array], kernel: Kernel, frame: Framework, secret: int, layout: str, fresh: bool, fill: int
+    arrays: Mapping[str, Array],
+    kernel: Kernel,
+    frame: Framework,
+    secret: int,
+    layout: str,
+    fresh: bool,
+    fill: int,
+    rows: int = 1,
 ) -> Arrays:
     """Lay the inputs and the outputs that the kernel writes in guarded memory, where the framework lets us."""
     if not frame.lays:
+        arrays = repeated(arrays, kernel["by_row"], rows)
         return Arrays(frame, {}, {name: frame.given(one, kernel["device"]) for name, one in arrays.items()})
     wholes, places = {}, {}
     for name, values in arrays.items():
-        places[name] = place_of(values.shape, values.dtype, layout_of(name, kernel, layout))
+        shape = of_rows(values.shape, rows if name in kernel["by_row"] else 1)
+        places[name] = place_of(shape, values.dtype, layout_of(name, kernel, layout))
         wholes[name] = laid(places[name], values, secret)
     for name in kernel["writes"]:
         (shape, kind), slot = kernel["outputs"][name], INTO + name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -66,7 +67,8 @@ def laid(place: Place, values: Array | None, secret: int, fill: int = UNWRITTEN)
     if values is None or not place.is_full:
         whole[place.guard : place.guard + place.room] = fill if values is None else UNWRITTEN
     if values is not None:
-        array_in(whole, place)[...] = values
+        there = array_in(whole, place)
+        (there if there.shape == values.shape else there.reshape(-1, *values.shape))[...] = values  # the rows again
     return whole
 
 
@@ -115,6 +117,16 @@ def pattern(size: int, secret: int) -> Bytes:
     return made
 
 
+def of_rows(shape: tuple[int, ...], times: int) -> tuple[int, ...]:
+    """Return the shape of an array whose rows come so often."""
+    return shape if times == 1 else (times * shape[0], *shape[1:])
+
+
+def repeated(values: Mapping[str, Array], names: Collection[str], times: int) -> dict[str, Array]:
+    """Return arrays, where the rows of these come so often."""
+    return {n: np.tile(one, (times, *[1] * (one.ndim - 1))) if n in names else one for n, one in values.items()}
+
+
 def same_bytes(one: Array, other: Array) -> bool:
     """Return whether two arrays hold the same bytes."""
     first, second = (np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in (one, other))
@@ -123,3 +135,11 @@ def same_bytes(one: Array, other: Array) -> bool:
     words = first.size // 8 * 8  # eight bytes at once: a comparison makes as many truth values as it has elements
     same = bool((first[:words].view(np.uint64) == second[:words].view(np.uint64)).all())
     return same and bool((first[words:] == second[words:]).all())
+
+
+def same_rows(several: Array, one: Array) -> bool:
+    """Return whether an array holds the bytes of another one, as often as its rows come."""
+    if several.shape == one.shape or not one.nbytes or several.nbytes % one.nbytes:
+        return same_bytes(several, one)
+    first, second = (np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in (several, one))
+    return bool((first.reshape(-1, second.size) == second).all())

@@ -19,7 +19,7 @@ from kernel_matrix.kit import draws, plain
 from kernel_matrix.kit.description import Operator, hold_reasons
 from kernel_matrix.kit.frameworks import framework
 from kernel_matrix.kit.kernel_side import FILLS, INTO, layout_of
-from kernel_matrix.kit.layouts import PACKED, UNWRITTEN, opened, place_of, same_bytes
+from kernel_matrix.kit.layouts import PACKED, UNWRITTEN, of_rows, opened, place_of, same_bytes, same_rows
 from kernel_matrix.kit.misbehaviour import MisbehavedError, WrongResultError
 from kernel_matrix.kit.state import FIRST_CALL
 
@@ -168,7 +168,8 @@ class Running:
     ) -> draws.Arrays:
         """Call the kernel, and look at everything else that it did; ``what`` says in words which run it is.
 
-        With ``only`` the kernel is to write these outputs alone. ``several`` has the results of each of ``runs``.
+        With ``only`` the kernel is to write these outputs alone. ``several`` has the results of each of ``runs``. The
+        rows of ``values`` come ``rows`` times; these are made where they are needed.
 
         Raises:
             MisbehavedError: it did something else than to compute its outputs.
@@ -178,7 +179,7 @@ class Running:
         asked = list(self.asked if asked is None else asked)
         if only is not None:
             kernel = {**kernel, "writes": list(only), "outputs": {name: kernel["outputs"][name] for name in only}}
-        shapes = (one.shape for one in values.values())
+        shapes = self._shapes(values, how).values()
         key = (self.variant, how.get("layout", PACKED), how.get("mode", ""), *asked, *kernel["outputs"], *shapes)
         children = case.kernel_children()
         self._secret, how["variant"] = secrets.randbits(62), self.variant
@@ -213,7 +214,12 @@ class Running:
             last = number + 1 == runs
             one = back if last else {n.partition("/")[2]: a for n, a in back.items() if n.startswith(f"{number}/")}
             self._look_at_memory(values if last else changed, kernel, one, what, how)
-            self.several.append(self._results(kernel, one, values, asked, what))
+            self.several.append(self._results(kernel, one, values, asked, what, how))
+
+    def _shapes(self, values: Mapping[str, Array], how: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of inputs, as the kernel gets them."""
+        times = int(how.get("rows", 1))
+        return {name: of_rows(one.shape, times if name in self.by_row else 1) for name, one in values.items()}
 
     def attempt(self, code: str, values: Mapping[str, Array], sentence: str, *given: Any, **how: Any) -> draws.Arrays:
         """Call the kernel as :meth:`run` does, where an error of it is a fault with a sentence of its own.
@@ -237,7 +243,7 @@ class Running:
         how: Mapping[str, Any],
     ) -> None:
         """Compare all bytes around the kernel's arrays, and those of its inputs."""
-        arrays = {name: (one.shape, one.dtype.name) for name, one in values.items()}
+        arrays = {name: (shape, values[name].dtype.name) for name, shape in self._shapes(values, how).items()}
         for name in kernel["writes"]:
             shape, kind = kernel["outputs"][name]
             arrays[INTO + name] = tuple(shape), kind
@@ -259,7 +265,7 @@ class Running:
                 came = there.values
             if not is_input:
                 back[f"out0 {name}"] = came
-            elif name not in kernel["in_place"] and not same_bytes(came, values[name]):
+            elif name not in kernel["in_place"] and not same_rows(came, values[name]):
                 self._hold("inputs", "kit-changed-input", f"the kernel changed its input {name}{what}")
 
     def _look_at_process(self, facts: Mapping[str, Any], *, known: bool, worked: bool) -> None:
@@ -300,9 +306,11 @@ class Running:
         values: Mapping[str, Array],
         asked: Sequence[str],
         what: str,
+        how: Mapping[str, Any],
     ) -> draws.Arrays:
         """Return the results by their names, each of the kind that the description says."""
-        wanted = {name: (values[name].dtype.name, values[name].shape) for name in asked}
+        shapes = self._shapes(values, how)
+        wanted = {name: (values[name].dtype.name, shapes[name]) for name in asked}
         wanted = wanted or {name: (kind, tuple(shape)) for name, (shape, kind) in kernel["outputs"].items()}
         for name, (kind, shape) in wanted.items():
             one = back.get(f"out0 {name}")

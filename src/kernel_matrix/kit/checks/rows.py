@@ -11,7 +11,7 @@ import numpy as np
 from kernel_matrix.job.inputs import Array
 from kernel_matrix.job.kernel_process import KernelProcessError
 from kernel_matrix.kit import draws, plain
-from kernel_matrix.kit.layouts import same_bytes
+from kernel_matrix.kit.layouts import repeated, same_bytes
 from kernel_matrix.kit.misbehaviour import WrongResultError
 from kernel_matrix.kit.running import Running
 
@@ -164,13 +164,13 @@ def _many(running: Running, own: int) -> None:
     if not own or size > _MANY_BYTES or not names:
         return
     at = {**running.sizes, running.op.rows or "": times * own}
-    values = draws.of_rows(running.given, names, lambda one: np.tile(one, (times, *[1] * (one.ndim - 1))))
-    out = running.run(values, at, what=f" of {times * own} rows", fresh=True)
+    out = running.run(running.given, at, what=f" of {times * own} rows", fresh=True, rows=times)
     for name in running.results_by_row:
         _hold_many(running, name, out, times)
     sums = [name for name in out if name not in running.results_by_row] if size <= _SUM_BYTES else []
     if sums:
-        expected = plain.exact(running.op, draws.wide(values), at, running.asked)
+        values = repeated(draws.wide(running.given), names, times)
+        expected = plain.exact(running.op, values, at, running.asked)
         for name in sums:
             _hold_sum(name, out[name], expected[name], times * own)
 
