@@ -106,8 +106,7 @@ def run(
 ) -> Answer:
     """Call the kernel, ``fresh`` with other addresses; return facts, its results, and the bytes of its arrays.
 
-    Of several ``runs`` on the same arrays, what all but the last gave comes by their numbers. The rows of the arrays
-    come ``rows`` times: many of them are made here, so that they need not be sent.
+    Of several ``runs`` on the same arrays, what all but the last gave comes by their numbers. Rows come ``rows`` times.
     """
     frame, call = framework(kernel["framework"]), found(kernel, variant)
     given = arrays_of(arrays, kernel, frame, secret, layout, fresh, FILLS[poison], rows)
@@ -123,10 +122,9 @@ def run(
             once = functools.partial(called, kernel, frame, call, given, leaves, with_gradients=not mode, times=times)
             rounds, earlier = _several(kernel, frame, given, once, runs, keep=keep)
         facts["subnormal"] = state.subnormal_flag() if poison else None
-    facts |= {"operators": sorted(operators), "marked": _differing(marks, given.marks(kernel["args"]))}
-    facts |= _of_results(kernel, frame, given, rounds[0])
+    facts |= _of_results(kernel, frame, given, rounds[0]) | {"operators": sorted(operators)}
     back = given.back() | _returned(kernel, frame, rounds) | earlier
-    facts["scratch"] = scratch.overran() if scratch else []
+    facts |= {"scratch": scratch.overran() if scratch else [], "marked": _differing(marks, given.marks(kernel["args"]))}
     del rounds  # what is held now, the kernel holds
     facts["kept"] = scratch.kept() if scratch and not keep else 0
     return facts, back

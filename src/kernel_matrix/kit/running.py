@@ -168,8 +168,7 @@ class Running:
     ) -> draws.Arrays:
         """Call the kernel, and look at everything else that it did; ``what`` says in words which run it is.
 
-        With ``only`` the kernel is to write these outputs alone. ``several`` has the results of each of ``runs``. The
-        rows of ``values`` come ``rows`` times; these are made where they are needed.
+        With ``only`` the kernel is to write these outputs alone. ``several`` has the results of each of ``runs``.
 
         Raises:
             MisbehavedError: it did something else than to compute its outputs.
