@@ -49,7 +49,7 @@ _LIMIT, _LONGEST = 900, 160  # seconds of a command; characters of what it said
 
 
 class Done(NamedTuple):
-    """How a command ended, what it printed, and the seconds that it took on the clock and on the cores."""
+    """Keep how a command ended, what it printed, and its seconds on the clock and on the cores."""
 
     status: int
     printed: str
@@ -97,7 +97,9 @@ def timed(root: Path, words: str) -> Done:
     done = subprocess.run(command, cwd=root, check=False, capture_output=True, text=True)
     now = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = now.ru_utime + now.ru_stime - before.ru_utime - before.ru_stime
-    return Done(done.returncode, done.stdout + done.stderr, time.monotonic() - began, cpu)
+    printed = done.stdout + done.stderr
+    (root.parent / f"{shlex.split(words)[1]}.log").write_text(printed, encoding="utf-8")
+    return Done(done.returncode, printed, time.monotonic() - began, cpu)
 
 
 def workflow_of(root: Path) -> Done:

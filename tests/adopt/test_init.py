@@ -200,7 +200,10 @@ def test_a_folder_without_a_package_or_without_anything_to_test_ends_in_one_sent
     assert "there is no Python package here" in capsys.readouterr().err
     lay(tmp_path, {"own/__init__.py": "", "README.md": "text"})
     assert init("--root", str(tmp_path)) == 2
-    assert "there is nothing to test. Name the folder of the tests: --suite FOLDER." in capsys.readouterr().err
+    assert (
+        "there is nothing to test. Write tests/test_one.py, or name the folder of the tests: --suite FOLDER."
+        in capsys.readouterr().err
+    )
     assert init("--root", str(tmp_path), "--suite", "own") == 2
     assert "--suite own: there is no file of tests" in capsys.readouterr().err
     assert not (tmp_path / "ci").exists()

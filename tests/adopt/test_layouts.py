@@ -150,6 +150,16 @@ def test_a_package_in_a_folder_is_built_there(tmp_path):
     assert repository.project.compiled.commands == ("pip install --no-build-isolation --no-deps -e ./bind",)
 
 
+@pytest.mark.parametrize(
+    ("files", "said"), [({}, "no test_*.py"), ({"tests/test_a.py": "check()\n"}, "finds no test in tests/test_a.py")]
+)
+def test_a_package_with_neither_tests_nor_kernels_of_triton_is_told_what_to_write(tmp_path, files, said):
+    with pytest.raises(UserError) as error:
+        seen(tmp_path, {"pyproject.toml": project("kern", "taichi"), "kern/__init__.py": BODY} | files)
+    assert said in str(error.value)
+    assert "Write tests/test_one.py" in str(error.value)
+
+
 @pytest.mark.parametrize("backend", ["scikit_build_core.build", "mesonpy", "py_build_cmake.build"])
 def test_what_a_backend_compiles_apart_from_the_sources_is_unpacked_over_them(tmp_path, backend):
     file = f'[project]\nname = "kern"\n[build-system]\nrequires = []\nbuild-backend = "{backend}"\n'

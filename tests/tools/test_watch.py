@@ -224,7 +224,7 @@ def python_that(tmp_path, says):
 
 
 def test_all_that_the_python_of_the_programs_has_is_told_and_so_part_of_the_key(tmp_path):
-    """What is installed into it afterwards changes what a program can do."""
+    """Change what a program can do by what is installed into its environment afterwards."""
     python = python_that(tmp_path, "print('python 3 11'); print('Torch 2.13'); print('numpy 2'); print('a_b.c 1')")
     assert environment.asked(python) == {"python": "3.11", "torch": "2.13", "numpy": "2", "a-b-c": "1"}
 

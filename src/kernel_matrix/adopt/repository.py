@@ -117,13 +117,7 @@ def look(root: Path, suite: str | None = None) -> Repository:
         programs=tuple(path.relative_to(root).as_posix() for path, has_tests in tests.items() if not has_tests),
         others=tuple(path.relative_to(root).as_posix() for path in projects[1:]),
     )
-    if not module:
-        raise UserError(f"{root}: there is no Python package here. Name the folder of one: --root FOLDER.")
-    if folder is None and not repository.kernels:
-        raise UserError(
-            f"{root}: there is no file of tests (test_*.py) and no Triton kernel, so there is nothing to test. "
-            "Name the folder of the tests: --suite FOLDER."
-        )
+    _demand_something(repository)
     return repository
 
 
@@ -173,6 +167,23 @@ def _package(root: Path, paths: Sequence[Path], project: ProjectFile) -> tuple[s
     if not sizes:
         return "", "."
     return max(sizes, key=lambda key: (_same(key[0], project.name), key[1] in project.sources, sizes[key], key[0]))
+
+
+def _demand_something(repository: Repository) -> None:
+    """Check that there is something to test.
+
+    Raises:
+        UserError: there is no package, or neither a test nor a kernel of Triton.
+    """
+    root, programs = repository.root, repository.programs
+    if not repository.module:
+        raise UserError(f"{root}: there is no Python package here. Name the folder of one: --root FOLDER.")
+    if repository.suite is None and not repository.kernels:
+        found = f"pytest finds no test in {', '.join(programs)}" if programs else "no test_*.py"
+        raise UserError(
+            f"{root}: there is no file of tests ({found}) and no Triton kernel, so there is nothing to test. "
+            "Write tests/test_one.py, or name the folder of the tests: --suite FOLDER."
+        )
 
 
 def _demand_no_member(root: Path, module: str, source: str) -> None:
