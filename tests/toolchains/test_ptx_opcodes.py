@@ -56,7 +56,8 @@ def values(kind: str) -> Any:
         bits[::2] = (_RANDOM.standard_normal(COUNT // 2) * 4).astype(dtype)
         return bits, np.array(_SPECIAL).astype(dtype)
     info = np.iinfo(dtype)
-    return bits, np.array([0, 1, 2, 7, 31, 32, 63, info.max, info.min, info.max - 1], dtype)
+    edges = [0, 1, 2, 7, 31, 32, 63, info.max, info.min, info.max - 1]
+    return bits, np.array([*edges, info.max if info.min == 0 else -1], dtype)
 
 
 def operands(kinds: list[str]) -> list[Any]:
@@ -223,8 +224,9 @@ def test_sums_quotients_and_roots_are_rounded_in_each_direction(name):
         line = f"{name}.{mode}.f32 {{to}}, " + ", ".join(f"{{{n}}}" for n in range(count))
         got, checked = run(line, "f32", ["f32"] * count, arrays[:count]), 0
         for result, *row in zip(got, *arrays, strict=True):
+            divides = name in ("div", "rcp") and row[name == "div"] == 0
             is_root = name == "sqrt" and not row[0] > 0
-            if np.isfinite([result, *row]).all() and abs(result) < 3e38 and row[name == "div"] != 0 and not is_root:
+            if np.isfinite([result, *row]).all() and abs(result) < 3e38 and not divides and not is_root:
                 assert is_rounded(name, mode, result, [Fraction(float(one)) for one in row]), (mode, result, row)
                 checked += 1
         assert checked > COUNT // 4
@@ -432,13 +434,17 @@ def test_a_barrier_is_met_by_part_of_a_warp_only_where_no_way_leads_the_others_t
 def test_shuffles_follow_the_text_of_the_isa():
     lines = {
         "shfl.sync.bfly.b32 {to}, {0}, 4, 0x1f, -1": lambda n: n ^ 4,
+        "shfl.sync.bfly.b32 {to}, {0}, 16, 0x1f, -1": lambda n: n ^ 16,
+        "shfl.sync.up.b32 {to}, {0}, 17, 0, -1": lambda n: n - 17 if n >= 17 else n,
+        "shfl.sync.up.b32 %r8|%p1, {0}, 5, 0, -1; selp.u32 {to}, 1, 0, %p1": lambda n: n >= 5,
+        "shfl.sync.down.b32 %r8|%p1, {0}, 5, 0x1f, -1; selp.u32 {to}, 1, 0, %p1": lambda n: n < 27,
         "shfl.sync.up.b32 {to}, {0}, 3, 0, -1": lambda n: n - 3 if n >= 3 else n,
         "shfl.sync.down.b32 {to}, {0}, 3, 0x1f, -1": lambda n: n + 3 if n < 29 else n,
         "shfl.sync.idx.b32 {to}, {0}, 5, 0x181f, -1": lambda n: n // 8 * 8 + 5,
     }
     numbers = np.arange(COUNT, dtype=np.uint32)
     for line, meaning in lines.items():
-        right = [n // 32 * 32 + meaning(n % 32) for n in range(COUNT)]
+        right = [("selp" not in line) * (n // 32 * 32) + meaning(n % 32) for n in range(COUNT)]
         assert run(line, "u32", ["u32"], [numbers]).tolist() == right, line
     got = run("redux.sync.max.s32 {to}, {0}, -1", "s32", ["s32"], [(-numbers).view(np.int32)])
     assert got.tolist() == [-(n // 32 * 32) for n in range(COUNT)]
@@ -1049,3 +1055,125 @@ def test_narrow_numbers_are_rounded_as_the_mode_says(mode):
         assert (same(got, right) | ((got == 0) & (right == 0)) | np.isinf(a)).all(), kind
         got = run(f"cvt.{mode}.relu.{kind}.f32 {{to}}, {{0}}", kind, ["f32"], [a]).astype(np.float64)
         assert (got >= 0)[~np.isnan(a)].all()
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "fma"])
+def test_what_is_too_large_is_infinite_only_where_the_mode_rounds_away(name):
+    most = np.float32(3.4028235e38)
+    for sign in (1, -1):
+        a = np.full(COUNT, sign * most)
+        other = np.full(COUNT, {"sub": -sign * most, "add": sign * most}.get(name, np.float32(2)))
+        given = [a, other, a][: 3 if name == "fma" else 2]
+        for mode in ("rn", "rz", "rm", "rp"):
+            stays = mode == "rz" or mode == ("rm" if sign > 0 else "rp")
+            line = f"{name}.{mode}.f32 {{to}}, " + ", ".join(f"{{{n}}}" for n in range(len(given)))
+            assert set(run(line, "f32", ["f32"] * len(given), given)) == {sign * (most if stays else np.float32("inf"))}
+
+
+@pytest.mark.parametrize("kind", ["u32", "s32", "u64", "s64"])
+def test_fields_of_bits_begin_anywhere(kind):
+    bits = int(kind[1:])
+    [a] = operands([kind])
+    start, count = (_RANDOM.integers(0, 80, COUNT, np.uint32) for _ in range(2))
+    right = []
+    for value, low, size in zip(map(int, a), map(int, start), map(int, count), strict=True):
+        whole = value & (1 << bits) - 1
+        sign = whole >> min(low + size - 1, bits - 1) & 1 if kind[0] == "s" and size else 0
+        kept = max(min(size, bits - low), 0)
+        right.append(whole >> low & (1 << kept) - 1 | -sign << kept)
+    got = run(f"bfe.{kind} {{to}}, {{0}}, {{1}}, {{2}}", kind, [kind, "u32", "u32"], [a, start, count])
+    assert (got == wrapped(right, kind)).all()
+
+
+@pytest.mark.parametrize("bits", [16, 32, 64])
+def test_bits_of_each_width(bits):
+    kind = f"b{bits}"
+    a, b = operands([kind] * 2)
+    by = _RANDOM.integers(0, 80, COUNT, np.uint32)
+    rows = list(zip(map(int, a), map(int, b), map(int, by), strict=True))
+    got = run(f"shl.{kind} {{to}}, {{0}}, {{1}}", kind, [kind, "u32"], [a, by])
+    assert (got == wrapped([x << n if n < bits else 0 for x, _, n in rows], kind)).all()
+    if bits > 16:
+        lines: dict[str, Callable[[int, int], int]] = {
+            "brev": lambda x, _: int(f"{x:0{bits}b}"[::-1], 2),
+            "popc": lambda x, _: x.bit_count(),
+            "clz": lambda x, _: bits - x.bit_length(),
+        }
+        for name, meaning in lines.items():
+            to = kind if name == "brev" else "b32"
+            right = wrapped([meaning(x, y) for x, y, _ in rows], to)
+            assert (run(f"{name}.{kind} {{to}}, {{0}}", to, [kind], [a]) == right).all(), name
+        got = run(f"bfi.{kind} {{to}}, {{0}}, {{1}}, {bits - 9}, 30", kind, [kind] * 2, [a, b])
+        assert (got == wrapped([y & (1 << bits - 9) - 1 | x << bits - 9 for x, y, _ in rows], kind)).all()
+
+
+def test_halves_of_sums_and_conversions_flush_and_stay_above_zero():
+    a, b, c = operands(["f16"] * 3)
+    got = run("fma.rn.relu.f16 {to}, {0}, {1}, {2}", "f16", ["f16"] * 3, [a, b, c])
+    right = (a.astype(np.longdouble) * b + c).astype(np.float16)
+    assert (same(got, np.where(right < 0, np.float16(0), right)) | ((got == 0) & (right == 0))).all()
+    [x] = operands(["f32"])
+    pairs = run("cvt.rn.f16x2.f32 {to}, {0}, {1}", "u32", ["f32"] * 2, [x, x[::-1].copy()]).view(np.float16)
+    assert same(pairs[1::2].copy(), x.astype(np.float16)).all()
+    assert same(pairs[::2].copy(), x[::-1].astype(np.float16)).all()
+    flushed = np.where(np.abs(x) < 2.0**-126, np.copysign(np.float32(0), x), x)
+    assert same(run("cvt.rpi.ftz.f32.f32 {to}, {0}", "f32", ["f32"], [x]), np.ceil(flushed)).all()
+    assert same(run("cvt.ftz.f64.f32 {to}, {0}", "f64", ["f32"], [x]), flushed.astype(np.float64)).all()
+    y = operands(["f64"])[0] * 1e-39
+    right = y.astype(np.float32)
+    right = np.where(np.abs(right) < 2.0**-126, np.copysign(np.float32(0), right), right)
+    assert same(run("cvt.rn.ftz.f32.f64 {to}, {0}", "f32", ["f64"], [y]), right).all()
+
+
+_UNKNOWN_ADDRESSES = (
+    *("ld.global.b32 %r2, [%rd6];", "st.global.b32 [%rd6], %r1;", "ld.shared.b32 %r2, [%r7];"),
+    *("st.shared.b32 [%r7], %r1;", "red.global.add.u32 [%rd6], %r1;", "red.global.add.u32 [%rd3], %r7;"),
+    *("cp.async.cg.shared.global [%r7], [%rd4], 16;", "cp.async.cg.shared.global [%r6], [%rd6], 16;"),
+    *("cp.async.cg.shared.global [%r6], [%rd4], 16, %r7;", "st.global.b32 [%rd3], %r7;"),
+    "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r2}, [%r7];",
+    "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r7], {%r1};",
+    *("mbarrier.init.shared::cta.b64 [%r7], 1;", "mbarrier.init.shared::cta.b64 [%r6], %r7;"),
+    "cp.async.bulk.global.shared::cta.bulk_group [%rd6], [%r6], 16;",
+    "cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r7], 16;",
+    "vote.sync.all.pred %p1, %p2, -1;",
+    "match.any.sync.b32 %r2, %r7, -1;",
+    "redux.sync.add.u32 %r2, %r7, -1;",
+)
+
+
+@pytest.mark.parametrize("line", _UNKNOWN_ADDRESSES)
+def test_an_operand_that_nobody_wrote_is_found(line):
+    given, out = np.zeros((32, 4), np.uint32), np.zeros((32, 4), np.uint32)
+    begin = "mov.u32 %r6, rows; mad.lo.u32 %r6, %r1, 16, %r6; st.shared.v4.b32 [%r6], {%r1, %r1, %r1, %r1};"
+    assert "undefined" in of_a_warp(f"{begin} {line}", given, out)
+    known = "mov.u32 %r7, rows; mad.lo.u32 %r7, %r1, 16, %r7; mov.u64 %rd6, %rd3; setp.eq.u32 %p2, 0, 0;"
+    assert "undefined" not in of_a_warp(f"{begin} {known} {line}", given, out)
+
+
+def test_a_barrier_of_some_warps_lets_them_alone_go_on():
+    text = f"""{_HEAD}.shared .align 4 .b8 cell[512]; .visible .entry k(.param .u64 p0)
+{{ .reg .b64 %rd<4>; .reg .b32 %r<8>; .reg .pred %p<3>;
+  ld.param.u64 %rd1, [p0]; mov.u32 %r1, %tid.x; mov.u32 %r2, cell; mad.lo.u32 %r3, %r1, 4, %r2; xor.b32 %r4, %r1, 32;
+  mad.lo.u32 %r4, %r4, 4, %r2; st.shared.b32 [%r3], %r1; setp.lt.u32 %p1, %r1, 64; @!%p1 bra $end; bar.sync 1, COUNT;
+  ld.shared.b32 %r5, [%r4]; mad.wide.u32 %rd2, %r1, 4, %rd1; st.global.b32 [%rd2], %r5; $end: ret; }}"""
+    out = np.zeros(128, np.uint32)
+    assert not Program(text.replace("COUNT", "64")).launch((1,), 128, [Memory.of("out", out)]).findings
+    assert out[:64].tolist() == [n ^ 32 for n in range(64)]
+    for count, kind in ((32, "race"), (96, "deadlock")):
+        found = Program(text.replace("COUNT", str(count))).launch((1,), 128, [Memory.of("out", out)]).findings
+        assert kind in {one.kind for one in found}
+
+
+def test_a_barrier_in_shared_memory_ends_its_phase_with_the_last_arrival():
+    lines = """mov.u32 %r6, rows; setp.eq.u32 %p1, %r1, 0;
+      @%p1 mbarrier.init.shared::cta.b64 [%r6], 32; bar.warp.sync -1;
+      mbarrier.test_wait.parity.shared::cta.b64 %p2, [%r6], 0; selp.u32 %r2, 1, 0, %p2; bar.warp.sync -1;
+      mbarrier.arrive.shared::cta.b64 %rd5, [%r6]; bar.warp.sync -1;
+      mbarrier.test_wait.shared::cta.b64 %p2, [%r6], %rd5; selp.u32 %r3, 1, 0, %p2;
+      mbarrier.test_wait.parity.shared::cta.b64 %p2, [%r6], 1; selp.u32 %r4, 1, 0, %p2;
+      setp.lt.u32 %p1, %r1, 16; @%p1 mbarrier.arrive.shared::cta.b64 _, [%r6], 2;
+      mbarrier.test_wait.parity.shared::cta.b64 %p2, [%r6], 1; selp.u32 %r5, 1, 0, %p2;
+      st.global.v4.b32 [%rd3], {%r2, %r3, %r4, %r5};"""
+    given, out = np.zeros((32, 4), np.uint32), np.zeros((32, 4), np.uint32)
+    assert of_a_warp(lines, given, out) == []
+    assert out.tolist() == [[0, 1, 0, 1]] * 32

@@ -88,6 +88,11 @@ u64 from_integer(__int128 value, const Record& i) {
   return from_number(exact, other);
 }
 
+double given_number(u64 bits, const Record& i) {
+  const double value = number(bits, static_cast<u32>(i.parameter[kFrom]));
+  return i.parameter[kFlushes] && i.parameter[kFrom] == kF32 ? flushed(static_cast<float>(value)) : value;
+}
+
 u64 converted(u64 value, const Record& i) {
   const u32 to = static_cast<u32>(i.parameter[kTo]), from = static_cast<u32>(i.parameter[kFrom]);
   if (!is_float(from)) {
@@ -95,8 +100,7 @@ u64 converted(u64 value, const Record& i) {
     if (is_float(to)) return from_integer(given, i);
     return i.parameter[kSaturates] ? saturated(given, to) : static_cast<u64>(whole(static_cast<u64>(given), to));
   }
-  double given = number(value, from);
-  if (i.parameter[kFlushes] && from == kF32) given = flushed(static_cast<float>(given));
+  const double given = given_number(value, i);
   if (!is_float(to)) return to_integer(given, to, static_cast<u32>(i.parameter[kMode]));
   if (i.parameter[kFlushes] && to == kF32) {
     return canonical(flushed(f32(static_cast<u32>(from_number(given, i)))));
@@ -115,7 +119,7 @@ HANDLER(cvt_whole) {
   Record exact = i;
   exact.parameter[kMode] = kNearest;
   each(w, i, [&](u32 lane) {
-    const double value = number(a[lane], static_cast<u32>(i.parameter[kFrom]));
+    const double value = given_number(a[lane], i);
     return from_number(std::copysign(to_whole(value, static_cast<u32>(i.parameter[kMode])), value), exact);
   });
 }
