@@ -159,6 +159,31 @@ def test_a_row_whose_tests_could_not_be_listed_says_why_in_the_report(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("first", ["here", "cuda"])
+def test_a_row_without_the_device_of_its_label_is_missing_whichever_row_comes_first(tmp_path, first):
+    gpu = "  cuda: { title: CUDA, device: nvidia, runner: [self-hosted], targets: [sm_90], toolchains: [plain] }\n"
+    file, rows = planned(
+        tmp_path,
+        {"tests/test_a.py": "def test_one(): pass\n"},
+        f"{MATRIX.rstrip()}\n{gpu}".replace("[any]", f"[{TARGET}]"),
+    )
+    build = tmp_path / "b"
+    plan = json.loads(rows.read_text())
+    for row in plan["rows"]:
+        if row["platform"] == "cuda":
+            row |= {"labels": ["self-hosted", "sm_90"], "own": True}
+    rows.write_text(json.dumps(plan))
+    named = {row["platform"]: row["id"] for row in plan["rows"]}
+    for platform in sorted(named, key=lambda name: name != first):
+        words = words_of(file, rows, named[platform], build)
+        harness(*(platform if word == "here" else word for word in words))
+    status, states, said = report(file, rows, tmp_path / "report", build / "results")
+    assert (status, "refused" in said) == (1, False), said
+    of_gpu = {state for cell, state in states.items() if cell.startswith("cuda/")}
+    assert (of_gpu, states[f"here/{TARGET}/plain/test_a.tests"]) == ({"missing"}, "held"), states
+
+
+@pytest.mark.slow
 def test_a_file_that_speaks_of_another_row_s_tests_is_refused(tmp_path):
     file, rows = planned(tmp_path)
     run_row(file, rows, ONE, tmp_path / ONE)

@@ -16,6 +16,7 @@ from kernel_matrix.base.commands import command, here, line_here
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.base.locking import BusyError, locked
+from kernel_matrix.base.words import counted
 from kernel_matrix.ci.cluster_options import ENGINES
 from kernel_matrix.ci.engines import REPORT, AwayError, Engine, engine_named, state
 from kernel_matrix.ci.engines.batches import batches
@@ -206,7 +207,7 @@ def _submitted(
     engine.submit(run)
     for batch in run.batches:
         where = f" for {batch.target}" if batch.target else ""
-        say(f"submitted {len(batch.rows)} rows{where}, {batch.minutes} minutes each")
+        say(f"submitted {counted(len(batch.rows), 'row')}{where}, {counted(batch.minutes, 'minute')} each")
     say(f"jobs km-{run.id}; logs in {state.folder_of(project.build)}")
     return run
 

@@ -220,11 +220,15 @@ class JobRun:
         return path
 
     def _tests(self) -> dict[str, str]:
-        """Return the facts that say which tests the suite has; those that were planned, where no list came."""
-        if self.request.tests or not (self.refusal and is_suite(self.request.matrix)):
-            return facts_of_tests(self.request.tests)
+        """Return the facts that say which tests the suite has; those that were planned, where no list came.
+
+        None came where they could not be listed, and from a machine that has no device for them.
+        """
+        planned = tests_of(self.request.matrix) if is_suite(self.request.matrix) else ()
         lost = {case.cell.target for case in self.job.cases if stands_for_all(case.cell)}
-        return facts_of_tests(tests_of(self.request.matrix), lost)
+        if self.request.tests or not (self.refusal or (lost and not planned)) or not is_suite(self.request.matrix):
+            return facts_of_tests(self.request.tests)
+        return facts_of_tests(planned, lost)
 
     def _end_what_is_not_tried(self) -> None:
         for case in self.job.cases:
