@@ -920,18 +920,29 @@ def test_matrices_of_8_x_8_are_loaded_from_shared_memory_and_stored_there(count,
     assert (out.view(np.uint16)[: 8 * count].reshape(count, 8, 8) == matrices).all()
 
 
-def test_a_product_of_doubles_has_the_layout_of_the_isa():
-    a, b, c = (_RANDOM.integers(-8, 8, shape).astype(np.float64) for shape in ((8, 4), (4, 8), (8, 8)))
-    given, out = np.zeros((32, 4), np.float64), np.zeros((32, 2), np.float64)
+@pytest.mark.parametrize(("blocks", "depth"), [(1, 4), (2, 4), (2, 8), (2, 16)])
+def test_a_product_of_doubles_has_the_layout_of_the_isa(blocks, depth):
+    shapes = ((8 * blocks, depth), (depth, 8), (8 * blocks, 8))
+    a, b, c = (_RANDOM.integers(-8, 8, shape).astype(np.float64) for shape in shapes)
+    counts = blocks * depth // 4, depth // 4, 2 * blocks
+    given, out = np.zeros((32, sum(counts))), np.zeros((32, 2 * blocks))
+
+    def spread(matrix: Any) -> Any:
+        rows = [[(lane // 4 + 8 * (i // 2), 2 * (lane % 4) + i % 2) for i in range(counts[2])] for lane in range(32)]
+        return np.array([[matrix[place] for place in row] for row in rows])
+
     for lane in range(32):
-        row, column = lane // 4, lane % 4
-        given[lane] = a[row, column], b[column, row], *c[row, 2 * column : 2 * column + 2]
-    lines = """mad.wide.u32 %rd4, %r1, 32, %rd2; .reg .f64 %d<5>; ld.global.v2.f64 {%d1, %d2}, [%rd4];
-      ld.global.v2.f64 {%d3, %d4}, [%rd4+16];
-      mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%d3, %d4}, {%d1}, {%d2}, {%d3, %d4};
-      st.global.v2.f64 [%rd3], {%d3, %d4};"""
+        left = [a[lane // 4 + 8 * (i % blocks), lane % 4 + 4 * (i // blocks)] for i in range(counts[0])]
+        given[lane] = *left, *(b[lane % 4 + 4 * i, lane // 4] for i in range(counts[1])), *spread(c)[lane]
+    names = iter(f"%d{n}" for n in range(sum(counts)))
+    left, right, total = ("{" + ", ".join(next(names) for _ in range(count)) + "}" for count in counts)
+    loads = " ".join(f"ld.global.f64 %d{n}, [%rd4+{8 * n}];" for n in range(sum(counts)))
+    stores = " ".join(f"st.global.f64 [%rd3+{8 * n}], {one};" for n, one in enumerate(total.strip("{}").split(", ")))
+    lines = f"""mad.wide.u32 %rd4, %r1, {8 * sum(counts)}, %rd2; mad.wide.u32 %rd3, %r1, {16 * blocks}, %rd1;
+      .reg .f64 %d<{sum(counts)}>; {loads}
+      mma.sync.aligned.m{8 * blocks}n8k{depth}.row.col.f64.f64.f64.f64 {total}, {left}, {right}, {total}; {stores}"""
     assert of_a_warp(lines, given, out) == []
-    assert (out == [(a @ b + c)[lane // 4, 2 * (lane % 4) :][:2] for lane in range(32)]).all()
+    assert (out == spread(a @ b + c)).all()
 
 
 def test_a_copy_fills_with_zeros_and_waits_for_the_group_that_is_asked_for():

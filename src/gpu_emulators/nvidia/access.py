@@ -196,11 +196,14 @@ def product(one: Instruction, found: re.Match[str], registers: Registers) -> Rec
     return Record("mma", to, [number for part in factors for number in part], parameters)
 
 
-@form(r"mma\.sync\.aligned\.m8n8k4\.row\.col\.f64\.f64\.f64\.f64")
-def product_f64(one: Instruction, _: re.Match[str], registers: Registers) -> Record:
+@form(r"mma\.sync\.aligned\.m(?:8n8k(4)|16n8k(4|8|16))\.row\.col\.f64\.f64\.f64\.f64")
+def product_f64(one: Instruction, found: re.Match[str], registers: Registers) -> Record:
     """Translate a product of matrices in fp64."""
     to, *factors = ([registers.number(word) for word in vector(operand)] for operand in one.operands)
-    return Record("mma_f64", to, [number for part in factors for number in part])
+    depth, blocks = int(found[1] or found[2]), 1 if found[1] else 2
+    if [len(part) for part in (to, *factors)] != [2 * blocks, blocks * depth // 4, depth // 4, 2 * blocks]:
+        raise unknown(one)
+    return Record("mma_f64", to, [number for part in factors for number in part], (depth, blocks))
 
 
 @form(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k(\d+)\.(f32|f16|s32)\.(\w+)\.(\w+)")

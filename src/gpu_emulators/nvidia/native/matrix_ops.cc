@@ -28,20 +28,25 @@ HANDLER(mma) {
   put_sum(w, i, product, kind, defined);
 }
 
-HANDLER(mma_f64) {  // m8n8k4
-  const u64 *a = w.lanes(origin(w, i, 0)), *b = w.lanes(origin(w, i, 1));
-  double sums[2][kLanes];
-  u32 defined = w.defined[origin(w, i, 0)] & w.defined[origin(w, i, 1)];
-  for (u32 part = 0; part < 2; part++) {
-    const u64* c = w.lanes(origin(w, i, 2 + part));
-    defined &= w.defined[origin(w, i, 2 + part)];
+// m8n8k4, and m16n8k4 to m16n8k16: parameters: the depth, and how many blocks of eight rows.
+HANDLER(mma_f64) {
+  const u32 depth = static_cast<u32>(i.parameter[0]), blocks = static_cast<u32>(i.parameter[1]);
+  const u32 of_left = blocks * depth / 4, of_right = depth / 4;
+  double sums[4][kLanes];
+  u32 defined = ~0u;
+  for (u32 k = 0; k < i.from; k++) defined &= w.defined[origin(w, i, k)];
+  const auto element = [&](u32 number, u32 line, u32 k) { return f64(w.lanes(origin(w, i, number))[line * 4 + k % 4]); };
+  for (u32 part = 0; part < i.to; part++) {
     for (u32 lane = 0; lane < kLanes; lane++) {
-      double sum = f64(c[lane]);
-      for (u32 k = 0; k < 4; k++) sum = fma(f64(a[lane / 4 * 4 + k]), f64(b[(2 * (lane % 4) + part) * 4 + k]), sum);
+      double sum = f64(w.lanes(origin(w, i, of_left + of_right + part))[lane]);
+      for (u32 k = 0; k < depth; k++) {
+        const double left = element(k / 4 * blocks + part / 2, lane / 4, k);
+        sum = fma(left, element(of_left + k / 4, 2 * (lane % 4) + part % 2, k), sum);
+      }
       sums[part][lane] = sum;
     }
   }
-  for (u32 part = 0; part < 2; part++) {
+  for (u32 part = 0; part < i.to; part++) {
     each(w, i, [&](u32 lane) { return bits64(sums[part][lane]); }, part);
     define(w, target(w, i, part), defined == ~0u ? ~0u : 0);
   }
