@@ -139,7 +139,7 @@ class Spoiled:
         places = []
         for found in (*FUNCTION.finditer(text), *LAMBDA.finditer(text)):
             end, name = closed(text, found.end() - 1), "_".join(found.groups("")).replace(".", "_")
-            if "handlers()" not in text[found.end() : end]:
+            if "handlers()" not in text[found.end() : end] and "Handler*" not in found[0]:  # they run at the start
                 places.append((found.end(), end - 1, name, "if (spoilt({number})) {{{new}}} else {{{otherwise}}}"))
         for found in MACRO.finditer(text):
             end = closed(text, found.start(2) - 1) - 1
