@@ -86,9 +86,8 @@ NAMED = re.compile(
 )
 STATEMENTS = ("SCALAR32", "SCALAR64", "UNARY32", "UNARY64", "WITH_CONSTANT")
 EXPRESSIONS = ("VECTOR", "DOUBLES", "PAIRS", "DOT", "COMPARISON", "SAVE_EXEC", "SCALAR_FLOAT", "SCALAR_HALF")
-FUNCTION = re.compile(
-    r"^(?:HANDLER\((\w+)\)|(?!const |static const |struct |enum )[\w:<>*& ]*?\b(\w+)\([^;{}]*?\)) \{", re.MULTILINE
-)
+FUNCTION = r"^(?:HANDLER\((\w+)\)|{begin}\b(\w+)\([^;{{}}]*?\)) \{{"
+STATIC = r"static (?!const )[^\n;{}()]*?"  # how functions begin
 LAMBDA = re.compile(r'(?:\["|single<\d>\(")([\w.]+)"[^\n;{}]*?\[\]\([^()]*\)(?: -> \w+)? \{')
 MACRO = re.compile(rf"^ *({'|'.join((*STATEMENTS, *EXPRESSIONS))})\((\w+(?:##)?\w*)", re.MULTILINE)
 PLACE = re.compile(r"^(\S+?):(\d+):(\d+): (?:error|  required from here)", re.MULTILINE)
@@ -120,8 +119,8 @@ def closed(text: str, at: int) -> int:
 class Spoiled:
     """The sources with all spoils in them; ``spoils`` has the name and the kind of each."""
 
-    def __init__(self, library: ModuleType) -> None:
-        self.library = library
+    def __init__(self, library: ModuleType, begin: str = STATIC) -> None:
+        self.library, self.function = library, re.compile(FUNCTION.format(begin=begin), re.MULTILINE)
         self.spoils: list[tuple[str, str, str]] = []
         self.without: set[int] = set()  # what does not compile
 
@@ -137,7 +136,7 @@ class Spoiled:
     def of_file(self, file: str, text: str) -> str:
         """Return the text of a source with its spoils."""
         places = []
-        for found in (*FUNCTION.finditer(text), *LAMBDA.finditer(text)):
+        for found in (*self.function.finditer(text), *LAMBDA.finditer(text)):
             end, name = closed(text, found.end() - 1), "_".join(found.groups("")).replace(".", "_")
             if "handlers()" not in text[found.end() : end] and "Handler*" not in found[0]:  # they run at the start
                 places.append((found.end(), end - 1, name, "if (spoilt({number})) {{{new}}} else {{{otherwise}}}"))
@@ -227,9 +226,11 @@ def in_child(function: Callable[[], str]) -> str:
     return f"ended by signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else result
 
 
-def spoil_all(library: ModuleType, tests: Callable[[], Iterator[Test]], whole: bool, most_tests: int = 12) -> None:
+def spoil_all(
+    library: ModuleType, tests: Callable[[], Iterator[Test]], whole: bool, most_tests: int = 12, begin: str = STATIC
+) -> None:
     """Print each spoil with the test that sees it; those that no test reaches only of a ``whole`` run."""
-    spoiled, own = Spoiled(library), library.SOURCES
+    spoiled, own = Spoiled(library, begin), library.SOURCES
     with tempfile.TemporaryDirectory() as folder:
         loaded = spoiled.compiled(Path(folder))
     loaded.reached_spoils.restype = ctypes.POINTER(ctypes.c_bool)
