@@ -33,7 +33,7 @@ PACKAGES = {
     "bm3d-triton==0.1.1": "Triton",
     "simdpunk==0.1.0.dev1": "C++, scikit-build-core",
     "torchlpc==0.7.2": "C++ and CUDA C++, PyTorch's `setup.py`",
-    "cuda-rankic==0.1.2": "CUDA C++, a `setup.py` with nvcc",
+    "localcorr==0.1.1": "Triton, CUDA C++ and SYCL",
     "gdn2-pallas==0.1.1": "JAX and Pallas",
     "gswarp==1.1.0": "Warp",
     "numba-celltree==0.4.2": "Numba",

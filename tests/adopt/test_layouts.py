@@ -160,6 +160,28 @@ def test_a_package_with_neither_tests_nor_kernels_of_triton_is_told_what_to_writ
     assert "Write tests/test_one.py" in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("code", "is_installed"),
+    [
+        ("from importlib.metadata import version\n__version__ = version('my-kern')\n", True),
+        ("import importlib.metadata\n__version__ = importlib.metadata.version(__name__)\n", True),
+        ("from importlib import metadata\nv = metadata.metadata('my_kern')['Version']\n", True),
+        ("from importlib.metadata import version as _v\n__version__ = _v('my-kern')\n", True),
+        ("import importlib.metadata as m, logging\nlogging.getLogger(__name__)\nv = m.version('numpy')\n", False),
+        (
+            "from importlib.metadata import version\ntry:\n    v = version('my-kern')\nexcept ImportError: v = 0\n",
+            False,
+        ),
+        ("__version__ = '1'\n", False),
+    ],
+)
+def test_a_package_that_reads_its_own_metadata_is_installed(tmp_path, code, is_installed):
+    files = {"pyproject.toml": project("my-kern"), "src/my_kern/__init__.py": code}
+    repository, _ = seen(tmp_path, files | some_tests("my_kern", 1, "tests"))
+    assert bool(repository.project.compiled.commands) == is_installed
+    assert ("hatchling" in requirements.lines(repository)) == is_installed
+
+
 @pytest.mark.parametrize("backend", ["scikit_build_core.build", "mesonpy", "py_build_cmake.build"])
 def test_what_a_backend_compiles_apart_from_the_sources_is_unpacked_over_them(tmp_path, backend):
     file = f'[project]\nname = "kern"\n[build-system]\nrequires = []\nbuild-backend = "{backend}"\n'

@@ -15,6 +15,7 @@ _PROJECT_OF_CMAKE = re.compile(r"(?i)^\s*project\s*\(\s*\"?([\w.-]+)", re.MULTIL
 _ASKED_OF_CMAKE = re.compile(
     r"(?i)^\s*cmake_minimum_required\s*\(\s*VERSION\s+(?:[\d.]+\.\.\.)?(\d+)\.(\d+)", re.MULTILINE
 )
+_VERSIONS = ("__init__.py", "_version.py", "version.py", "__about__.py", "about.py")  # where a package asks for its own
 _INSTALL = ("pip install --no-build-isolation --no-deps -e .",)
 # What an editable install of these leaves outside of the sources. A library that a package looks for next to its own
 # files is there only where the wheel is unpacked over them.
@@ -59,12 +60,26 @@ def look(root: Path, document: Mapping[str, Any]) -> Compiled:
         requires = [*system.get("requires", ("setuptools",)), *(["ninja"] if "cpp_extension" in script else [])]
         needs = [(str(text), "what the build needs") for text in ("pip", *requires)]
         return Compiled(_UNPACKED if backend.startswith(_APART) else _INSTALL, tuple(needs))
+    if _reads_own_metadata(root, document):
+        needs = [(str(text), "what the build needs") for text in ("pip", *system.get("requires", ("setuptools",)))]
+        return Compiled(_INSTALL, tuple(needs))
     if not document and not script and _TESTS_OF_CMAKE.search(cmake):
         named = _PROJECT_OF_CMAKE.search(cmake)
         commands = ("cmake -S . -B _build -G Ninja -DCMAKE_BUILD_TYPE=Release", "cmake --build _build")
         needs = [(text, "what the build needs") for text in (_cmake(cmake), "ninja")]
         return Compiled(commands, tuple(needs), named[1] if named else root.name, "_build")
     return NOT_COMPILED
+
+
+def _reads_own_metadata(root: Path, document: Mapping[str, Any]) -> bool:
+    """Return whether a package asks for its own version where it is imported, which only an installed one has."""
+    name = re.sub(r"[-_.]+", "[-_.]+", str(document.get("project", {}).get("name", "")))
+    asks = re.compile(
+        rf"\w\(\s*['\"]{name}['\"]|(version|metadata|distribution|requires)\(\s*(__name__|__package__)\b", re.IGNORECASE
+    )
+    files = (path for depth in ("*", "*/*", "*/*/*") for path in root.glob(f"{depth}/*.py") if path.name in _VERSIONS)
+    texts = (_text(path) for path in files if name)
+    return any("metadata" in text and "except" not in text and asks.search(text) for text in texts)
 
 
 def _cmake(text: str) -> str:
