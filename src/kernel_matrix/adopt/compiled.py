@@ -62,7 +62,7 @@ def look(root: Path, document: Mapping[str, Any]) -> Compiled:
         return Compiled(_UNPACKED if backend.startswith(_APART) else _INSTALL, tuple(needs))
     if _reads_own_metadata(root, document):
         needs = [(str(text), "what the build needs") for text in ("pip", *system.get("requires", ("setuptools",)))]
-        return Compiled(_INSTALL, tuple(needs))
+        return Compiled((_INSTALL[0].replace("-e ", ""),), tuple(needs))  # hatchling's editable install needs more
     if not document and not script and _TESTS_OF_CMAKE.search(cmake):
         named = _PROJECT_OF_CMAKE.search(cmake)
         commands = ("cmake -S . -B _build -G Ninja -DCMAKE_BUILD_TYPE=Release", "cmake --build _build")
