@@ -6,6 +6,7 @@ import lzma
 import re
 import sys
 from datetime import date
+from types import SimpleNamespace
 
 import pytest
 from common import harness
@@ -250,6 +251,22 @@ def test_a_module_that_is_absent_is_named_with_what_installs_it():
     assert fault.startswith("told of sm_90 and gfx942: ModuleNotFoundError")
     assert fault.endswith("; put the distribution that has einops into `requires`")
     assert rows.in_words("ValueError: 3", ["sm_90"]) == "told of sm_90: ValueError: 3"
+
+
+def test_code_that_a_run_imports_nothing_from_is_no_part_of_its_key(tmp_path, monkeypatch):
+    monkeypatch.setattr(kept, "find_spec", lambda _: SimpleNamespace(origin=str(tmp_path / "__init__.py")))
+
+    def keys():
+        return kept.key_of({}), kept.key_of({}, emulated=True)
+
+    seen = [keys()]
+    for folder in ("card", "emulated", "."):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / "some.py").write_text("one = 1\n")
+        seen.append(keys())
+    assert seen[0] == seen[1], "no run of watch has a card"
+    assert seen[1][0] == seen[2][0] != seen[3][0]
+    assert seen[1][1] != seen[2][1] != seen[3][1]
 
 
 @pytest.fixture

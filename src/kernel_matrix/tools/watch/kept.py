@@ -81,9 +81,10 @@ def key_of(parts: Mapping[str, Any], *, emulated: bool = False) -> str:
 
 def _code(*, emulated: bool) -> str:
     content = hashlib.sha256()
+    others = {"card"} if emulated else {"card", "emulated"}  # folders of what a run without them imports nothing from
     for module in (inside.__name__, ahead.__name__, *(("gpu_emulators",) if emulated else ())):
         found = find_spec(module)
         for path in sorted(Path(found.origin).parent.rglob("*")) if found and found.origin else ():
-            if path.suffix in (".py", ".toml", ".cc", ".h") and path.parent.name != "card":
+            if path.suffix in (".py", ".toml", ".cc", ".h") and path.parent.name not in others:
                 content.update(path.read_bytes())
     return content.hexdigest()
