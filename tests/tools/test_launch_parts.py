@@ -31,7 +31,7 @@ from kernel_matrix.diagnosis.rule import read_rules
 from kernel_matrix.job.ahead import figures, nvcc
 from kernel_matrix.job.ahead.targets import TARGETS
 from kernel_matrix.tools.launches import matrix_file, naming, shapes, targets, words
-from kernel_matrix.tools.launches.inside.recorder import logs, user_program
+from kernel_matrix.tools.launches.inside.recorder import logs, texts, user_program
 from kernel_matrix.tools.launches.invocation import Invocation, invocation
 from kernel_matrix.tools.launches.recording import Compiled, Launch, Options, Recording, record
 from kernel_matrix.tools.launches.records import write_records
@@ -394,6 +394,21 @@ def test_a_program_that_repeats_a_launch_has_all_that_the_compiler_is_given():
     ):
         assert line in text.splitlines()
     assert "GPUTarget('cuda', 90, 32)" in reproducer(launch, known()["sm_90"])[0]
+
+
+def test_a_kernel_that_its_package_generated_comes_with_its_source():
+    """Whoever has the program has no cache of the package."""
+    source = b"norm = 'found'\n"
+    launch = replace(
+        LAUNCH, kernel="norm", names=("x",), types={"x": "*bf16"}, constants={}, program=texts.packed(source)
+    )
+    text, _ = reproducer(launch, known()["sm_90"])
+    assert "from generated import norm as kernel" in text
+    before = text.partition("while not")[0].replace("from triton", "# from triton").replace("import triton", "#")
+    done = subprocess.run(
+        [sys.executable, "-c", f"{before}\nprint(kernel)"], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "found\n", done.stderr
 
 
 def test_there_is_no_such_program_where_a_constant_cannot_be_written():

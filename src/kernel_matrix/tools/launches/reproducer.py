@@ -16,15 +16,15 @@ _HIDDEN = ("debug", "instrumentation_mode")  # options that say how Triton was s
 def reproducer(launch: Launch, target: Target) -> tuple[str, str]:
     """Return the program and its language: Python, or ``sh`` for a command of nvcc. Empty where it cannot be written.
 
-    That is so where a kernel of Triton cannot be imported or a constant cannot be written down, and for AMD's compiler,
-    which gets what PyTorch has made of the source.
+    That is so where a kernel of Triton is in the user's program or inside of a function, where a constant cannot be
+    written down, and for AMD's compiler, which gets what PyTorch has made of the source.
     """
     if launch.toolchain == "nvcc":
         lines = () if target.vendor.backend == "hip" else _of_nvcc(launch, target)
         return _text(lines), "sh"
     if launch.toolchain == "tilelang":
         return _text(_of_tilelang(launch, target) if launch.program else ()), "python"
-    can_be_written = launch.importable and set(launch.literals) == set(launch.constants)
+    can_be_written = (launch.importable or launch.program) and set(launch.literals) == set(launch.constants)
     return _text(_lines(launch, target) if can_be_written else ()), "python"
 
 
@@ -41,17 +41,13 @@ def _of_tilelang(launch: Launch, target: Target) -> Iterator[str]:
         configuration["tl.device_compile_flags"] = [
             flag for some in (given, flags) for flag in ([some] if isinstance(some, str) else some)
         ]
-    yield "import base64"
-    yield "import zlib"
-    yield ""
+    yield from ("import base64", "import zlib", "")
     yield "import tilelang"
     yield "from tilelang import tvm"
     yield "from tilelang.contrib.nvcc import get_target_arch"
     yield ""
     yield f"# The function of {launch.module}.{launch.kernel} as TVM writes it. print(function) shows it."
-    yield 'PACKED = """'
-    yield from textwrap.wrap(launch.program, 110)
-    yield '"""'
+    yield from _packed(launch)
     yield "function = tvm.ir.load_json(zlib.decompress(base64.b64decode(PACKED)).decode())"
     if target.vendor.backend == "hip":
         yield f'target = tvm.target.Target({{"kind": "hip", "mcpu": {target.name!r}}})'
@@ -63,6 +59,12 @@ def _of_tilelang(launch: Launch, target: Target) -> Iterator[str]:
     yield f"    tilelang.lower(function, target=target, enable_device_compile={target.vendor.backend == 'cuda'})"
 
 
+def _packed(launch: Launch) -> Iterator[str]:
+    yield 'PACKED = """'
+    yield from textwrap.wrap(launch.program, 110)
+    yield '"""'
+
+
 def _of_nvcc(launch: Launch, target: Target) -> Iterator[str]:
     """Yield the command for the source, which lies in the package."""
     arch = target.name.removeprefix("sm_")
@@ -72,14 +74,27 @@ def _of_nvcc(launch: Launch, target: Target) -> Iterator[str]:
     yield f"nvcc {launch.options['nvcc']} -cubin -arch=sm_{arch}{letter} -Xptxas -v -o /dev/null {shlex.quote(source)}"
 
 
+def _generated(launch: Launch) -> Iterator[str]:
+    """Yield lines that write the module which a package generated, where it can be imported."""
+    yield f"# The source of {launch.module}, which the package generated."
+    yield from _packed(launch)
+    yield "folder = tempfile.mkdtemp()"
+    yield 'pathlib.Path(folder, "generated.py").write_bytes(zlib.decompress(base64.b64decode(PACKED)))'
+    yield "sys.path.insert(0, folder)"
+
+
 def _lines(launch: Launch, target: Target) -> Iterator[str]:
     arch = target.name if target.vendor.backend == "hip" else target.name.removeprefix("sm_")
+    if launch.program:
+        yield from (*(f"import {name}" for name in ("base64", "pathlib", "sys", "tempfile", "zlib")), "")
     yield "import triton"
     yield "import triton.language as tl"
     yield "from triton.backends.compiler import GPUTarget"
     yield "from triton.compiler import ASTSource, make_backend"
     yield ""
-    yield f"from {launch.module} import {launch.kernel} as kernel"
+    if launch.program:
+        yield from _generated(launch)
+    yield f"from {'generated' if launch.program else launch.module} import {launch.kernel} as kernel"
     yield ""
     yield "while not isinstance(kernel, triton.runtime.JITFunction):  # below its autotuner and heuristics"
     yield "    kernel = kernel.fn"

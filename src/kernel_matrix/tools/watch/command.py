@@ -140,11 +140,13 @@ def _page(watch: _Watch, chosen: Sequence[str], gone: list[str], file: Path) -> 
     results: dict[str, dict[str, rows.Ran]] = {name: {} for name in chosen}
     for release in reversed(watch.releases):
         for name in chosen:
+            before = watch.started
             try:
                 results[name][release] = watch.ran(name, release)
             except UserError as error:
                 results[name][release] = rows.Ran(fault=str(error).splitlines()[0])
-            kept.write(file, watch.kept)
+            if watch.started > before:
+                kept.write(file, watch.kept)
     ordered = {name: {one: by[one] for one in watch.releases} for name, by in results.items()}
     every, compared, differ = list[news.News](), 0, 0
     for name, by in ordered.items():

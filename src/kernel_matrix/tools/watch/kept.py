@@ -19,9 +19,10 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.job import ahead
 from kernel_matrix.tools.launches import inside
+from kernel_matrix.tools.watch.names import Use
 from kernel_matrix.tools.watch.rows import Ran
 
-_FORM = 1
+_FORM = 2
 
 
 @dataclass
@@ -30,7 +31,7 @@ class Kept:
 
     results: dict[str, dict[str, Any]] = field(default_factory=dict)  # by package and release
     names: dict[str, list[str]] = field(default_factory=dict)  # by the key of the names and a release
-    used: dict[str, dict[str, list[str]]] = field(default_factory=dict)  # by the key of a package
+    used: dict[str, dict[str, Use]] = field(default_factory=dict)  # by the key of a package
     told: list[str] = field(default_factory=list)
 
     def result(self, package: str, release: str, key: str) -> Ran | None:

@@ -14,7 +14,6 @@ from itertools import pairwise
 from pathlib import Path
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.base.words import some
 
 _ASK = """
 import importlib, json, sys, warnings
@@ -40,9 +39,12 @@ print(json.dumps([name for name in json.load(sys.stdin) if not is_there(name)]))
 """
 
 
-def used_in(root: Path, files: Iterable[Path]) -> dict[str, list[str]]:
-    """Return the names of Triton that files use, each with its places. A file that is no Python has none."""
-    names: dict[str, list[str]] = {}
+Use = tuple[str, int]  # of a name: its first place, and in how many it is
+
+
+def used_in(root: Path, files: Iterable[Path]) -> dict[str, Use]:
+    """Return the names of Triton that files use. A file that is no Python has none."""
+    names: dict[str, Use] = {}
     for file in files:
         try:
             tree = ast.parse(file.read_text(encoding="utf-8", errors="replace"))
@@ -50,7 +52,8 @@ def used_in(root: Path, files: Iterable[Path]) -> dict[str, list[str]]:
             continue
         place = file.relative_to(root) if file.is_relative_to(root) else file
         for name, line in _names(tree):
-            names.setdefault(name, []).append(f"{place}:{line}")
+            first, count = names.get(name, (f"{place}:{line}", 0))
+            names[name] = first, count + 1
     return names
 
 
@@ -97,15 +100,19 @@ def absent_in(python: str, triton: Path, names: Iterable[str]) -> list[str]:
     return list(json.loads(run.stdout.strip().rpartition("\n")[2]))
 
 
-def gone(absent: Mapping[str, Sequence[str]], used: Mapping[str, Mapping[str, Sequence[str]]]) -> Iterator[str]:
+def gone(absent: Mapping[str, Sequence[str]], used: Mapping[str, Mapping[str, Use]]) -> Iterator[str]:
     """Yield a line for each name that a release lacks and the release before has, with the packages that use it.
 
-    ``absent`` has the names by release, the oldest first, and ``used`` the places by package and name.
+    ``absent`` has the names by release, the oldest first, and ``used`` their uses by package and name.
     """
     releases = list(absent)
     for before, now in pairwise(releases):
         for name in absent[now]:
             if name in absent[before]:
                 continue
-            users = [f"{package} ({some(places[name], 1)})" for package, places in used.items() if name in places]
+            users = [f"{package} ({_in_words(*names[name])})" for package, names in used.items() if name in names]
             yield f"`{name}` is gone in triton {now}: {', '.join(users)}"
+
+
+def _in_words(first: str, count: int) -> str:
+    return f"{first} and {count - 1} more" if count > 1 else first

@@ -41,7 +41,7 @@ class Row:
 class Ran:
     """Keep what one package did with one release: its rows, the end of its program, warnings, reproducers of errors.
 
-    A reproducer has the key of kernel, target and message.
+    A reproducer has the key of its error.
     """
 
     rows: tuple[Row, ...] = ()
@@ -104,8 +104,8 @@ def in_words(fault: str, devices: Sequence[str]) -> str:
 
 
 def key_of(row: Row) -> str:
-    """Return the key of a row's reproducer: one is enough for each error of a kernel."""
-    return f"{row.kernel} {row.target} {row.message[:60]}"
+    """Return the key of a row's reproducer: one is enough for each error of a package."""
+    return row.message[:60]
 
 
 def _rows(recording: Recording) -> Iterator[tuple[Row, Launch, Compiled]]:

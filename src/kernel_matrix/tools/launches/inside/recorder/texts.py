@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
+import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -17,6 +19,11 @@ def text_of(value: Any) -> str:
     if hasattr(value, "cache_key"):
         return f"{value.__name__}:{value.cache_key[:12]}"
     return _ADDRESS.sub("", str(value))
+
+
+def packed(content: bytes) -> str:
+    """Return a program as a text that a reproducer can have in it."""
+    return base64.b64encode(zlib.compress(content, 9)).decode()
 
 
 def called_with(arguments: Mapping[str, Any]) -> str:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..settings import Target
+from ..texts import packed
 from ..unit import Unit
 from .source import Source
 
@@ -61,4 +60,4 @@ def _packed(function: Any) -> str:
     """Return the program as TVM writes it as JSON, packed. TVM cannot read every script that it prints."""
     import tvm
 
-    return base64.b64encode(zlib.compress(tvm.ir.save_json(function).encode(), 9)).decode()
+    return packed(tvm.ir.save_json(function).encode())

@@ -6,15 +6,18 @@ import hashlib
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from triton.language import dtype
 from triton.runtime.jit import JITFunction
 
 from ..settings import Target
-from ..texts import text_of
+from ..texts import packed, text_of
 from ..unit import Unit
 from .source import Source
+
+_MOST_BYTES = 1 << 16  # of a generated module
 
 
 @dataclass(kw_only=True)
@@ -54,6 +57,7 @@ class Launch(Unit):
             "names": [param.name for param in kernel.params],
             "literals": self.literals,
             "importable": self.importable,
+            "program": "" if self.importable else self.generated,
         }
 
     @property
@@ -93,6 +97,18 @@ class Launch(Unit):
         while hasattr(named, "fn") and not isinstance(named, JITFunction):
             named = named.fn
         return named is self.kernel and self.kernel.fn.__module__ != "__main__"
+
+    @property
+    def generated(self) -> str:
+        """Return the source of a module that a package has written and loaded, packed; empty for the user's program."""
+        function = self.kernel.fn
+        if function.__module__ == "__main__" or function.__qualname__ != function.__name__:
+            return ""
+        try:
+            content = Path(function.__code__.co_filename).read_bytes()
+        except OSError:
+            return ""
+        return packed(content) if len(content) <= _MOST_BYTES else ""
 
 
 def source_of(kernel: Any) -> str:
