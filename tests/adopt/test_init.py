@@ -500,7 +500,7 @@ def test_the_folder_of_results_is_ignored_also_where_there_are_rules(tmp_path, b
 _SKIPPED = "import pytest\n@pytest.mark.skip(reason='needs a GPU')\ndef test(): ...\n"
 _GONE = "import nothing_such\ndef test(): ...\n"
 _SKIPS = "import pytest\npytest.skip('no GPU', allow_module_level=True)\n"
-_NO_GPU = "raise RuntimeError('own requires a CUDA GPU but none was detected')\n"
+_NO_GPU = "raise RuntimeError('own requires a CUDA GPU but none was detected')\ndef test(): ...\n"
 _NONE, _SILENT = "no test of the suite could be collected, so none has run", "No test has run on this machine"
 
 
@@ -512,7 +512,7 @@ _NONE, _SILENT = "no test of the suite could be collected, so none has run", "No
         ({"test_a.py": "def test(): assert False"}, 1, ["test_a.tests: its first 1 test", "1 fail"]),
         ({"test_a.py": _GONE}, 1, ["test_a.tests", _NONE, "No module named 'nothing_such'"]),
         ({"test_a.py": _GONE, "test_b.py": "def test(): ..."}, 0, ["test_b.tests: its first 1 test", "1 held"]),
-        ({"test_a.py": "def helper(): ..."}, 1, [_NONE]),
+        ({"test_a.py": "def helper(): ..."}, 2, ["pytest finds no test in tests/test_a.py"]),
         ({"test_a.py": "def test(): ...", "conftest.py": "raise RuntimeError('odd')"}, 1, [_NONE, "odd"]),
         ({"test_a.py": "import os\nos.kill(os.getpid(), 9)\ndef test(): ..."}, 1, [_NONE, "SIGKILL"]),
         ({"test_a.py": _SKIPS}, 1, [_NONE, "no GPU", _SILENT]),
@@ -534,15 +534,15 @@ _NONE, _SILENT = "no test of the suite could be collected, so none has run", "No
         "next-file",
     ],
 )
-def test_the_first_cell_is_a_test_that_runs_and_without_one_init_ends_with_1(
+def test_the_first_cell_is_a_test_that_runs_and_without_one_init_is_no_success(
     tmp_path, resolved, monkeypatch, capsys, files, status, words
 ):
     monkeypatch.setattr(first_cell, "_EXECUTOR", "current")
     root = lay(tmp_path, {"own/__init__.py": "", **{f"tests/{name}": text for name, text in files.items()}})
     assert init("--root", str(root)) == status
-    output = capsys.readouterr().out
-    assert [word for word in words if word not in output] == []
-    assert "page: " in output
+    said = capsys.readouterr()
+    assert [word for word in words if word not in said.out + said.err] == []
+    assert ("page: " in said.out) == (status != 2)
 
 
 _MEMBER = '[project]\nname = "{}"\nversion = "1"\ndependencies = {}\n'

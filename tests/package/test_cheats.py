@@ -134,7 +134,7 @@ CHEATS = [
     ("wrong_every_third", "mhc_post", "on the same inputs gives other results: out"),
     ("caches", "expand", "out: 960 numbers where the inputs of a row are NaN"),
     ("reads_scratch", "expand", SCRATCH),
-    ("reads_c_scratch", "expand", SCRATCH),
+    ("reads_c_scratch", "expand", f"{SCRATCH}|out: max_abs"),  # nobody fills C's memory: it may be far off at once
     ("replaces_storage", "expand", "1120 NaN and 0 Inf in 1120 elements"),
     ("resizes", "expand", "1120 NaN and 0 Inf in 1120 elements"),
     ("does_nothing", "expand", "1120 NaN and 0 Inf in 1120 elements"),
