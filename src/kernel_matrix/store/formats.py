@@ -33,7 +33,7 @@ _FORMATS = {
     r"(?i)<(!doctype )?html[\s/>]": Format("a page of HTML", "a download may have failed", has_results=False),
     r"PK\x03\x04": Format("a zip archive", "unpack it, and name the folder"),
     r"BZh|\xfd7zXZ|\x28\xb5\x2f\xfd": Format("a packed file", "unpack it; gzip alone is read as it is"),
-    r"PAR1": Format("a table of Parquet", "`kernel-matrix report` takes the folder of tables as it is"),
+    r"PAR1": Format("a table of Parquet", "give its folder to `kernel-matrix report` as it is"),
     r"TAP version|1\.\.\d+\s|(not )?ok\b": Format(
         "TAP", "prove --formatter TAP::Formatter::JUnit, bats --report-formatter junit, node --test-reporter=junit; "
         "Meson writes meson-logs/testlog.junit.xml by itself"),
