@@ -92,13 +92,13 @@ def fetched(name: str, folder: Path) -> Path:
 def timed(root: Path, words: str) -> Done:
     """Run a command of kernel-matrix in a folder, and end it after its time."""
     began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    command = ["timeout", "-s", "INT", "-k", "30", str(_LIMIT), sys.executable, "-m", *shlex.split(words)]
-    command[command.index("kernel-matrix")] = "kernel_matrix"
+    [_, *arguments] = shlex.split(words)
+    command = ["timeout", "-s", "INT", "-k", "30", str(_LIMIT), sys.executable, "-m", "kernel_matrix", *arguments]
     done = subprocess.run(command, cwd=root, check=False, capture_output=True, text=True)
     now = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = now.ru_utime + now.ru_stime - before.ru_utime - before.ru_stime
     printed = done.stdout + done.stderr
-    (root.parent / f"{shlex.split(words)[1]}.log").write_text(printed, encoding="utf-8")
+    (root.parent / f"{arguments[0]}.log").write_text(printed, encoding="utf-8")
     return Done(done.returncode, printed, time.monotonic() - began, cpu)
 
 

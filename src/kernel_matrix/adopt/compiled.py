@@ -16,7 +16,8 @@ _ASKED_OF_CMAKE = re.compile(
     r"(?i)^\s*cmake_minimum_required\s*\(\s*VERSION\s+(?:[\d.]+\.\.\.)?(\d+)\.(\d+)", re.MULTILINE
 )
 _VERSIONS = ("__init__.py", "_version.py", "version.py", "__about__.py", "about.py")  # where a package asks for its own
-_INSTALL = ("pip install --no-build-isolation --no-deps -e .",)
+_INSTALLED = ("pip install --no-build-isolation --no-deps .",)
+_EDITABLE = ("pip install --no-build-isolation --no-deps -e .",)
 # What an editable install of these leaves outside of the sources. A library that a package looks for next to its own
 # files is there only where the wheel is unpacked over them.
 _APART = ("scikit_build_core", "mesonpy", "py_build_cmake")
@@ -59,10 +60,10 @@ def look(root: Path, document: Mapping[str, Any]) -> Compiled:
     if backend.startswith(_BACKENDS) or has_modules or _EXTENSIONS.search(script):
         requires = [*system.get("requires", ("setuptools",)), *(["ninja"] if "cpp_extension" in script else [])]
         needs = [(str(text), "what the build needs") for text in ("pip", *requires)]
-        return Compiled(_UNPACKED if backend.startswith(_APART) else _INSTALL, tuple(needs))
+        return Compiled(_UNPACKED if backend.startswith(_APART) else _EDITABLE, tuple(needs))
     if _reads_own_metadata(root, document):
         needs = [(str(text), "what the build needs") for text in ("pip", *system.get("requires", ("setuptools",)))]
-        return Compiled((_INSTALL[0].replace("-e ", ""),), tuple(needs))  # hatchling's editable install needs more
+        return Compiled(_INSTALLED, tuple(needs))  # hatchling's editable install needs more
     if not document and not script and _TESTS_OF_CMAKE.search(cmake):
         named = _PROJECT_OF_CMAKE.search(cmake)
         commands = ("cmake -S . -B _build -G Ninja -DCMAKE_BUILD_TYPE=Release", "cmake --build _build")

@@ -104,7 +104,8 @@ def look(root: Path, suite: str | None = None) -> Repository:
     named = [suite] if suite else project.test_folders
     tests = {path: layout.has_tests(path) for path in paths if is_test(path)}
     ordered = layout.test_folders(root, (path for path in tests if tests[path]), module, source)
-    folder = project.compiled.ctest or _suite(root, paths, ordered, named, named=bool(suite))
+    files = [path for path in tests if suite or tests[path]]
+    folder = project.compiled.ctest or _suite(root, files, ordered, named, named=bool(suite))
     inside = root / source / module
     test_paths = [path for path in paths if folder and path.is_relative_to(root / folder)]
     rest = [path for path in paths if module and path not in set(test_paths)]
@@ -211,14 +212,13 @@ def _same(module: str, name: str) -> int:
 
 
 def _suite(
-    root: Path, paths: Sequence[Path], ordered: Sequence[layout.Tests], configured: Iterable[str], *, named: bool
+    root: Path, tests: Sequence[Path], ordered: Sequence[layout.Tests], configured: Iterable[str], *, named: bool
 ) -> str | None:
     """Return the folder of the tests: the configured one if it has any, else the first in the order.
 
     Raises:
         UserError: the folder that a person has named has no tests.
     """
-    tests = [path for path in paths if is_test(path) and (named or layout.has_tests(path))]
     for name in configured:
         folder = (root / name).resolve()
         if folder.is_dir() and any(path.resolve().is_relative_to(folder) for path in tests):

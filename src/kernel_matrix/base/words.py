@@ -13,5 +13,9 @@ def counted(number: int, noun: str) -> str:
 
 def some(names: Collection[str], most: int = 3) -> str:
     """Return the first names, and how many more there are: ``a, b and 7 more``."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(islice(names, most)) + more
+    return and_more(", ".join(islice(names, most)), len(names) - most)
+
+
+def and_more(text: str, more: int) -> str:
+    """Return what is named, and how many more there are, if there are any."""
+    return f"{text} and {more} more" if more > 0 else text

@@ -224,11 +224,12 @@ class JobRun:
 
         None came where they could not be listed, and from a machine that has no device for them.
         """
-        planned = tests_of(self.request.matrix) if is_suite(self.request.matrix) else ()
-        lost = {case.cell.target for case in self.job.cases if stands_for_all(case.cell)}
-        if self.request.tests or not (self.refusal or (lost and not planned)) or not is_suite(self.request.matrix):
-            return facts_of_tests(self.request.tests)
-        return facts_of_tests(planned, lost)
+        if not self.request.tests and is_suite(self.request.matrix):
+            planned = tests_of(self.request.matrix)
+            lost = {case.cell.target for case in self.job.cases if stands_for_all(case.cell)}
+            if self.refusal or (lost and not planned):
+                return facts_of_tests(planned, lost)
+        return facts_of_tests(self.request.tests)
 
     def _end_what_is_not_tried(self) -> None:
         for case in self.job.cases:

@@ -37,7 +37,7 @@ class Console:
 
     def __init__(self, jobs: Sequence[Job]) -> None:
         self._totals = {job.id: len(job.cases) for job in jobs}
-        self.counts: dict[str, Counter[str]] = {job.id: Counter() for job in jobs}  # how the cases of a job have ended
+        self._counts: dict[str, Counter[str]] = {job.id: Counter() for job in jobs}  # how the cases of a job have ended
         self._texts = dict.fromkeys(self._totals, "waiting")
         self._printed: dict[str, float] = {}
         self._began: dict[str, float] = {}  # when the first case of a job had ended
@@ -72,7 +72,7 @@ class Console:
     def case(self, job: str, outcome: str) -> None:
         """Count a case of the job that has ended."""
         with self._lock:
-            self.counts[job][outcome] += 1
+            self._counts[job][outcome] += 1
             now = time.monotonic()
             self._began.setdefault(job, now)
             due = now - self._printed.setdefault(job, now) > _SECONDS_BETWEEN_LINES
@@ -83,7 +83,7 @@ class Console:
         """Print how far the job is, where no table is shown."""
         if self._table:
             return
-        counts = self.counts[job]
+        counts = self._counts[job]
         done = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
         with self._lock:
             self._printed[job] = time.monotonic()
@@ -93,7 +93,7 @@ class Console:
 
     def _left(self, job: str) -> str:
         """Return how long a job takes yet, if the other cases take as long as those that have ended."""
-        ended = sum(self.counts[job].values())
+        ended = sum(self._counts[job].values())
         if not 1 < ended < self._totals[job]:
             return ""
         seconds = (time.monotonic() - self._began[job]) * (self._totals[job] - ended) / (ended - 1)
@@ -102,7 +102,7 @@ class Console:
     def _rows(self) -> Iterator[tuple[str, str, Counter[str], str]]:
         """Yield for each job its name, how many of its cases have ended and how, and what it does."""
         for job, total in self._totals.items():
-            counts = self.counts[job]
+            counts = self._counts[job]
             yield job, f"{sum(counts.values())}/{total}", counts, f"{self._texts[job]}{self._left(job)}"
 
 

@@ -33,10 +33,11 @@ _SUITES = ("testsuites", "testsuite")
 _OF_A_SUITE = "(the suite itself)"  # the name of a test that stands for what no test says
 _OF_BOOST = re.compile(r"^- reason: '(.*)'$", re.MULTILINE)  # in what it prints of a test that it skips
 _RUN, _IDENTITY = "run", re.compile("[0-9a-f]{16}")  # the property of a suite that names its run
-# How our own files begin, and nearly all of their bytes: properties of a case without references and markup.
+# What no XML has: control characters, as bytes and as references.
 _NO_CHARACTER = re.compile(
     rb"[\x00-\x08\x0b\x0c\x0e-\x1f]|&#(?:0*(?:[0-8]|1[124-9]|2\d|3[01])|x0*(?:[0-8bcef]|1[0-9a-f]));", re.IGNORECASE
 )
+# How our own files begin, and nearly all of their bytes: properties of a case without references and markup.
 _BEGIN = b'<?xml version="1.0" encoding="utf-8"?>'
 _PLAIN = re.compile(rb"""(?<=<properties>)(?:[\t\n ]*<property name="[ !#-%'-;=-~]*" value="[ !#-%'-;=-~]*"/>)++""")
 

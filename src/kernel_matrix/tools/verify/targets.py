@@ -114,7 +114,7 @@ def _prepared(names: Sequence[str], build: Path) -> tuple[Path, str]:
     environment = {**os.environ, _CACHE: cache}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise UserError(f"--emulate: the emulators cannot be compiled: {done.stderr.strip().splitlines()[-1:]}")
+        raise UserError(f"--emulate: the emulators cannot be compiled: {done.stderr.strip().rpartition(chr(10))[2]}")
     return folder, cache
 
 

@@ -37,6 +37,7 @@ class _Watch:
     plan: plan.Plan
     newest: Mapping[str, str]
     versions: Mapping[str, str]
+    file: Path  # of what is kept
     kept: kept.Kept
     started: int = 0
 
@@ -88,6 +89,7 @@ class _Watch:
         end = f"{len(found.rows)} compiled, {red} red" if found.rows else f"no launch: {found.fault}"
         print(f"{name} with triton {release}: {end} ({seconds:.0f} s)", flush=True)
         self.kept.keep(name, release, key, found)
+        kept.write(self.file, self.kept)
         return found
 
     def names_gone(self, chosen: Sequence[str]) -> list[str]:
@@ -118,7 +120,7 @@ def main(options: argparse.Namespace) -> int:
             raise unknown("--only", f"package of {options.plan}", name, read.packages)
     file = options.kept or options.build / "watch" / "kept.xz"
     newest = environment.resolved(options.python, read)
-    watch = _Watch(options, read, newest, environment.asked(options.python), kept.read(file))
+    watch = _Watch(options, read, newest, environment.asked(options.python), file, kept.read(file))
     chosen = options.only or list(read.packages)
     gone = watch.names_gone(chosen)
     for line in gone:
@@ -126,7 +128,7 @@ def main(options: argparse.Namespace) -> int:
     kept.write(file, watch.kept)
     if options.names:
         return 0
-    found = _page(watch, chosen, gone, file)
+    found = _page(watch, chosen, gone)
     path = options.build / "watch" / "watch.md"
     write_atomically(path, page.markdown(found))
     for line in news.lines_of(found.news):
@@ -135,18 +137,15 @@ def main(options: argparse.Namespace) -> int:
     return int(bool(found.unknown) or any(one.key in found.new for one in found.broken))
 
 
-def _page(watch: _Watch, chosen: Sequence[str], gone: list[str], file: Path) -> page.Page:
+def _page(watch: _Watch, chosen: Sequence[str], gone: list[str]) -> page.Page:
     """Do what is not kept, the newest release first, and return the page; each result is kept at once."""
     results: dict[str, dict[str, rows.Ran]] = {name: {} for name in chosen}
     for release in reversed(watch.releases):
         for name in chosen:
-            before = watch.started
             try:
                 results[name][release] = watch.ran(name, release)
             except UserError as error:
                 results[name][release] = rows.Ran(fault=str(error).splitlines()[0])
-            if watch.started > before:
-                kept.write(file, watch.kept)
     ordered = {name: {one: by[one] for one in watch.releases} for name, by in results.items()}
     every, compared, differ = list[news.News](), 0, 0
     for name, by in ordered.items():
@@ -155,7 +154,7 @@ def _page(watch: _Watch, chosen: Sequence[str], gone: list[str], file: Path) -> 
     accepted = {one.key for one in every if _is_accepted(watch.plan, one)}
     new = frozenset(one.key for one in every if one.key not in watch.kept.told)
     watch.kept.told = sorted({*watch.kept.told, *(one.key for one in every)})
-    kept.write(file, watch.kept)
+    kept.write(watch.file, watch.kept)
     when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     return page.Page(
         when, watch.versions, ordered, every, new, frozenset(accepted), gone, compared, differ, watch.started

@@ -8,6 +8,8 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from packaging.utils import canonicalize_name
+
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.run.environments.venv import uv
 from kernel_matrix.run.executors import InstallError
@@ -20,10 +22,6 @@ _ASK = (
     "import importlib.metadata as m, sys; print('python', *sys.version_info[:2]);"
     "[print(one.metadata['Name'], one.version) for one in m.distributions()]"
 )
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def resolved(python: str, plan: Plan) -> dict[str, str]:
@@ -45,8 +43,8 @@ def resolved(python: str, plan: Plan) -> dict[str, str]:
             found = dict(_PINNED.findall(uv("pip", "compile", *words)))
         except InstallError as error:
             raise UserError(f"what is published today cannot be asked:\n{error}") from None
-    by_name = {_plain(name): version for name, version in found.items()}
-    return {name: by_name[_plain(name)] for name in wanted}
+    by_name: dict[str, str] = {canonicalize_name(name): version for name, version in found.items()}
+    return {name: by_name[canonicalize_name(name)] for name in wanted}
 
 
 def released(plan: Plan, newest: Mapping[str, str]) -> list[str]:
@@ -67,7 +65,9 @@ def asked(python: str) -> dict[str, str]:
     if run.returncode:
         raise UserError(f"--python {python}: {run.stderr.strip().rpartition(chr(10))[2]}")
     first, *others = run.stdout.splitlines()
-    found = {_plain(name): version for name, _, version in (line.partition(" ") for line in sorted(others))}
+    found: dict[str, str] = {
+        canonicalize_name(name): version for name, _, version in (line.partition(" ") for line in sorted(others))
+    }
     if absent := [name for name in NEEDED if name not in found]:
         raise UserError(f"--python {python}: it has no {absent[0]}. It needs {' and '.join(NEEDED)}.")
     return {"python": first.partition(" ")[2].replace(" ", "."), **found}

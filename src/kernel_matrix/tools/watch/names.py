@@ -14,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.words import and_more
 
 _ASK = """
 import importlib, json, sys, warnings
@@ -110,9 +111,6 @@ def gone(absent: Mapping[str, Sequence[str]], used: Mapping[str, Mapping[str, Us
         for name in absent[now]:
             if name in absent[before]:
                 continue
-            users = [f"{package} ({_in_words(*names[name])})" for package, names in used.items() if name in names]
+            uses = ((package, *names[name]) for package, names in used.items() if name in names)
+            users = [f"{package} ({and_more(first, count - 1)})" for package, first, count in uses]
             yield f"`{name}` is gone in triton {now}: {', '.join(users)}"
-
-
-def _in_words(first: str, count: int) -> str:
-    return f"{first} and {count - 1} more" if count > 1 else first
