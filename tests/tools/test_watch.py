@@ -312,6 +312,10 @@ def test_a_second_run_without_news_starts_nothing_and_a_changed_checkout_does(wa
     assert main(words) == 0
     assert len(started) == 4
     assert "Nothing broke since the last time; 1 breaks stand from before" in capsys.readouterr().out
+    kept_elsewhere = ["--build", str(watched / "new"), "--kept", str(watched / "b" / "watch" / "kept.xz")]
+    assert main([*words, *kept_elsewhere]) == 0, "as a night does, in a fresh checkout"
+    assert (watched / "new" / "watch" / "watch.md").is_file()
+    assert len(started) == 4
 
 
 def test_a_package_that_is_not_in_the_plan_and_a_plan_that_is_not_there_are_one_sentence(watched):
