@@ -174,6 +174,54 @@ def package(tmp_path: Path, slurm: Cluster) -> Iterator[Package]:
 ON = ("matrix", "--on", "slurm", "--executor", "current")
 
 
+def test_what_the_cluster_lacks_is_said_and_nothing_is_submitted(package):
+    file = package.suite.root / "matrix.yaml"
+    file.write_text(
+        file.read_text().replace("gres: gpu:sm_90", "gres: gpu:h200").replace("minutes: 1", "partition: shrot")
+    )
+    status, said = package.call(*ON)
+    assert (status, "Nothing was submitted" in said) == (2, True), said
+    assert "targets.sm_90: no node of its partition has 1 of gpu:h200. There are: gpu:gfx942 (1 node)" in said
+    assert "the cluster has no partition 'shrot'. Did you mean 'short'?" in said
+    assert not package.slurm.ask("squeue", "-h").strip()
+
+
+ONE = ("--toolchain", "ended")
+
+
+def test_a_second_call_goes_on_with_the_jobs_and_ctrl_c_cancels_them(package):
+    status, said = package.call(*ON, *ONE, "--detach")
+    assert (status, "matrix --attach" in said) == (0, True), said
+    [job] = package.jobs().values()
+    assert package.call(*ON, "--toolchain", "ok")[0] == 2, "jobs of another plan run"
+    package.wait_for("ended.second")
+    second = package.start(*ON, *ONE)
+    read_until(second, "going on with them")
+    assert list(package.jobs().values()) == [job], "nothing was submitted twice"
+    package.slurm.end("slurmctld", signal.SIGTERM)  # the controller restarts
+    read_until(second, "does not answer")
+    package.slurm.start_controller()
+    read_until(second, "answers again")
+    second.send_signal(signal.SIGINT)
+    said, _ = second.communicate(timeout=60)
+    assert (second.returncode, "cancelled all jobs" in said) == (130, True), said
+    until(lambda: not package.slurm.ask("squeue", "-h").strip(), "no job is left")
+    ends = {record.case.rpartition("/")[2]: (record.outcome, record.stage) for record in records_in(package.results)}
+    assert ends == {"test_first": ("pass", ""), **dict.fromkeys(("test_second", "test_third"), ("error", "machine"))}
+
+
+def read_until(process: subprocess.Popen[str], text: str) -> str:
+    """Return what a process prints, up to a line with this text."""
+    said = ""
+    assert process.stdout
+    while text not in said:
+        line = process.stdout.readline()
+        assert line, said
+        said += line
+    return said
+
+
+# The last of this file: a controller looks at time limits every 30 seconds, and the test before restarts it.
 @pytest.mark.slow
 def test_each_row_ends_as_a_maintainer_would_call_it(package):
     run = package.start(*ON)
@@ -213,50 +261,3 @@ def test_each_row_ends_as_a_maintainer_would_call_it(package):
     )
     package.slurm.start_node("km-b")
     package.slurm.wait_for(2)
-
-
-ONE = ("--toolchain", "ended")
-
-
-def test_a_second_call_goes_on_with_the_jobs_and_ctrl_c_cancels_them(package):
-    status, said = package.call(*ON, *ONE, "--detach")
-    assert (status, "matrix --attach" in said) == (0, True), said
-    [job] = package.jobs().values()
-    assert package.call(*ON, "--toolchain", "ok")[0] == 2, "jobs of another plan run"
-    package.wait_for("ended.second")
-    second = package.start(*ON, *ONE)
-    read_until(second, "going on with them")
-    assert list(package.jobs().values()) == [job], "nothing was submitted twice"
-    package.slurm.end("slurmctld", signal.SIGTERM)  # the controller restarts
-    read_until(second, "does not answer")
-    package.slurm.start_controller()
-    read_until(second, "answers again")
-    second.send_signal(signal.SIGINT)
-    said, _ = second.communicate(timeout=60)
-    assert (second.returncode, "cancelled all jobs" in said) == (130, True), said
-    until(lambda: not package.slurm.ask("squeue", "-h").strip(), "no job is left")
-    ends = {record.case.rpartition("/")[2]: (record.outcome, record.stage) for record in records_in(package.results)}
-    assert ends == {"test_first": ("pass", ""), **dict.fromkeys(("test_second", "test_third"), ("error", "machine"))}
-
-
-def read_until(process: subprocess.Popen[str], text: str) -> str:
-    """Return what a process prints, up to a line with this text."""
-    said = ""
-    assert process.stdout
-    while text not in said:
-        line = process.stdout.readline()
-        assert line, said
-        said += line
-    return said
-
-
-def test_what_the_cluster_lacks_is_said_and_nothing_is_submitted(package):
-    file = package.suite.root / "matrix.yaml"
-    file.write_text(
-        file.read_text().replace("gres: gpu:sm_90", "gres: gpu:h200").replace("minutes: 1", "partition: shrot")
-    )
-    status, said = package.call(*ON)
-    assert (status, "Nothing was submitted" in said) == (2, True), said
-    assert "targets.sm_90: no node of its partition has 1 of gpu:h200. There are: gpu:gfx942 (1 node)" in said
-    assert "the cluster has no partition 'shrot'. Did you mean 'short'?" in said
-    assert not package.slurm.ask("squeue", "-h").strip()

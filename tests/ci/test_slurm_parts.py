@@ -113,6 +113,7 @@ def test_each_state_of_slurm_is_one_status(state, status, conclusion):
     assert (found.status, found.conclusion) == (status, conclusion)
     assert found.why == ("Resources" if status == "queued" else "")
     assert found.created == "1970-01-01T00:01:40Z"
+    assert bool(found.started) is (status != "queued" and state != "COMPLETING"), "it may be the start that comes next"
 
 
 @pytest.mark.parametrize(
@@ -299,11 +300,13 @@ def test_without_slurm_it_says_what_to_install(tmp_path, monkeypatch):
 
 _RAN = {"created": "1970-01-01T00:01:40Z", "started": "1970-01-01T00:02:40Z", "machine": "a1"}
 _LATER = {**_RAN, "started": "1970-01-01T00:04:00Z", "machine": "a2"}
+_CLEARED = {**_RAN, "started": ""}  # Slurm clears up after it
 
 
 @pytest.mark.parametrize(
     ("now", "lost"),
     [
+        ({"status": "running", **_CLEARED}, ""),
         ({"status": "running", **_RAN}, ""),
         ({"status": "queued", "why": "BeginTime"}, "lost a1, and waits again (BeginTime)"),
         ({"status": "queued"}, "lost a1, and waits again (requeued)"),
@@ -314,12 +317,13 @@ _LATER = {**_RAN, "started": "1970-01-01T00:04:00Z", "machine": "a2"}
         ({"status": "absent"}, ""),
     ],
 )
-def test_a_row_that_lost_its_node_says_so_also_where_no_look_saw_it_wait(planned, now, lost):
+@pytest.mark.parametrize("cleared", [[], [{"status": "running", **_CLEARED}]])
+def test_a_row_that_lost_its_node_says_so_once_also_where_no_look_saw_it_wait(planned, now, lost, cleared):
     project, plan = planned
     said: list[str] = []
     run = make_run("slurm", project, plan)
     follower = Follower(engine_named("slurm"), project, run, said.append)
-    for facts in ({"status": "running", **_RAN}, now):
+    for facts in ({"status": "running", **_RAN}, *cleared, now):
         follower._show([JobStatus(row="here.plain", **facts)])
     assert [line.partition(": ")[2] for line in said if "lost a1" in line] == [lost] * bool(lost)
     assert sum("runs on" in line for line in said) == 1 + (lost != "" and now["status"] == "running")

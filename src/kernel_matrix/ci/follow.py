@@ -88,7 +88,7 @@ class Follower:
 
     def _show(self, statuses: Sequence[JobStatus]) -> bool:
         """Say what has changed since the last look; return whether something has."""
-        rows = [status for status in statuses if status.row != REPORT]
+        rows = [status for status in map(self._with_start, statuses) if status.row != REPORT]
         for status in rows:
             before = self.before.get(status.row)
             lost = before is not None and _has_lost_its_node(before, status)
@@ -99,12 +99,19 @@ class Follower:
                 self._say(f"{status.row}: runs on {status.machine}; log: {self._log(status.row)}")
             if status.status == "completed" and (before is None or before.status != "completed"):
                 self._say_end(status)
-        self.before = {status.row: status for status in statuses}
+        self.before = {status.row: status for status in rows}
         said = tuple(_sums(rows))
         changed, self.said = said != self.said, said
         for line in said if changed else ():
             self._say(line)
         return changed
+
+    def _with_start(self, status: JobStatus) -> JobStatus:
+        """Return a status with the start that was seen before, while that of one that runs is not known."""
+        before = self.before.get(status.row)
+        if before is None or before.status != "running" or status.status != "running" or status.started:
+            return status
+        return status.model_copy(update={"started": before.started})
 
     def _say_end(self, status: JobStatus) -> None:
         """Say how a row has ended; of one that was not right, the end of its log."""

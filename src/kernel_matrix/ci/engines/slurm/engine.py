@@ -241,7 +241,9 @@ def status_of(row: str, state: str, *, submitted: str, start: str, end: str, nod
         why = "" if reason in ("None", "(null)") else reason
         return JobStatus(row=row, status="queued", created=_time(submitted), why=why[:300])
     machine = "" if nodes in ("", "(null)", "None assigned", "n/a") else nodes
-    facts = {"created": _time(submitted), "started": _time(start) if machine else "", "machine": machine[:200]}
+    # While Slurm clears up after a row, it may wait again already: the start is then the one that comes next.
+    began = machine and word != "COMPLETING"
+    facts = {"created": _time(submitted), "started": _time(start) if began else "", "machine": machine[:200]}
     if word not in _CONCLUSIONS:  # RUNNING, COMPLETING, SUSPENDED and others of a job that has a node
         return JobStatus(row=row, status="running", **facts)
     return JobStatus(row=row, status="completed", conclusion=_CONCLUSIONS[word], ended=_time(end), **facts)
