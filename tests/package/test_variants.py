@@ -16,11 +16,12 @@ import mhc
 from mhc import backends
 from mhc.backends.rules import rules_of
 from mhc.backends.variants import Variants, with_variants
-from mhc.ops.mhc_coefficients import MhcCoefficientsSpec
+from mhc.ops import mhc_coefficients, mhc_pre, mhc_single_pass
+from mhc.ops.mhc_coefficients import MhcCoefficientsInputs, MhcCoefficientsSpec
 from mhc.ops.mhc_head import MhcHeadSpec
 from mhc.ops.mhc_post_pre import MhcPostPreSpec
-from mhc.ops.mhc_pre import MhcPreInputs, MhcPreSpec, empty_outputs
-from mhc.ops.mhc_single_pass import MhcSinglePassSpec
+from mhc.ops.mhc_pre import MhcPreInputs, MhcPreSpec
+from mhc.ops.mhc_single_pass import MhcSinglePassInputs, MhcSinglePassSpec
 
 
 @dataclass(frozen=True)
@@ -281,14 +282,7 @@ def test_a_rule_for_an_operator_without_variants_is_refused(tmp_path, kernels):
 
 def test_triton_s_table_is_one():
     folder = Path(backends.__file__).parent / "triton"
-    specs = {
-        "mhc_pre": MhcPreSpec,
-        "mhc_head": MhcHeadSpec,
-        "mhc_post_pre": MhcPostPreSpec,
-        "mhc_coefficients": MhcCoefficientsSpec,
-        "mhc_single_pass": MhcSinglePassSpec,
-    }
-    assert rules_of(folder / "variants.toml", specs)
+    assert rules_of(folder / "variants.toml", SPECS)
 
 
 TRITON = [
@@ -310,8 +304,16 @@ TRITON = [
     ("mhc_post_pre", "backward", "sm_90", 4, torch.bfloat16, "fp32", "bf16x3"),
     ("mhc_post_pre", "backward", "sm_80", 4, torch.float32, "tf32", "tf32"),
     ("mhc_post_pre", "backward", "gfx942", 16, torch.float32, "fp32", "products"),
+    ("mhc_coefficients", "forward", "gfx942", 4, torch.bfloat16, "fp32", "registers"),
+    ("mhc_single_pass", "forward", "sm_100", 4, torch.bfloat16, "fp32", "bf16x3"),
 ]
-SPECS = {"mhc_pre": MhcPreSpec, "mhc_head": MhcHeadSpec, "mhc_post_pre": MhcPostPreSpec}
+SPECS = {
+    "mhc_pre": MhcPreSpec,
+    "mhc_head": MhcHeadSpec,
+    "mhc_post_pre": MhcPostPreSpec,
+    "mhc_coefficients": MhcCoefficientsSpec,
+    "mhc_single_pass": MhcSinglePassSpec,
+}
 
 
 @pytest.mark.parametrize(("op", "direction", "target", "streams", "dtype", "precision", "variant"), TRITON)
@@ -361,7 +363,7 @@ def test_few_tokens_bring_at_most_four_mebibytes_of_x_nearer_before_their_turn()
 def test_few_tokens_have_a_launch_less_and_the_same_bits():
     """A token gives the same whatever else is in its batch, and so in either variant."""
     pytest.importorskip("triton")
-    for op, spec in (("mhc_pre", MhcPreSpec), ("mhc_head", MhcHeadSpec), ("mhc_post_pre", MhcPostPreSpec)):
+    for op, spec in SPECS.items():
         kernel = backends.load("triton", op)
         for hidden in (1024, 2999, 5120, 8192):
             choices = [
@@ -370,12 +372,18 @@ def test_few_tokens_have_a_launch_less_and_the_same_bits():
             assert choices == ["few", "few", "overlapped"], (op, hidden)
     if os.environ.get("TRITON_INTERPRET") != "1":
         return
-    x, phi, bias = torch.randn(2, 4, 128), torch.randn(24, 4 * 128), torch.randn(24)
-    inputs = MhcPreInputs(x, phi, torch.ones(3), bias, torch.rand(4, 128))
-    outputs = [empty_outputs(inputs) for _ in range(2)]
-    for name, out in zip(("few", "overlapped"), outputs, strict=True):
-        backends.load("triton", "mhc_pre").variants[name].run(inputs, out)
-    assert all(map(torch.equal, *outputs))
+    x, *mapping = torch.randn(2, 4, 128), torch.randn(24, 4 * 128), torch.ones(3), torch.randn(24), torch.rand(4, 128)
+    written = torch.randn(2, 128), torch.rand(2, 4), torch.rand(2, 4, 4), torch.rand(2, 4)
+    for module, inputs in (
+        (mhc_pre, MhcPreInputs(x, *mapping)),
+        (mhc_coefficients, MhcCoefficientsInputs(x, *mapping)),
+        (mhc_single_pass, MhcSinglePassInputs(x, *written, *mapping, torch.rand(128))),
+    ):
+        op = module.__name__.rpartition(".")[2]
+        outputs = [module.empty_outputs(inputs) for _ in range(2)]
+        for name, out in zip(("few", "overlapped"), outputs, strict=True):
+            backends.load("triton", op).variants[name].run(inputs, out)
+        assert all(map(torch.equal, *outputs)), op
 
 
 def test_triton_refuses_what_no_variant_supports():

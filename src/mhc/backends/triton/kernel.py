@@ -61,7 +61,7 @@ class Kernel(KeptCode):
         most_interpreted: int | None = None,
     ) -> None:
         self.adds_to_first = adds_to_first
-        self._most_interpreted = most_interpreted
+        self.most_interpreted = most_interpreted
         self._function = function
         self.configure = configure
         self.launches = launches
@@ -75,7 +75,7 @@ class Kernel(KeptCode):
         gpu = None if target is None else described(target)
         if target is not None and gpu is None:
             return f"{target} is no GPU"
-        most = self._most_interpreted
+        most = self.most_interpreted
         if target is None and most is not None and tokens is not None and tokens > most:
             return f"the interpreter takes long for more than {most} tokens of it"
         return self._reason(spec, gpu)

@@ -1,7 +1,7 @@
-"""``mhc_pre`` and ``mhc_head`` in Triton: launched on the GPU that holds the inputs, or compiled ahead of time.
+"""``mhc_pre`` and its kin in Triton: launched on the GPU that holds the inputs, or compiled ahead of time.
 
-``mhc_head`` is ``mhc_pre`` without the coefficients that write back. Both have the same variants in both directions;
-``variants.toml`` chooses one of them:
+``mhc_head`` is ``mhc_pre`` without the coefficients that write back, and ``mhc_coefficients`` gives these alone. All
+have the same variants in both directions; ``variants.toml`` chooses one of them:
 
 ``products``
     ``tl.dot`` in fp32: right for any number of streams on every target, and the default.

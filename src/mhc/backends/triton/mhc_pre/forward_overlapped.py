@@ -1,9 +1,10 @@
-"""The device code of ``mhc_pre`` and ``mhc_head`` for tensor cores, where x is read for h_in while it is in the cache.
+"""The device code of a read for tensor cores, where x is read for h_in while it is in the cache.
 
 1. :func:`~mhc.backends.triton.mhc_pre.forward_products.weights_kernel`, which also sets the counters to zero;
 2. :func:`project_strip_kernel`: a program keeps the weights of a strip of columns in shared memory, and multiplies one
    block of tokens after the other by them;
-3. :func:`read_kernel`: a program waits until all strips of its tokens are there, adds them up, and reads x again.
+3. :func:`read_kernel`: a program waits until all strips of its tokens are there, adds them up, and has x again. It
+   normalises what it has read where a weight of RMSNorm is given.
 
 On NVIDIA each launch may begin while the one before it runs. A program of the second waits for the end of the first,
 and for nothing else. The third may begin when all programs of the second are past that wait: so a program of the third
@@ -170,11 +171,16 @@ def read_kernel(
     counters,
     alpha,
     bias,
+    pre,
     h_in,
+    h_pre,
     h_post,
     h_res,
     m,
     r,
+    norm_weight,
+    normed,
+    s,
     STREAMS: tl.constexpr,
     HIDDEN: tl.constexpr,
     MIXES: tl.constexpr,
@@ -191,7 +197,8 @@ def read_kernel(
 ):
     """One program computes one token; a counter is for ``COUNTED`` of them, and None where the launch before has none.
 
-    h_post and h_res are None for ``mhc_head``. ``sums`` is [tokens, STRIPS, SPLIT, PADDED].
+    ``sums`` is [tokens, STRIPS, SPLIT, PADDED]. With ``pre`` the weights of the read are given. What an operator does
+    not have is None: h_in where it reads nothing, h_pre, h_post and h_res, and the weight and results of a norm.
     """
     WIDTH: tl.constexpr = STREAMS * HIDDEN
 
@@ -231,15 +238,28 @@ def read_kernel(
     weight = sigmoid(logit)
     tl.store(r + row, reciprocal)
     tl.store(m + row * MIXES + mixes, projection, mask=mixes < MIXES)
+    if h_pre is not None:
+        tl.store(h_pre + row * STREAMS + mixes, weight + PRE_EPS, mask=mixes < STREAMS)
     if MIXES > STREAMS:
         post = (mixes >= STREAMS) & (mixes < 2 * STREAMS)
         tl.store(h_post + row * STREAMS + (mixes - STREAMS), POST_SCALE * weight, mask=post)
         res = (mixes >= 2 * STREAMS) & (mixes < MIXES)
-        tl.store(h_res + row * (STREAMS * STREAMS) + (mixes - 2 * STREAMS), logit, mask=res)
-    layer_input = tl.zeros([BLOCK_HIDDEN], dtype=tl.float32)
-    for stream in tl.static_range(STREAMS):
-        # A scalar: a tensor would give its layout, which is for a few elements, to x.
-        h_pre = tl.sum(tl.where(mixes == stream, weight, 0.0), axis=0) + PRE_EPS
-        layer_input += h_pre * values[stream].to(tl.float32)
-    # The cast rounds to nearest even.
-    tl.store(h_in + row * HIDDEN + d, layer_input.to(h_in.dtype.element_ty), mask=d < HIDDEN)
+        tl.store(h_res + row * (MIXES - 2 * STREAMS) + (mixes - 2 * STREAMS), logit, mask=res)
+    if h_in is not None:
+        layer_input = tl.zeros([BLOCK_HIDDEN], dtype=tl.float32)
+        for stream in tl.static_range(STREAMS):
+            # A scalar: a tensor would give its layout, which is for a few elements, to x.
+            if pre is not None:
+                h = tl.load(pre + row * STREAMS + stream)
+            else:
+                h = tl.sum(tl.where(mixes == stream, weight, 0.0), axis=0) + PRE_EPS
+            layer_input += h * values[stream].to(tl.float32)
+        # The cast rounds to nearest even.
+        read = layer_input.to(h_in.dtype.element_ty)
+        tl.store(h_in + row * HIDDEN + d, read, mask=d < HIDDEN)
+        if norm_weight is not None:
+            value = read.to(tl.float32)
+            norm = reciprocal_rms(tl.sum(value * value, axis=0), HIDDEN, NORM_EPS)
+            tl.store(s + row, norm)
+            value = value * norm * tl.load(norm_weight + d, mask=d < HIDDEN, other=0.0)
+            tl.store(normed + row * HIDDEN + d, value.to(normed.dtype.element_ty), mask=d < HIDDEN)

@@ -1,4 +1,4 @@
-"""The variants ``overlapped`` and ``few`` of ``mhc_pre`` and ``mhc_head``: x in bf16, read for h_in from the cache.
+"""The variants ``overlapped`` and ``few`` of a read: x in bf16, read for h_in from the cache.
 
 ``few`` is for few tokens: two launches in place of three, twice as many programs, and the same bits.
 """
@@ -6,20 +6,19 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 import triton
 from triton.backends.compiler import GPUTarget
 
-from mhc.backends.reading import Spec
+from mhc.backends.reading import Inputs, Outputs, Spec, results
 from mhc.backends.triton.kernel import Kernel
 from mhc.backends.triton.launch import POINTERS, Config, Launch, Source, cdiv, options, scratch
 from mhc.backends.triton.mhc_pre.forward_overlapped import COUNTER, project_strip_kernel, read_kernel
 from mhc.backends.triton.mhc_pre.gradients import GROUP, post_scale
 from mhc.backends.triton.mhc_pre.products import weights_config, weights_elements, weights_launch, weights_source
-from mhc.ops.mhc_head import MhcHeadInputs, MhcHeadOutputs
-from mhc.ops.mhc_pre import MhcPreInputs, MhcPreOutputs, MhcPreSpec
+from mhc.backends.triton.mhc_pre.tensors import norm_of, norm_types, result_types
 
 _PROGRAMS = 132  # of the projection: one for each multiprocessor of an H200
 _MOST_WIDTH = 32768  # columns of x that a program of four warps has in registers
@@ -105,7 +104,7 @@ def _few_config(spec: Spec, target: GPUTarget | None) -> _Tiles:
     return tiles._replace(project=Config(project, tiles.project.options), read=Config(read, tiles.read.options))
 
 
-def _launches(inputs: MhcPreInputs | MhcHeadInputs, out: MhcPreOutputs | MhcHeadOutputs, tiles: _Tiles) -> list[Launch]:
+def _launches(inputs: Inputs, out: Outputs, tiles: _Tiles) -> list[Launch]:
     x, tokens = inputs.x, inputs.x.shape[:-2].numel()
     strips, blocks = tiles.project.constants["STRIPS"], cdiv(tokens, tiles.project.constants["BLOCK_TOKENS"])
     count = blocks * COUNTER.value
@@ -121,16 +120,13 @@ def _launches(inputs: MhcPreInputs | MhcHeadInputs, out: MhcPreOutputs | MhcHead
     ]
 
 
-def _read(inputs: Any, out: Any, tiles: _Tiles, sums: torch.Tensor, counters: torch.Tensor | None) -> Launch:
+def _read(inputs: Inputs, out: Outputs, tiles: _Tiles, sums: torch.Tensor, counters: torch.Tensor | None) -> Launch:
     """Return the launch that adds the sums up and reads x again."""
-    h_in, *mixed = (out.out, None, None, out.m, out.r) if isinstance(out, MhcHeadOutputs) else out
-    arguments = (inputs.x, sums, counters, inputs.alpha, inputs.bias, h_in, *mixed)
+    arguments = (inputs.x, sums, counters, inputs.alpha, inputs.bias, *results(inputs, out), *norm_of(inputs))
     return Launch(read_kernel, tiles.read, (inputs.x.shape[:-2].numel(),), arguments)
 
 
-def _few_launches(
-    inputs: MhcPreInputs | MhcHeadInputs, out: MhcPreOutputs | MhcHeadOutputs, tiles: _Tiles
-) -> list[Launch]:
+def _few_launches(inputs: Inputs, out: Outputs, tiles: _Tiles) -> list[Launch]:
     x, tokens = inputs.x, inputs.x.shape[:-2].numel()
     strips, groups = tiles.project.constants["STRIPS"], cdiv(tokens, tiles.project.constants["BLOCK_TOKENS"])
     [sums] = scratch(x, tokens * strips * GROUP)
@@ -152,8 +148,8 @@ def _sources(spec: Spec, tiles: _Tiles) -> list[Source]:
 
 def _read_source(spec: Spec, tiles: _Tiles, counters: str | None) -> Source:
     x, wide = POINTERS[spec.dtype], "*fp32"
-    coefficients = (wide, wide) if isinstance(spec, MhcPreSpec) else (None, None)
-    return Source(read_kernel, tiles.read, (x, wide, counters, wide, wide, x, *coefficients, wide, wide))
+    types = (x, wide, counters, wide, wide, *result_types(spec), *norm_types(spec))
+    return Source(read_kernel, tiles.read, types)
 
 
 def _few_sources(spec: Spec, tiles: _Tiles) -> list[Source]:

@@ -2,11 +2,37 @@
 
 from __future__ import annotations
 
-from mhc.backends.reading import Incoming, Results, Spec
+from typing import Any, NamedTuple
+
+from mhc.backends.reading import Incoming, Inputs, Reading, Results, Spec
 from mhc.backends.triton.launch import POINTERS
 from mhc.ops.mhc_head import MhcHeadSpec
 from mhc.ops.mhc_pre import MhcPreSpec
 from mhc.ops.mhc_single_pass import MhcSinglePassSpec
+
+
+class Norm(NamedTuple):
+    """Hold the weight of an RMSNorm behind a read, what is normalised, and ``s``; or their types."""
+
+    weight: Any = None
+    normed: Any = None
+    s: Any = None
+
+
+class NormedReading(Reading):
+    """A read and the norm behind it, which some variants have in their last launch."""
+
+    norm: Norm
+
+
+def norm_of(inputs: Inputs) -> Norm:
+    """Return the norm behind the read of a forward."""
+    return inputs.norm if isinstance(inputs, NormedReading) else Norm()
+
+
+def norm_types(spec: Spec) -> Norm:
+    """Return the types of the same."""
+    return Norm("*fp32", POINTERS[spec.dtype], "*fp32") if isinstance(spec, MhcSinglePassSpec) else Norm()
 
 
 def result_types(spec: Spec) -> Results:

@@ -1,6 +1,7 @@
 """``mhc_single_pass`` in Triton: the launches of ``mhc_post``, of a variant of ``mhc_pre``, and of the norm, in turn.
 
-``variants.toml`` chooses among the variants of ``mhc_coefficients``. The kernels of ``mhc_pre`` read with the weights
+``variants.toml`` chooses among the variants of ``mhc_coefficients``. ``overlapped`` and ``few`` have the norm in their
+last launch. The kernels of ``mhc_pre`` read with the weights
 that are given, and backward they add the gradient that the streams have from elsewhere, so no gradient of the streams
 is written and read again but the sum.
 """
@@ -14,13 +15,14 @@ import torch
 import triton
 from triton.backends.compiler import GPUTarget
 
-from mhc.backends.reading import Reading, ReadingBackward
+from mhc.backends.reading import ReadingBackward
 from mhc.backends.triton import mhc_coefficients, mhc_post
 from mhc.backends.triton.kernel import Kernel
 from mhc.backends.triton.launch import POINTERS, Config, Launch, Source, cdiv, options, scratch, token_grid
 from mhc.backends.triton.mhc_post.backward import mhc_post_backward_kernel
 from mhc.backends.triton.mhc_post.forward import mhc_post_kernel
 from mhc.backends.triton.mhc_pre.gradients import chunks_of
+from mhc.backends.triton.mhc_pre.tensors import Norm, NormedReading
 from mhc.backends.triton.mhc_single_pass.kernels import (
     norm_backward_kernel,
     norm_kernel,
@@ -38,6 +40,7 @@ from mhc.ops.mhc_single_pass import (
 from mhc.ops.mhc_single_pass import MhcSinglePassSpec as Spec
 
 _WARPS = 4
+_NORMALISE = ("overlapped", "few")  # variants of mhc_pre
 
 
 class _Tiles(NamedTuple):
@@ -68,27 +71,28 @@ def _config(pre: Kernel, spec: Spec, target: GPUTarget | None) -> _Tiles:
     return _Tiles(post, pre.configure(spec, target), _norm_config(spec, target, NORM_EPS=spec.norm_eps))
 
 
-def _launches(pre: Kernel, inputs: MhcSinglePassInputs, out: MhcSinglePassOutputs, tiles: _Tiles) -> list[Launch]:
+def _launches(
+    pre: Kernel, normalises: bool, inputs: MhcSinglePassInputs, out: MhcSinglePassOutputs, tiles: _Tiles
+) -> list[Launch]:
     tokens = inputs.x.shape[:-2].numel()
-    reading = Reading(out.out, *inputs[5:9], *inputs[10:])
+    reading = NormedReading(out.out, *inputs[5:9], *inputs[10:])
     reading.pre, reading.read = inputs.pre, out.read
+    reading.norm = Norm(inputs.norm_weight, out.h_in, out.s)
     made = MhcCoefficientsOutputs(*out[1:4], out.m, out.r)
-    norm = (out.read, inputs.norm_weight, out.h_in, out.s, tokens)
-    return [
+    launches = [
         *mhc_post.FORWARD.launches(MhcPostInputs(*inputs[:4]), MhcPostOutputs(out.out), tiles.post),
         *pre.launches(reading, made, tiles.pre),
-        Launch(norm_kernel, tiles.norm, token_grid(tokens, tiles.norm), norm),
     ]
+    norm = (out.read, inputs.norm_weight, out.h_in, out.s, tokens)
+    return (
+        launches if normalises else [*launches, Launch(norm_kernel, tiles.norm, token_grid(tokens, tiles.norm), norm)]
+    )
 
 
-def _sources(pre: Kernel, spec: Spec, tiles: _Tiles) -> list[Source]:
+def _sources(pre: Kernel, normalises: bool, spec: Spec, tiles: _Tiles) -> list[Source]:
     x, wide = POINTERS[spec.dtype], "*fp32"
-    norm = Source(norm_kernel, tiles.norm, (x, wide, x, wide, "i32"))
-    return [
-        *mhc_post.FORWARD.sources(_post_spec(spec), tiles.post),
-        *pre.sources(spec, tiles.pre),
-        norm,
-    ]
+    sources = [*mhc_post.FORWARD.sources(_post_spec(spec), tiles.post), *pre.sources(spec, tiles.pre)]
+    return sources if normalises else [*sources, Source(norm_kernel, tiles.norm, (x, wide, x, wide, "i32"))]
 
 
 def _backward_config(pre: Kernel, spec: Spec, target: GPUTarget | None) -> _Tiles:
@@ -149,10 +153,17 @@ def _backward_sources(pre: Kernel, spec: Spec, tiles: _Tiles) -> list[Source]:
     ]
 
 
-def _forward(pre: Kernel) -> Kernel:
+def _forward(name: str, pre: Kernel) -> Kernel:
     """Return the forward with a variant of ``mhc_pre``."""
-    parts = [functools.partial(part, pre) for part in (_config, _launches, _sources)]
-    return Kernel(mhc_post_kernel, *parts, pre.limit)
+    normalises = name in _NORMALISE
+    return Kernel(
+        mhc_post_kernel,
+        functools.partial(_config, pre),
+        functools.partial(_launches, pre, normalises),
+        functools.partial(_sources, pre, normalises),
+        pre.limit,
+        most_interpreted=pre.most_interpreted,
+    )
 
 
 def _backward(pre: Kernel) -> Kernel:
@@ -161,5 +172,5 @@ def _backward(pre: Kernel) -> Kernel:
     return Kernel(mhc_post_backward_kernel, *parts, pre.limit)
 
 
-FORWARD = {name: _forward(kernel) for name, kernel in mhc_coefficients.FORWARD.items()}
+FORWARD = {name: _forward(name, kernel) for name, kernel in mhc_coefficients.FORWARD.items()}
 BACKWARD = {name: _backward(kernel) for name, kernel in mhc_coefficients.BACKWARD.items()}
