@@ -100,8 +100,10 @@ class Transformer(nn.Module):
         if backend == "plain":
             self.layers: nn.Module = Plain(parts)
         else:
-            self.layers = mhc.HyperStack(mhc.HyperConnection(one, STREAMS, hidden, backend=backend) for one in parts)
-            self.head = mhc.HyperHead(STREAMS, hidden, backend=backend)
+            # Parameters of mHC in a narrow dtype would be cast at each call, by a launch for each of them.
+            options = {"backend": backend, "dtype": torch.float32}
+            self.layers = mhc.HyperStack(mhc.HyperConnection(part, STREAMS, hidden, **options) for part in parts)
+            self.head = mhc.HyperHead(STREAMS, hidden, **options)
         self.logits = nn.Linear(hidden, 256)
         for part in self.modules():
             if isinstance(part, nn.Linear):  # large random weights: what a slot has read decides what it writes
@@ -222,10 +224,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Serve the requests with each backend, and print how fast, and whether a request alone gets the same bytes."""
     options = parsed(arguments)
     sizes = Sizes(*(getattr(options, name) for name in Sizes._fields))
+    torch.set_default_dtype(getattr(torch, options.dtype))
     requests = requests_of(options.requests, sizes.context)
     for backend in options.backend or ["reference"]:
         torch.manual_seed(0)
-        model = Transformer(backend, sizes).to(options.device, getattr(torch, options.dtype))
+        model = Transformer(backend, sizes).to(options.device)
         batch = Batch(model, sizes, options.device)
         serve(batch, requests[:1])  # what is compiled is compiled before the clock runs
         begin = time.perf_counter()
