@@ -252,8 +252,8 @@ def select(project: Project, selection: Selection) -> Selected:
     """
     if (selection.row_plan is None) != (selection.row is None):
         raise UserError("--plan FILE and --row ID belong together: the file holds the plan, the row is a part of it.")
-    if suite.is_suite(project.matrix):
-        cases = suite.with_new_tests(selection.cases, plan(project, "full").cases)
+    if selection.cases and suite.is_suite(project.matrix):
+        cases = suite.with_new_tests(selection.cases, suite.ids_by_lane(plan(project, "full").cases))
         selection = replace(selection, cases=tuple(cases))
     planned = plan_for(project, selection)
     row_plan = row_plan_file.from_json(selection.row_plan, planned) if selection.row_plan else None

@@ -19,7 +19,7 @@ from kernel_matrix.ci.event_plan import plan_rows
 from kernel_matrix.config.load import load
 from kernel_matrix.config.plan import plan
 from kernel_matrix.config.selection import Selection, parse_shard
-from kernel_matrix.config.suite import Listed, facts_of, listed_of, with_new_tests, with_tests
+from kernel_matrix.config.suite import Listed, facts_of, ids_by_lane, listed_of, with_new_tests, with_tests
 from kernel_matrix.job.test_names import MOST, case_of, keys_of, op_of
 from kernel_matrix.machines.row_plan_file import from_json, to_json
 from kernel_matrix.matrix.everything import made_from
@@ -470,9 +470,9 @@ def test_a_row_runs_all_tests_of_its_lanes_and_no_others(tmp_path):
     suite = Suite.made(tmp_path, {"tests/test_a.py": ""}, MATRIX.replace("[any]", "[any, other]"))
     matrix = with_tests(load(suite.root / "matrix.yaml"), Listed({"a": (("test_a", "one"), ("test_a", "two"))}))
     cases = plan(matrix, "quick").cases
-    of_row = with_new_tests(("here/other/plain/suite.tests/collected",), cases)
+    of_row = with_new_tests(("here/other/plain/suite.tests/collected",), ids_by_lane(cases))
     assert of_row == [f"here/other/plain/test_a.tests/{name}" for name in ("one", "two")]
-    assert with_new_tests(of_row[:1], cases) == of_row[:1]
+    assert with_new_tests(of_row[:1], ids_by_lane(cases)) == of_row[:1]
 
 
 def test_only_a_lane_whose_tests_were_lost_has_a_case_that_stands_for_them(tmp_path):

@@ -18,7 +18,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -28,7 +27,6 @@ from hypothesis import settings
 from judges import Found, compare
 
 from kernel_matrix import cli
-from kernel_matrix.config import document as documents
 from kernel_matrix.config import load as loading
 from kernel_matrix.config import plan as planning
 from kernel_matrix.config.load import load
@@ -99,10 +97,6 @@ SHARED = ("envs", BYTECODE, "cache/inductor", COPY)
 os.environ["PYTHONPYCACHEPREFIX"] = str(ROOT / "build" / BYTECODE)
 os.environ["PYTHONDONTWRITEBYTECODE"] = ""
 os.environ.setdefault("PYTHONPATH", "src")  # of the processes that start in the repository, as nox says it
-
-
-# Nobody changes the content of a matrix.yaml, and most tests read one of the same few texts.
-documents.parsed = lru_cache(maxsize=64)(documents.parsed)
 
 # How long an example takes depends on what else the machine does.
 settings.register_profile("any-machine", deadline=None)

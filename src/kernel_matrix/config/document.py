@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,7 @@ class Document:
         return UserError("\n".join(f"{self.path.name}:{line}: {dotted}{text}" for line, dotted, text in lines))
 
 
+@lru_cache(maxsize=8)  # a command reads the same file with tests and without
 def parsed(text: str) -> tuple[Any, Node | None]:
     """Return what a YAML text holds, and its node, which knows the lines.
 

@@ -78,13 +78,18 @@ def tests_of(matrix: Matrix) -> tuple[Key, ...]:
     return tuple((op, str(name)) for op, listed in names if isinstance(listed, list) for name in listed)
 
 
-def with_new_tests(ids: Sequence[str], planned: Sequence[Case]) -> list[str]:
+def ids_by_lane(planned: Iterable[Case]) -> dict[str, list[str]]:
+    """Return the ids of planned cases by their lane."""
+    lanes: dict[str, list[str]] = {}
+    for case in planned:
+        lanes.setdefault(case.cell.id.rpartition("/")[0], []).append(case.id)
+    return lanes
+
+
+def with_new_tests(ids: Sequence[str], by_lane: Mapping[str, Sequence[str]]) -> list[str]:
     """Return the ids of cases; in place of one that stands for all tests of its lane, or of its cell, these tests."""
     lanes = {name: name.removesuffix(f"/{COLLECTED}").removesuffix(_CELL) for name in ids if _stands_for_all(name)}
-    of_lanes: dict[str, list[str]] = {lane: [] for lane in lanes.values()}
-    for case in planned if lanes else ():
-        of_lanes.get(case.cell.id.rpartition("/")[0], []).append(case.id)
-    return [case for name in ids for case in (of_lanes.get(lanes.get(name, ""), []) or [name])]
+    return [case for name in ids for case in (by_lane.get(lanes.get(name, "")) or [name])]
 
 
 def _stands_for_all(name: str) -> bool:

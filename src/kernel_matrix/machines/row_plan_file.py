@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from kernel_matrix.base.errors import UserError, first_fault
 from kernel_matrix.config.model import Tier
 from kernel_matrix.config.plan import Case, Job, Plan
-from kernel_matrix.config.suite import with_new_tests
+from kernel_matrix.config.suite import ids_by_lane, with_new_tests
 from kernel_matrix.machines.row_plan import RowPlan
 from kernel_matrix.machines.rows import Row
 
@@ -72,14 +72,14 @@ def from_json(path: Path, planned: Plan) -> RowPlan:
         UserError: the file is not a row plan, or names cases that the present matrix.yaml does not have.
     """
     file = _read(path)
-    cases = {case.id: case for case in planned.cases}
+    cases, by_lane = {case.id: case for case in planned.cases}, ids_by_lane(planned.cases)
     rows = []
     for row in file.rows:
         jobs = tuple(
             Job(
                 job.platform,
                 job.toolchain,
-                _cases(path, row.id, with_new_tests(job.cases, planned.cases), cases),
+                _cases(path, row.id, with_new_tests(job.cases, by_lane), cases),
                 job.shard,
             )
             for job in row.jobs

@@ -31,20 +31,23 @@ def package(matrix: Matrix, root: Path) -> Iterator[Fault]:
 
 def locks(matrix: Matrix, root: Path) -> Iterator[Fault]:
     """Yield the lock files that do not exist."""
-    for name, toolchain in matrix.toolchains.items():
-        yield from _lock(root, ("toolchains", name, "lock"), toolchain.lock)
+    named: list[tuple[Place, str]] = [
+        (("toolchains", name, "lock"), toolchain.lock) for name, toolchain in matrix.toolchains.items()
+    ]
     for name, platform in matrix.platforms.items():
-        for index, entry in enumerate(platform.entries):
-            if entry.lock:
-                yield from _lock(root, ("platforms", name, "toolchains", index, "lock"), entry.lock)
+        places = (
+            (("platforms", name, "toolchains", index, "lock"), one.lock) for index, one in enumerate(platform.entries)
+        )
+        named += [(place, lock) for place, lock in places if lock]
+    absent = {lock for lock in {lock for _, lock in named} if not files_of(root, lock)}
+    yield from (_absent(root, place, lock) for place, lock in named if lock in absent)
 
 
-def _lock(root: Path, place: Place, lock: str) -> Iterator[Fault]:
-    if not files_of(root, lock):
-        known = sorted(str(path.relative_to(root)) for path in (root / lock).parent.glob("*.txt"))
-        can_be_made = any((root / name).is_file() for name in names_of(lock) if name.endswith(".in"))
-        remedy = f" Make it: `kernel-matrix lock {Path(lock).stem}`" if can_be_made else did_you_mean(lock, known)
-        yield place, f"the lock file '{lock}' does not exist.{remedy}"
+def _absent(root: Path, place: Place, lock: str) -> Fault:
+    known = sorted(str(path.relative_to(root)) for path in (root / lock).parent.glob("*.txt"))
+    can_be_made = any((root / name).is_file() for name in names_of(lock) if name.endswith(".in"))
+    remedy = f" Make it: `kernel-matrix lock {Path(lock).stem}`" if can_be_made else did_you_mean(lock, known)
+    return place, f"the lock file '{lock}' does not exist.{remedy}"
 
 
 def containers(matrix: Matrix, root: Path) -> Iterator[Fault]:
