@@ -11,7 +11,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -74,7 +74,7 @@ class Cluster:
     """A cluster that runs."""
 
     folder: Path
-    ports: dict[str, int] = field(default_factory=dict)
+    login: Path | None = None  # a folder that nodes do not see
 
     @property
     def conf(self) -> Path:
@@ -90,8 +90,17 @@ class Cluster:
     def begin(self, program: str, *words: str) -> None:
         subprocess.run([f"/usr/sbin/{program}", *words], env=self.variables, check=True, capture_output=True)
 
+    @property
+    def disk(self) -> Path:
+        """A folder that is another one on each node."""
+        return self.folder / "disk"
+
     def start_node(self, name: str) -> None:
-        self.begin("slurmd", "-N", name, "-f", str(self.conf))
+        """Start a node, which has folders of its own in place of some."""
+        own = [f"mount -t tmpfs none {folder}" for folder in (self.disk, self.login) if folder] if self.login else []
+        words = ["unshare", "--mount", "bash", "-c"]
+        slurmd = f"exec /usr/sbin/slurmd -N {name} -f {self.conf}"
+        subprocess.run([*words, " && ".join([*own, slurmd])], env=self.variables, check=True, capture_output=True)
 
     def start_controller(self) -> None:
         self.begin("slurmctld", "-f", str(self.conf))
@@ -166,11 +175,11 @@ def free_port() -> int:
 
 
 @contextmanager
-def cluster(folder: Path) -> Iterator[Cluster]:
-    """Start a cluster in an empty folder, and end all of it."""
-    made = Cluster(folder)
+def cluster(folder: Path, login: Path | None = None) -> Iterator[Cluster]:
+    """Start a cluster in an empty folder, and end all of it. Its nodes do not see the folder ``login``."""
+    made = Cluster(folder, login)
     host = socket.gethostname().partition(".")[0]
-    for name in ("run", "state", "munge", "gpu", *(f"spool-{node}" for node in NODES)):
+    for name in ("run", "state", "munge", "gpu", "disk", *(f"spool-{node}" for node in NODES)):
         (folder / name).mkdir(parents=True)
     nodes, gres = [], []
     for node, kind in NODES.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from clusters import Cluster, cluster, demand_slurm
-from common import ROOT, records_in
+from common import BYTECODE, ROOT, records_in
 from suites import Suite
 
 from kernel_matrix.run.proven import mark_file
@@ -75,6 +76,20 @@ ci:
 """
 
 
+# What a person has in a profile for their own jobs.
+HABITS = {
+    "SBATCH_ARRAY_INX": "7",
+    "SBATCH_TIMELIMIT": "3",
+    "SBATCH_EXPORT": "NONE",
+    "SBATCH_WAIT": "1",
+    "SBATCH_JOB_NAME": "my job",
+    "SBATCH_PARTITION": "none",
+    "SINFO_PARTITION": "short",
+    "SQUEUE_PARTITION": "short",
+    "SQUEUE_STATES": "PD",
+}
+
+
 def matrix_of(notes: Path) -> str:
     """Return a matrix with a lane for each end of a row."""
     return _MATRIX.format(
@@ -88,7 +103,7 @@ def matrix_of(notes: Path) -> str:
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Start the cluster once for all tests of this file."""
     demand_slurm()
-    with cluster(tmp_path_factory.mktemp("slurm")) as made:
+    with cluster(tmp_path_factory.mktemp("slurm"), tmp_path_factory.mktemp("login")) as made:
         yield made
 
 
@@ -106,7 +121,7 @@ class Package:
         process = subprocess.Popen(
             [sys.executable, "-m", "kernel_matrix", *words],
             cwd=self.suite.root,
-            env={**self.slurm.variables, "PYTHONPATH": str(ROOT / "src")},
+            env={**self.slurm.variables, **HABITS, "PYTHONPATH": str(ROOT / "src")},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -174,6 +189,48 @@ def package(tmp_path: Path, slurm: Cluster) -> Iterator[Package]:
 ON = ("matrix", "--on", "slurm", "--executor", "current")
 
 
+# The first of this file: a controller looks at time limits 30 seconds after it has begun, when all rows run.
+@pytest.mark.slow
+def test_each_row_ends_as_a_maintainer_would_call_it(package):
+    run = package.start(*ON)
+    package.wait_for("lost.second")
+    lost = package.jobs()["here.lost.x86-64-v3"]
+    assert package.slurm.ask("squeue", "-h", "-j", lost, "-o", "%N").strip() == "km-b"
+    # A job of another partition takes its device, in the middle of a test; then it begins again.
+    words = ("--partition=urgent", "--gres=gpu:gfx942:1", "--output=/dev/null", "--chdir=/")
+    package.slurm.ask("sbatch", *words, "--wrap=true")
+    package.wait_for("ended.second")
+    package.slurm.ask("scancel", package.jobs()["here.ended.x86-64"])  # somebody else does
+    package.begin_again(lost)
+    until(lambda: (package.notes / "lost.second").read_text() == "xx", "it goes on")
+    journal = package.suite.root / "build" / "jobs" / "here.lost.x86-64-v3" / "journal.jsonl"
+    mark = mark_file(package.suite.root / "build", "here.lost.x86-64-v3")
+    until(lambda: int(mark.read_text().split()[0]) == journal.stat().st_size, "the harness has seen what ended")
+    package.slurm.fail("km-b")  # in the middle of a test, and another node takes it
+    package.slurm.tell_down("km-b")
+    mark.unlink()  # it would lie on the node that failed alone
+    package.begin_again(lost, "Features=sm_90")
+    said, _ = run.communicate(timeout=240)
+    states = package.states()
+    assert states == {
+        "x86-64/ok": "held",
+        "x86-64/red": "fail",
+        "x86-64/ended": "error",  # of the stage machine: what had ended is there
+        "x86-64-v2/late": "error",
+        "x86-64-v3/lost": "held",
+        "x86-64-v4/greedy": "missing",  # Slurm ended it at its memory limit, and no kernel is red for that
+        "sm_90/ok": "missing",  # its node has no such GPU
+        "sm_100/ok": "unavailable",  # its node is down
+    }, said
+    assert run.returncode == 1, said
+    assert said.count("here.lost.x86-64-v3: lost km-b, and ") == 2, said
+    assert (package.notes / "lost.first").read_text() == "x", (
+        "what the row had finished before it lost its node is kept"
+    )
+    package.slurm.start_node("km-b")
+    package.slurm.wait_for(2)
+
+
 def test_what_the_cluster_lacks_is_said_and_nothing_is_submitted(package):
     file = package.suite.root / "matrix.yaml"
     file.write_text(
@@ -221,43 +278,37 @@ def read_until(process: subprocess.Popen[str], text: str) -> str:
     return said
 
 
-# The last of this file: a controller looks at time limits every 30 seconds, and the test before restarts it.
-@pytest.mark.slow
-def test_each_row_ends_as_a_maintainer_would_call_it(package):
-    run = package.start(*ON)
-    package.wait_for("lost.second")
-    lost = package.jobs()["here.lost.x86-64-v3"]
-    assert package.slurm.ask("squeue", "-h", "-j", lost, "-o", "%N").strip() == "km-b"
-    # A job of another partition takes its device, in the middle of a test; then it begins again.
-    words = ("--partition=urgent", "--gres=gpu:gfx942:1", "--output=/dev/null", "--chdir=/")
-    package.slurm.ask("sbatch", *words, "--wrap=true")
-    package.wait_for("ended.second")
-    package.slurm.ask("scancel", package.jobs()["here.ended.x86-64"])  # somebody else does
-    package.begin_again(lost)
-    until(lambda: (package.notes / "lost.second").read_text() == "xx", "it goes on")
-    journal = package.suite.root / "build" / "jobs" / "here.lost.x86-64-v3" / "journal.jsonl"
-    mark = mark_file(package.suite.root / "build", "here.lost.x86-64-v3")
-    until(lambda: int(mark.read_text().split()[0]) == journal.stat().st_size, "the harness has seen what ended")
-    package.slurm.fail("km-b")  # in the middle of a test, and another node takes it
-    package.slurm.tell_down("km-b")
-    mark.unlink()  # it would lie on the node that failed alone
-    package.begin_again(lost, "Features=sm_90")
-    said, _ = run.communicate(timeout=240)
-    states = package.states()
-    assert states == {
-        "x86-64/ok": "held",
-        "x86-64/red": "fail",
-        "x86-64/ended": "error",  # of the stage machine: what had ended is there
-        "x86-64-v2/late": "error",
-        "x86-64-v3/lost": "held",
-        "x86-64-v4/greedy": "missing",  # Slurm ended it at its memory limit, and no kernel is red for that
-        "sm_90/ok": "missing",  # its node has no such GPU
-        "sm_100/ok": "unavailable",  # its node is down
-    }, said
-    assert run.returncode == 1, said
-    assert said.count("here.lost.x86-64-v3: lost km-b, and ") == 2, said
-    assert (package.notes / "lost.first").read_text() == "x", (
-        "what the row had finished before it lost its node is kept"
+SMALL = """
+package: {{ name: thing, suite: tests }}
+limits: {{ case: 60, job: 600 }}
+toolchains: {{ good: {{ lock: lock.txt }}, red: {{ lock: lock.txt }} }}
+platforms:
+  here: {{ title: CPU, device: cpu, runner: [x], targets: [x86-64], toolchains: [{entries}] }}
+ci: {{ slurm: {{ disk: {disk}, cpus: 5, setup: "mkdir -p build/cache; ln -s {bytecode} build/cache/bytecode" }} }}
+"""
+_OWN = """
+import os, pathlib
+
+
+def test_one():
+    assert pathlib.Path.cwd().is_relative_to({disk!r})
+    assert not pathlib.Path({login!r}).exists()
+    assert os.environ["LANE"] != "red"
+"""
+
+
+def test_nodes_that_do_not_see_the_checkout_get_it_and_their_results_come_back(slurm, tmp_path):
+    root, disk = slurm.login / "thing", str(slurm.disk)
+    entries = ", ".join(f"{{ toolchain: {lane}, environment: {{ LANE: {lane} }} }}" for lane in ("good", "red"))
+    files = {"tests/test_a.py": _OWN.format(disk=disk, login=str(root))}
+    package = Package(
+        Suite.made(root, files, SMALL.format(entries=entries, disk=disk, bytecode=ROOT / "build" / BYTECODE)),
+        tmp_path,
+        slurm,
     )
-    package.slurm.start_node("km-b")
-    package.slurm.wait_for(2)
+    assert package.call(*ON, "--detach")[0] == 2, "nobody would bring the copies"
+    status, said = package.call(*ON)
+    assert package.states() == {"x86-64/good": "held", "x86-64/red": "fail"}, said
+    assert status == 1, said
+    logs = [path.read_text() for path in (root / "build" / "cluster" / "logs").iterdir()]
+    assert sorted(re.search(r" on (km-.)", log)[1] for log in logs) == ["km-a", "km-b"], "logs come back too"

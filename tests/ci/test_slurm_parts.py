@@ -14,7 +14,7 @@ from kernel_matrix.ci.cluster import keep, make_run
 from kernel_matrix.ci.engines import AwayError, engine_named, state
 from kernel_matrix.ci.engines.batches import asked_minutes, batches
 from kernel_matrix.ci.engines.slurm import nodes, script
-from kernel_matrix.ci.engines.slurm.engine import never_starts, status_of
+from kernel_matrix.ci.engines.slurm.engine import ask, never_starts, status_of
 from kernel_matrix.ci.engines.state import Batch, ClusterRun
 from kernel_matrix.ci.event_plan import EventPlan, Known, plan_rows
 from kernel_matrix.ci.follow import Follower
@@ -291,16 +291,83 @@ def test_a_cluster_without_accounting_forgets_and_one_whose_accounts_are_away_is
         engine_named("slurm").poll(run)
 
 
-def test_without_slurm_it_says_what_to_install(tmp_path, monkeypatch):
-    suite = Suite.made(tmp_path, {"tests/test_a.py": "def test_one(): pass\n"})
-    monkeypatch.setenv("PATH", "/nowhere")
-    done = harness("matrix", "--matrix", str(suite.root / "matrix.yaml"), "--on", "slurm")
-    assert (done.returncode, "sinfo is not here" in done.stderr) == (2, True), done.stderr
+def test_a_row_that_somebody_cancels_while_it_waits_was_cancelled(planned, tmp_path, monkeypatch):
+    run = forgotten(planned)
+    script.logs(run).mkdir(parents=True)
+    script.log_of(run, "row2").touch()  # it ended too long ago
+    lines = "\n".join(f"km-{run.id}-0|{task}|COMPLETED|100|160|220|a1|None" for task in range(12) if task not in (1, 2))
+    programs(tmp_path, monkeypatch, "exit 1")
+    (tmp_path / "squeue").write_text(f"#!/bin/sh\ncat <<'END'\n{lines}\nEND\n")
+    found = {status.row: (status.status, status.conclusion) for status in engine_named("slurm").poll(run)}
+    assert found["row1"] == ("completed", "cancelled")
+    assert (found["row2"], found["report"]) == (("absent", ""), ("absent", ""))
+
+
+def test_what_programs_print_need_not_be_utf_8(tmp_path, monkeypatch):
+    (tmp_path / "sinfo").write_bytes(b"#!/bin/sh\nprintf 'a1|d\\351faut\\n'\n")
+    (tmp_path / "sinfo").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert ask("sinfo").startswith("a1|d")
 
 
 _RAN = {"created": "1970-01-01T00:01:40Z", "started": "1970-01-01T00:02:40Z", "machine": "a1"}
 _LATER = {**_RAN, "started": "1970-01-01T00:04:00Z", "machine": "a2"}
 _CLEARED = {**_RAN, "started": ""}  # Slurm clears up after it
+
+
+class Played:
+    """An engine whose looks are given: the status and reason of the report, and of the one row."""
+
+    def __init__(self, *looks: tuple[dict[str, str], dict[str, str]]) -> None:
+        self.looks, self.cancelled = [*looks], []
+
+    def poll(self, run):
+        report, row = self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
+        return [JobStatus(row="report", **report), JobStatus(row="here.plain", **row)]
+
+    def attend(self, run, statuses): ...
+
+    def cancel(self, run, rows=None):
+        self.cancelled += rows
+
+    def never_starts(self, why):
+        return never_starts(why)
+
+    def log(self, run, row):
+        return script.log_of(run, row)
+
+
+ENDED, RUNS = {"status": "completed", "conclusion": "success"}, {"status": "running", **_RAN}
+CANCELLED = {"status": "completed", "conclusion": "cancelled"}
+
+
+@pytest.mark.parametrize(
+    ("looks", "status", "cancelled"),
+    [
+        # Somebody cancels the report alone: the rows go on, and it is made here.
+        ([(CANCELLED, RUNS), (CANCELLED, RUNS), (CANCELLED, ENDED)], 7, []),
+        ([(CANCELLED, CANCELLED)], 130, []),
+        # All nodes of its partition are drained, or it is too long for it.
+        ([({"status": "queued", "why": "PartitionTimeLimit"}, ENDED)], 7, ["report"]),
+        ([({"status": "queued", "why": "Nodes required for job are DOWN, DRAINED"}, ENDED)], 7, ["report"]),
+    ],
+)
+def test_a_report_that_nobody_makes_is_made_here_when_the_rows_have_ended(
+    planned, monkeypatch, looks, status, cancelled
+):
+    project, plan = planned
+    run = make_run("slurm", project, plan).model_copy(update={"report_commands": ("exit 7",), "queue_minutes": 0.001})
+    engine = Played(*looks)
+    monkeypatch.setattr("kernel_matrix.ci.follow._FIRST", 0.05)
+    assert Follower(engine, project, run, print).follow() == status
+    assert (engine.cancelled, len(engine.looks)) == (cancelled, 1), "rows that run are followed to their end"
+
+
+def test_without_slurm_it_says_what_to_install(tmp_path, monkeypatch):
+    suite = Suite.made(tmp_path, {"tests/test_a.py": "def test_one(): pass\n"})
+    monkeypatch.setenv("PATH", "/nowhere")
+    done = harness("matrix", "--matrix", str(suite.root / "matrix.yaml"), "--on", "slurm")
+    assert (done.returncode, "sinfo is not here" in done.stderr) == (2, True), done.stderr
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,11 @@ def main(options: argparse.Namespace, say: Say) -> int:
     if options.detach and not options.on:
         raise UserError(f"--detach: say where the rows are submitted: --on {' or '.join(ENGINES)}.")
     project = load_project(options)
+    slurm = project.matrix.ci.slurm
+    if options.detach and slurm and slurm.disk:
+        raise UserError(
+            "--detach: nodes get their copy of the checkout from this command (ci.slurm.disk), so it stays."
+        )
     if options.attach or options.cancel:
         return _former(options, project, say)
     engine = engine_named(options.on)
@@ -63,6 +68,18 @@ def main(options: argparse.Namespace, say: Say) -> int:
         raise
 
 
+def _demand_that_copies_come(project: Project, *, follows: bool) -> None:
+    """Raise a UserError where nodes do not see the checkout, and would not get it, or not all that a row reads."""
+    if not (project.matrix.ci.slurm and project.matrix.ci.slurm.disk):
+        return
+    if not follows:
+        raise UserError(
+            "ci.slurm.disk: `kernel-matrix matrix --on slurm` brings the copies, and has to follow the rows."
+        )
+    if not all(folder.is_relative_to(Path.cwd()) for folder in (project.root, project.build)):
+        raise UserError("ci.slurm.disk: nodes get a copy of the present folder, and it lacks matrix.yaml or the build.")
+
+
 def script(options: argparse.Namespace, project: Project, say: Say) -> str:
     """Return the script that submits the rows by hand. The plan and the names of the jobs are written for it.
 
@@ -70,6 +87,7 @@ def script(options: argparse.Namespace, project: Project, say: Say) -> str:
         UserError: the cluster lacks something, or the rows wait or run already.
     """
     engine = engine_named(options.on)
+    _demand_that_copies_come(project, follows=False)
     with _alone(project):
         planned = plan_on(project, engine, options)
         _demand_rows(planned.rows)
@@ -123,6 +141,7 @@ def make_run(
         plan=_digest(planned.rows),
         queue_minutes=slurm.queue_minutes if slurm else 1440,
         setup=slurm.setup if slurm else "",
+        disk=slurm.disk if slurm else "",
         batches=made,
         row_commands={
             row.id: command_of(row, plan, ["--gathered", *options, *more], installed=row.id in in_images)

@@ -36,6 +36,7 @@ class Follower:
         self.before: dict[str, JobStatus] = {}
         self.said: tuple[str, ...] = ()
         self.away = ""
+        self.rows_ended = 0.0  # when it was seen that all rows have ended
 
     def follow(self) -> int:
         """Return the exit status of the report."""
@@ -46,9 +47,12 @@ class Follower:
             if statuses is not None:
                 if self._show(statuses):
                     pause = _FIRST
-                report = next(status for status in statuses if status.row == REPORT)
+                report, rows = _apart(statuses)
                 if report.status == "completed" or (report.status == "absent" and looks > _NOT_SEEN):
-                    return self._end(report)
+                    if state.status_of_report(self.run).exists() or not goes_on(rows):
+                        return self._end(report, rows)
+                elif report.status == "queued" and not goes_on(rows) and self._waits_in_vain(report):
+                    return self._make_report()
             time.sleep(pause)
             pause = min(_LONGEST, pause * _SLOWER)
 
@@ -56,6 +60,7 @@ class Follower:
         """Return the statuses; None while the cluster does not answer."""
         try:
             statuses = self.engine.poll(self.run)
+            self.engine.attend(self.run, statuses)
             self._end_what_waits_in_vain(statuses)
         except AwayError as error:
             if not self.away:
@@ -122,16 +127,27 @@ class Follower:
             for line in _last_lines(self._log(status.row)):
                 self._say(f"    {line}")
 
-    def _end(self, report: JobStatus) -> int:
+    def _waits_in_vain(self, report: JobStatus) -> bool:
+        """Cancel a report that no node takes: it would wait for ever, or has waited too long since its rows ended."""
+        self.rows_ended = self.rows_ended or time.monotonic()
+        in_vain = time.monotonic() - self.rows_ended > 60 * self.run.queue_minutes
+        if not self.run.disk and (in_vain or self.engine.never_starts(report.why)):
+            self._say(f"no node makes the report ({report.why or 'no reason is known'}): it is made here")
+            self.engine.cancel(self.run, [REPORT])
+            return True
+        return False
+
+    def _end(self, report: JobStatus, rows: Sequence[JobStatus]) -> int:
         """Print what the report has printed, and return its status. One that its job did not make is made here."""
         try:
             status = int(state.status_of_report(self.run).read_text())
             said = self._log(REPORT).read_text(encoding="utf-8", errors="replace")
         except (OSError, ValueError):
-            if report.conclusion == "cancelled":
+            if {one.conclusion for one in (report, *rows)} == {"cancelled"}:
                 self._say("all jobs were cancelled, and there is no report")
                 return 130
-            self._say(f"the report's job has left none ({report.conclusion or report.status}): it is made here")
+            if not self.run.disk:  # else it has no job
+                self._say(f"the report's job has left none ({report.conclusion or report.status}): it is made here")
             return self._make_report()
         self.print(said.rstrip("\n"))
         return status
@@ -146,6 +162,12 @@ class Follower:
 
     def _say(self, text: str) -> None:
         self.print(f"{datetime.now():%H:%M:%S} {text}")
+
+
+def _apart(statuses: Sequence[JobStatus]) -> tuple[JobStatus, list[JobStatus]]:
+    """Return the status of the report, and those of the rows."""
+    [report] = [status for status in statuses if status.row == REPORT]
+    return report, [status for status in statuses if status.row != REPORT]
 
 
 def _has_lost_its_node(before: JobStatus, now: JobStatus) -> bool:

@@ -61,8 +61,15 @@ class Engine(Protocol):
             AwayError: it does not answer.
         """
 
+    def attend(self, run: ClusterRun, statuses: Sequence[JobStatus]) -> None:
+        """Do what the jobs that run need of the process that follows them. It is asked at each look.
+
+        Raises:
+            AwayError: it does not answer.
+        """
+
     def cancel(self, run: ClusterRun, rows: Collection[str] | None = None) -> None:
-        """Cancel the jobs of some rows, by default all of the run.
+        """Cancel the jobs of some rows, or of the report; by default all of the run.
 
         Raises:
             AwayError: it does not answer.

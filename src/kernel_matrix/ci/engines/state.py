@@ -46,6 +46,7 @@ class ClusterRun(Strict):
     folder: str  # of this file, of the plan, of scripts and logs
     folders: tuple[str, ...] = ()  # what a row sees that runs inside of an image
     setup: str = ""
+    disk: str = ""  # a folder of each node's own disk, where nodes do not see the root
     ended: Mapping[str, str] = Field(default_factory=dict)  # rows that were cancelled because they would never start
 
     @property

@@ -51,6 +51,11 @@ class Slurm(Ask):
         "any node; those of a CPU run there.",
     )
     queue_minutes: float = Field(default=1440, gt=0, description="A row that waited longer for a node never started.")
+    disk: Word = Field(
+        default="",
+        description="A folder of each node's own disk, such as '/tmp', where nodes do not see the checkout: a row gets "
+        "a copy there, and its results come back.",
+    )
     setup: str = Field(default="", description="Lines of shell before each row, such as 'module load python/3.12'.")
 
 

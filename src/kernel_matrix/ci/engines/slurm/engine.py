@@ -13,7 +13,7 @@ from pathlib import Path
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.ci.engines import REPORT, AwayError, Fitted
-from kernel_matrix.ci.engines.slurm import nodes, script
+from kernel_matrix.ci.engines.slurm import copied, nodes, script
 from kernel_matrix.ci.engines.state import Batch, ClusterRun, status_of_report
 from kernel_matrix.ci.placing import Machines
 from kernel_matrix.config.model import Matrix
@@ -28,6 +28,10 @@ Seen = dict[tuple[str, str], tuple[str, ...]]  # by name of the job and number o
 
 class Slurm:
     """Slurm, from version 20.11 on, through its own programs."""
+
+    def __init__(self) -> None:
+        """Begin with no row that needs something of this process."""
+        self._couriers = copied.Couriers()
 
     def machines(self, matrix: Matrix) -> Machines:
         """Return the nodes for the targets that ci.slurm names; any node has a CPU."""
@@ -57,14 +61,17 @@ class Slurm:
         folder, logs = Path(run.folder), script.logs(run)
         logs.mkdir(parents=True, exist_ok=True)
         status_of_report(run).unlink(missing_ok=True)
+        if run.disk:
+            copied.pack(run)
         jobs: list[str] = []
         try:
             for number in range(len(run.batches)):
                 name = script.job_name(run, number)
-                jobs.append(_sbatch(folder / f"{name}.sh", script.array(run, number), f"--output={logs}/%x_%a.log"))
-            after = f"--dependency=afterany:{':'.join(jobs)}"
-            name = script.job_name(run, REPORT)
-            _sbatch(folder / f"{name}.sh", script.report(run), after, f"--output={logs}/%x.log")
+                output = [] if run.disk else [f"--output={logs}/%x_%a.log"]
+                jobs.append(_sbatch(folder / f"{name}.sh", script.array(run, number), *output))
+            if not run.disk:  # nodes do not see the results
+                after, name = f"--dependency=afterany:{':'.join(jobs)}", script.job_name(run, REPORT)
+                _sbatch(folder / f"{name}.sh", script.report(run), after, f"--output={logs}/%x.log")
         except BaseException:
             if jobs:
                 with suppress(UserError):
@@ -79,6 +86,7 @@ class Slurm:
             for task, row in enumerate(batch.rows)
         }
         seen = _queued(run)
+        arrays = {name for name, _ in seen}
         if wanted.keys() - seen.keys():
             try:
                 seen = {**_accounted(run), **seen}
@@ -86,23 +94,27 @@ class Slurm:
                 raise
             except UserError:  # there is no accounting: what is not known is said to be absent
                 pass
-        return [_status(run, row, seen.get(key)) for key, row in wanted.items()]
+        found = [_status(run, row, seen.get(key), known=key[0] in arrays) for key, row in wanted.items()]
+        if not run.disk:
+            return found
+        rows = [one for one in found if one.row != REPORT]
+        go_on = self._couriers.are_on_the_way or any(one.status in ("queued", "running") for one in rows)
+        return [*rows, JobStatus(row=REPORT, status="queued" if go_on else "completed")]
+
+    def attend(self, run: ClusterRun, statuses: Sequence[JobStatus]) -> None:
+        """Bring the rows that run their copies of the checkout, and take their results, where nodes do not see it."""
+        if run.disk:
+            self._couriers.attend(run, statuses, lambda: _running(run))
 
     def cancel(self, run: ClusterRun, rows: Collection[str] | None = None) -> None:
         """Cancel all jobs of a run, or the tasks of some rows."""
-        jobs = _ids(run)
-        if rows is None:
-            gone = [*jobs.values()]
-        else:
-            gone = [
-                f"{jobs[name]}_{task}"
-                for number, batch in enumerate(run.batches)
-                if (name := script.job_name(run, number)) in jobs
-                for task, row in enumerate(batch.rows)
-                if row in rows
-            ]
+        gone = (
+            [*_ids(run).values()] if rows is None else [job for row, job in _tasks_by_row(run).items() if row in rows]
+        )
         if gone:
             ask("scancel", *gone)
+        if rows is None:
+            self._couriers.wait()
 
     def never_starts(self, why: str) -> bool:
         """Return whether a job that waits for this reason waits for ever."""
@@ -114,9 +126,10 @@ class Slurm:
 
 
 def _sbatch(file: Path, text: str, *options: str) -> str:
-    """Submit a script and return the id of its job."""
+    """Submit a script and return the id of its job. A variable such as SBATCH_ACCOUNT is stronger than the script."""
     write_atomically(file, text)
-    return ask("sbatch", "--parsable", *options, str(file)).strip().partition(";")[0]
+    asked = [line.partition(" ")[2] for line in text.splitlines() if line.startswith("#SBATCH ")]
+    return ask("sbatch", "--parsable", *asked, *options, "--export=ALL", str(file)).strip().partition(";")[0]
 
 
 def _names(run: ClusterRun) -> list[str]:
@@ -163,8 +176,36 @@ def _ids(run: ClusterRun) -> dict[str, str]:
     return dict(line.split("|", 1) for line in lines)
 
 
-def _status(run: ClusterRun, row: str, fields: tuple[str, ...] | None) -> JobStatus:
+def _tasks_by_row(run: ClusterRun) -> dict[str, str]:
+    """Return the id of the job of each row and of the report, of those that squeue knows."""
+    jobs = _ids(run)
+    report = jobs.get(script.job_name(run, REPORT))
+    return ({REPORT: report} if report else {}) | {
+        row: f"{jobs[name]}_{task}"
+        for number, batch in enumerate(run.batches)
+        if (name := script.job_name(run, number)) in jobs
+        for task, row in enumerate(batch.rows)
+    }
+
+
+def _running(run: ClusterRun) -> dict[str, str]:
+    """Return the id of the job of each row that runs. srun takes no other one."""
+    named = f"--name={','.join(_names(run))}"
+    lines = ask("squeue", "--noheader", "--array", "--states=RUNNING", named, "--format=%j|%K|%A").splitlines()
+    ids = {(name, task): job for name, task, job in (line.split("|", 2) for line in lines)}
+    rows = {
+        row: (script.job_name(run, number), str(task))
+        for number, batch in enumerate(run.batches)
+        for task, row in enumerate(batch.rows)
+    }
+    return {row: ids[key] for row, key in rows.items() if key in ids}
+
+
+def _status(run: ClusterRun, row: str, fields: tuple[str, ...] | None, *, known: bool) -> JobStatus:
+    """Return the status of a row's job; ``known``: squeue knows others of its array."""
     if fields is None:
+        if known and not script.log_of(run, row).exists():  # squeue forgets at once what was cancelled while it waited
+            return JobStatus(row=row, status="completed", conclusion="cancelled")
         return JobStatus(row=row, status="absent")
     state, submitted, start, end, where, reason = fields
     status = status_of(row, state, submitted=submitted, start=start, end=end, nodes=where, reason=reason)
@@ -175,6 +216,8 @@ def _status(run: ClusterRun, row: str, fields: tuple[str, ...] | None) -> JobSta
     return status
 
 
+_HABITS = ("SACCT_", "SBATCH_", "SCANCEL_", "SINFO_", "SQUEUE_")  # begin options of a program that a person has set
+_KEPT = ("SBATCH_ACCOUNT", "SBATCH_QOS", "SBATCH_RESERVATION")  # of those, what holds where matrix.yaml says nothing
 _SECONDS = 120.0  # the programs themselves give up sooner
 # What they say while the controller, or the database of accounts, is down or restarts.
 _AWAY = re.compile(
@@ -183,17 +226,28 @@ _AWAY = re.compile(
 )
 
 
-def ask(*words: str, text: str | None = None) -> str:
+def _variables() -> dict[str, str]:
+    """Return the variables of Slurm's programs, without those in which people keep their habits."""
+    kept = {name: value for name, value in os.environ.items() if name in _KEPT or not name.startswith(_HABITS)}
+    return {**kept, "SLURM_TIME_FORMAT": "%s"}
+
+
+def ask(*words: str) -> str:
     """Return what a program of Slurm prints.
 
     Raises:
         AwayError: the controller does not answer now.
         UserError: the program is not here, or refuses.
     """
-    epoch = {**os.environ, "SLURM_TIME_FORMAT": "%s"}
     try:
         done = subprocess.run(
-            words, input=text, capture_output=True, text=True, check=False, env=epoch, timeout=_SECONDS
+            words,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+            env=_variables(),
+            timeout=_SECONDS,
         )
     except FileNotFoundError:
         raise UserError(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from kernel_matrix.ci.engines import REPORT
+from kernel_matrix.ci.engines.slurm import copied
 from kernel_matrix.ci.engines.slurm.nodes import gres_of
 from kernel_matrix.ci.engines.state import Batch, ClusterRun, status_of_report
 from kernel_matrix.run.proven import KEY
@@ -64,24 +66,28 @@ def array(run: ClusterRun, number: int) -> str:
     A row that begins once more, after its node has failed or another job has taken it, keeps what it had finished.
     """
     batch = run.batches[number]
+    of_logs = copied.logs(run) if run.disk else shlex.quote(str(logs(run)))
+    command = partial(copied.command, run) if run.disk else run.row_commands.__getitem__
     head = [
         f"--job-name={job_name(run, number)}",
         f"--array=0-{len(batch.rows) - 1}",
         *("--nodes=1", "--ntasks=1", "--requeue", "--open-mode=append", f"--signal=B:TERM@{_GRACE}"),
+        *([f"--chdir={run.disk}", f"--output={run.disk}/%x_%a.log"] if run.disk else []),
         *options(run, batch),
     ]
     lines = [
         "#!/bin/bash",
         *(f"#SBATCH {option}" for option in head),
         "rows=(",
-        *(shlex.quote(f"{row} {run.row_commands[row]}") for row in batch.rows),
+        *(shlex.quote(f"{row} {command(row)}") for row in batch.rows),
         ")",
         'read -r row command <<<"${rows[SLURM_ARRAY_TASK_ID]}"',
         "try=$((${SLURM_RESTART_COUNT:-0} + 1))",
         'echo "$row on $SLURMD_NODENAME, job ${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID, try $try"',
         "again=",
         "if [ $try -gt 1 ]; then again=--resume; fi",
-        f"warned={shlex.quote(str(logs(run)))}/${{SLURM_JOB_NAME}}_$SLURM_ARRAY_TASK_ID.warned",
+        *(copied.arrive(run) if run.disk else [f"cd {shlex.quote(run.root)} || exit 2"]),
+        f"warned={of_logs}/${{SLURM_JOB_NAME}}_$SLURM_ARRAY_TASK_ID.warned",
         'rm -f "$warned"',
         f"trap '[ $SECONDS -lt {60 * batch.minutes - _EARLIEST} ] || touch \"$warned\"; kill -TERM $row_pid' TERM",
         *_begin(run),
@@ -90,6 +96,7 @@ def array(run: ClusterRun, number: int) -> str:
         'eval "exec $inside $command --jobs ${SLURM_CPUS_ON_NODE:-1} $again" &',
         "row_pid=$!",
         "while kill -0 $row_pid 2>/dev/null; do wait $row_pid; status=$?; done",
+        *(copied.leave(run) if run.disk else []),
         "exit $status",
     ]
     return "\n".join(lines) + "\n"
@@ -105,6 +112,7 @@ def report(run: ClusterRun) -> str:
         "#!/bin/bash",
         *(f"#SBATCH {option}" for option in (f"--job-name={job_name(run, REPORT)}", "--nodes=1", "--ntasks=1")),
         *(f"#SBATCH {option}" for option in options(run, ask) if not option.startswith("--deadline")),
+        f"cd {shlex.quote(run.root)} || exit 2",
         *_begin(run),
         *(f"{command} || exit" for command in run.report_commands[:-1]),
         run.report_commands[-1],
@@ -115,7 +123,6 @@ def report(run: ClusterRun) -> str:
 
 def _begin(run: ClusterRun) -> Iterator[str]:
     yield "unset SLURM_MEM_PER_NODE SLURM_MEM_PER_CPU"  # DuckDB would take four fifths for itself
-    yield f"cd {shlex.quote(run.root)} || exit 2"
     yield from run.setup.splitlines()
 
 
@@ -125,6 +132,7 @@ def submission(run: ClusterRun) -> str:
     status = shlex.quote(str(status_of_report(run)))
     lines = ["#!/bin/bash", "# Submit the rows of a plan to Slurm, and the report that waits for them."]
     lines += [f"export {KEY}=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \\n')"]
+    lines += ["unset ${!SBATCH_@}  # they are stronger than what stands here"]
     lines += ["set -euo pipefail", f"mkdir -p {folder}", f"rm -f {status}", "jobs="]
     for number in range(len(run.batches)):
         sbatch = f"sbatch --parsable --output={folder}/%x_%a.log"
@@ -174,7 +182,7 @@ def inside(run: ClusterRun, batch: Batch) -> str:
     words = _LINES[ask.runtime](ask.image, run.folders, run.root)
     if (flags := vendor_named(batch.device).image_flags.get(ask.runtime, "") if batch.device else "") and ask.gres:
         words[_IMAGE_IS_LAST[ask.runtime] : _IMAGE_IS_LAST[ask.runtime]] = flags.split()
-    return shlex.join([*_CLEAN, *words])
+    return copied.inside(run, shlex.join([*_CLEAN, *words])) if run.disk else shlex.join([*_CLEAN, *words])
 
 
 def before(run: ClusterRun, batch: Batch) -> Iterator[str]:

@@ -1,0 +1,165 @@
+"""Rows on nodes that do not see the checkout: each gets a copy on its node's own disk, and its results come back.
+
+sbcast brings the copy while the row runs, asked for where the rows were submitted, and a step of the row's job prints
+what it has left. So whoever follows the run has to stay until the rows have ended.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import shlex
+import subprocess
+import tarfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from threading import Thread
+from typing import IO
+
+from kernel_matrix.base import git
+from kernel_matrix.base.files import write_atomically
+from kernel_matrix.ci.engines.state import ClusterRun
+from kernel_matrix.machines.job_status import JobStatus
+
+_ARCHIVE, _COPY, _BACK = "checkout.tar.gz", "checkout", "back.tar.gz"  # in the folder of a row on its node
+_CAME, _ENDED, _TAKEN = "came", "ended", "taken"  # files there that say how far it is
+_BACK_FOLDERS = ("results", "jobs", "cluster/logs")  # of the build folder
+_ARRIVES, _TAKES = 600, 300  # seconds that a row waits for its copy, and for somebody to take its results
+_LAST, _TRIES = 60.0, 30  # seconds for which what was cancelled is waited for, and tries to reach a node
+
+
+def pack(run: ClusterRun) -> None:
+    """Write the archive of the checkout as it is, with the plan."""
+    root, folder = Path(run.root), Path(run.folder)
+    tracked = git.tracked_files(root)
+    names = {*tracked, *git.other_files(root)} if tracked is not None else set(_all_files(root, folder.parent))
+    names |= {str(path.relative_to(root)) for path in folder.glob("*.json")}
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w:gz", compresslevel=1) as archive:
+        for name in sorted(names):
+            if (path := root / name).is_symlink() or path.is_file():
+                archive.add(path, name, recursive=False)
+    write_atomically(folder / _ARCHIVE, content.getvalue())
+
+
+def _all_files(root: Path, build: Path) -> Iterator[str]:
+    """Yield the files of a folder that git does not know, without those of the build folder."""
+    for path in root.rglob("*"):
+        if not path.is_dir() and not path.is_relative_to(build):
+            yield str(path.relative_to(root))
+
+
+def inside(run: ClusterRun, words: str) -> str:
+    """Return the words that run a row inside of an image, for the shell of a row: the image sees its copy."""
+    return re.sub(rf"{re.escape(run.root)}(?=[:,/\s'\"]|$)", f"$copy/{_COPY}", words)
+
+
+def arrive(run: ClusterRun) -> Iterator[str]:
+    """Yield the lines of shell that wait for the copy and go there."""
+    yield f'copy={run.disk}/km-{run.id}/$row; rm -rf "$copy"; mkdir -p "$copy"'
+    yield f'for _ in $(seq {_ARRIVES}); do [ -e "$copy/{_CAME}" ] && break; sleep 1; done'
+    yield f'[ -e "$copy/{_CAME}" ] || {{ echo "no copy of the checkout came within {_ARRIVES} s"; exit 2; }}'
+    yield f'mkdir "$copy/{_COPY}" && tar -xzf "$copy/{_ARCHIVE}" -C "$copy/{_COPY}" && cd "$copy/{_COPY}" || exit 2'
+    yield f"mkdir -p {logs(run)}; export KERNEL_MATRIX_COMMIT={shlex.quote(git.commit(Path(run.root)))}"
+
+
+def leave(run: ClusterRun) -> Iterator[str]:
+    """Yield the lines of shell that pack what the row has left, and wait until somebody has taken it."""
+    build = _build(run)
+    log = f"{run.disk}/${{SLURM_JOB_NAME}}_$SLURM_ARRAY_TASK_ID.log"
+    yield f"cp {log} {logs(run)}/"
+    parts = " ".join(f"{build}/{name}" for name in _BACK_FOLDERS)
+    yield f"(for part in {parts}; do [ ! -e $part ] || echo $part; done) |"
+    yield f'    tar -czf "$copy/{_BACK}" --files-from=- && touch "$copy/{_ENDED}"'
+    yield f'for _ in $(seq {_TAKES}); do [ -e "$copy/{_TAKEN}" ] && break; sleep 1; done'
+    yield f'cd /; rm -rf "$copy" {log}'
+
+
+def _build(run: ClusterRun) -> str:
+    return shlex.quote(str(Path(run.folder).parent.relative_to(run.root)))
+
+
+def logs(run: ClusterRun) -> str:
+    """Return the folder of logs in a copy, for the shell of a row."""
+    return f'"$copy/{_COPY}/"{_build(run)}/cluster/logs'
+
+
+def on_node(run: ClusterRun, row: str) -> PurePosixPath:
+    """Return the folder of a row on its node."""
+    return PurePosixPath(run.disk) / f"km-{run.id}" / row
+
+
+def command(run: ClusterRun, row: str) -> str:
+    """Return the command of a row, with its copy of the checkout in place of the checkout."""
+    return re.sub(rf"{re.escape(run.root)}(?=[/\s'\"]|$)", str(on_node(run, row) / _COPY), run.row_commands[row])
+
+
+class Couriers:
+    """Bring each row that runs its copy, and take what it has left."""
+
+    def __init__(self) -> None:
+        """Begin with nobody on the way."""
+        self._sent: dict[tuple[str, str], Thread] = {}  # by row, and when it began
+
+    @property
+    def are_on_the_way(self) -> bool:
+        """Whether something of a row may still come."""
+        return any(courier.is_alive() for courier in self._sent.values())
+
+    def attend(self, run: ClusterRun, statuses: Iterable[JobStatus], jobs: Callable[[], Mapping[str, str]]) -> None:
+        """Send a courier to each row that has begun. ``jobs`` asks for the ids of the jobs that run."""
+        begun = {(one.row, one.started) for one in statuses if one.status == "running" and one.started}
+        if new := begun - self._sent.keys():
+            ids = jobs()
+            for key in (key for key in new if key[0] in ids):
+                self._sent[key] = Thread(target=_serve, args=(run, key[0], ids[key[0]]), daemon=True)
+                self._sent[key].start()
+
+    def wait(self) -> None:
+        """Wait for what comes from rows that were cancelled."""
+        until = time.monotonic() + _LAST
+        for courier in self._sent.values():
+            courier.join(max(0.0, until - time.monotonic()))
+
+
+def _serve(run: ClusterRun, row: str, job: str) -> None:
+    """Bring a row its copy, take what it leaves, and tell it so. Whatever fails here is seen: the row has no result."""
+    there, folder = on_node(run, row), Path(run.folder)
+    part = folder / f"{row}.{_BACK}"
+    left = f"trap : TERM; until [ -e {there / _ENDED} ]; do sleep 0.5; done; cat {there / _BACK}"
+    step = ["srun", f"--jobid={job}", "--overlap", "--nodes=1", "--ntasks=1", f"--chdir={run.disk}", "bash", "-c", left]
+    came = _send(job, folder / _ARCHIVE, there / _ARCHIVE) and _send(job, folder / "run.json", there / _CAME)
+    with part.open("wb") as file:
+        taken = came and _ends(step, file) and _unpack(run, part)
+    if taken:
+        _send(job, folder / "run.json", there / _TAKEN)
+    part.unlink()
+
+
+def _send(job: str, file: Path, to: PurePosixPath) -> bool:
+    for _ in range(_TRIES):  # the row makes its folder first
+        if _ends(["sbcast", f"--jobid={job}", "--force", str(file), str(to)]):
+            return True
+        time.sleep(1)
+    return False
+
+
+def _ends(words: Sequence[str], output: IO[bytes] | None = None) -> bool:
+    """Return whether a program ends well. Ctrl-C does not reach it."""
+    quiet = subprocess.DEVNULL
+    done = subprocess.run(words, stdin=quiet, stdout=output or quiet, stderr=quiet, check=False, start_new_session=True)
+    return done.returncode == 0
+
+
+def _unpack(run: ClusterRun, part: Path) -> bool:
+    """Unpack what a row has left, nothing of it outside of the build folder's; return whether it was whole."""
+    root, build = Path(run.root), Path(run.folder).parent
+    wanted = tuple(build / name for name in _BACK_FOLDERS)
+    with suppress(tarfile.TarError, EOFError, OSError), tarfile.open(part) as archive:
+        for member in archive:
+            if ".." not in member.name and any((root / member.name).is_relative_to(folder) for folder in wanted):
+                archive.extract(member, root, filter="data")
+        return True
+    return False
