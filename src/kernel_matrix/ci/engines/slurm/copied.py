@@ -28,6 +28,7 @@ _CAME, _ENDED, _TAKEN = "came", "ended", "taken"  # files there that say how far
 _BACK_FOLDERS = ("results", "jobs", "cluster/logs")  # of the build folder
 _ARRIVES, _TAKES = 600, 300  # seconds that a row waits for its copy, and for somebody to take its results
 _LAST, _TRIES = 60.0, 30  # seconds for which what was cancelled is waited for, and tries to reach a node
+_JOURNEYS = 3  # a row that begins empties its folder, and with it what may have come before
 
 
 def pack(run: ClusterRun) -> None:
@@ -128,14 +129,24 @@ def _serve(run: ClusterRun, row: str, job: str) -> None:
     """Bring a row its copy, take what it leaves, and tell it so. Whatever fails here is seen: the row has no result."""
     there, folder = on_node(run, row), Path(run.folder)
     part = folder / f"{row}.{_BACK}"
-    left = f"trap : TERM; until [ -e {there / _ENDED} ]; do sleep 0.5; done; cat {there / _BACK}"
-    step = ["srun", f"--jobid={job}", "--overlap", "--nodes=1", "--ntasks=1", f"--chdir={run.disk}", "bash", "-c", left]
-    came = _send(job, folder / _ARCHIVE, there / _ARCHIVE) and _send(job, folder / "run.json", there / _CAME)
-    with part.open("wb") as file:
-        taken = came and _ends(step, file) and _unpack(run, part)
-    if taken:
-        _send(job, folder / "run.json", there / _TAKEN)
+    for _ in range(_JOURNEYS):
+        came = _send(job, folder / _ARCHIVE, there / _ARCHIVE) and _send(job, folder / "run.json", there / _CAME)
+        with part.open("wb") as file:
+            left = came and _ends(_step(run, job, there), file)
+        if left and _unpack(run, part):
+            _send(job, folder / "run.json", there / _TAKEN)
+        if left or not came:
+            break
     part.unlink()
+
+
+def _step(run: ClusterRun, job: str, there: PurePosixPath) -> list[str]:
+    """Return the step of a row's job that prints what it has left; it fails where the row has not seen its copy."""
+    copy = there / _COPY
+    seen = f"for _ in $(seq {_TRIES}); do [ ! -d {copy} ] || break; sleep 1; done; [ -d {copy} ] || exit 1"
+    left = f"trap : TERM; {seen}; until [ -e {there / _ENDED} ]; do sleep 0.5; done; cat {there / _BACK}"
+    words = ["srun", f"--jobid={job}", "--overlap", "--nodes=1", "--ntasks=1", f"--chdir={run.disk}"]
+    return [*words, "bash", "-c", left]
 
 
 def _send(job: str, file: Path, to: PurePosixPath) -> bool:
