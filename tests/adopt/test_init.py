@@ -499,7 +499,7 @@ def test_the_folder_of_results_is_ignored_also_where_there_are_rules(tmp_path, b
 
 _SKIPPED = "import pytest\n@pytest.mark.skip(reason='needs a GPU')\ndef test(): ...\n"
 _GONE = "import nothing_such\ndef test(): ...\n"
-_SKIPS = "import pytest\npytest.skip('no GPU', allow_module_level=True)\n"
+_SKIPS = "import pytest\npytest.skip('no GPU', allow_module_level=True)\ndef test(): ...\n"
 _NO_GPU = "raise RuntimeError('own requires a CUDA GPU but none was detected')\ndef test(): ...\n"
 _NONE, _SILENT = "no test of the suite could be collected, so none has run", "No test has run on this machine"
 

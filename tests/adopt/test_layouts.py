@@ -79,8 +79,9 @@ SUITES = {
     ),
     "tests of every form": (
         {"pyproject.toml": project("kern"), "kern/__init__.py": BODY, "tests/test_a.py": "async def test_a(): pass\n",
-         "tests/test_b.py": "class TestB:\n    def one(self): pass\n", "tests/test_c.py": "from common import *\n",
-         "tests/test_d.py": "import unittest\n", "tests/test_e.py": "if True:\n    def test_e(): pass\n",
+         "tests/test_b.py": "class TestB:\n    def test_one(self): pass\n", "tests/test_c.py": "from common import *\n",
+         "tests/test_d.py": "import unittest as u\nclass D(u.TestCase):\n    def test_d(self): pass\n",
+         "tests/test_e.py": "if True:\n    def test_e(): pass\n",
          "tests/test_f.py": "test_f = made(1)\n", "tests/test_g.py": "import kern\nprint(1)\n"},
         ("kern", "tests", "tests in tests/: 6 files"),
     ),
@@ -275,3 +276,177 @@ def test_a_checkout_that_git_does_not_read_is_said_so(tmp_path, monkeypatch):
     assert "this git checkout has no commit yet" in seen(tmp_path, files)[1]
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
     assert f"safe.directory {tmp_path}`" in seen(tmp_path, files)[1]
+
+
+def named(tool: str, backend: str = "setuptools.build_meta", name: str = "kern") -> str:
+    requires = backend.partition(".")[0].replace("_", "-")
+    return f'[project]\nname = "{name}"\n[build-system]\nrequires = ["{requires}"]\nbuild-backend = "{backend}"\n{tool}'
+
+
+def scripted(words: str) -> str:
+    return f"from setuptools import setup\nPLACE = {{'': 'lib'}}\nsetup(name='kern', {words})\n"
+
+
+NAMED, HATCHLING = "[metadata]\nname = kern\n", "hatchling.build"
+HATCH = "[tool.hatch.build.targets.wheel"
+PY_BUILD_CMAKE = "[tool.py-build-cmake.module]\n"
+UV = "[tool.uv.build-backend]\n"
+MESON = "project('kern', 'c')\npy = import('python').find_installation()\n"
+# The folder of the package's files, and what stands beside it.
+FOUND = {
+    "setup.cfg: all from a folder": ("lib/kern", {"setup.cfg": NAMED + "[options]\npackage_dir =\n    = lib\n"}),
+    "setup.cfg: where": ("lib/kern", {"setup.cfg": NAMED + "[options.packages.find]\nwhere = lib\n"}),
+    "setup.py: all from a folder": ("lib/kern", {"setup.py": scripted("package_dir={'': 'lib'}")}),
+    "setup.py: by a name": ("lib/kern", {"setup.py": scripted("package_dir=PLACE")}),
+    "flit": ("kern", {"pyproject.toml": named('[tool.flit.module]\nname = "kern"\n', "flit_core.buildapi", "a-kern")}),
+    "flit, as it was": ("kern", {"pyproject.toml": '[tool.flit.metadata]\nmodule = "kern"\n'}),
+    "hatch: sources": ("lib/kern", {"pyproject.toml": named(f'{HATCH}]\nsources = ["lib"]\n', HATCHLING)}),
+    "hatch: only a folder": (
+        "lib/kern",
+        {"pyproject.toml": named('[tool.hatch.build]\nonly-include = ["lib/kern"]\nsources = ["lib"]\n', HATCHLING)},
+    ),
+    "poetry: from": (
+        "lib/kern",
+        {"pyproject.toml": '[tool.poetry]\nname = "kern"\npackages = [{ include = "kern", from = "lib" }]\n'},
+    ),
+    "poetry: a pattern": (
+        "kern",
+        {"pyproject.toml": '[tool.poetry]\nname = "a-kern"\npackages = [{ include = "kern/**/*.py" }]\n'},
+    ),
+    "pdm": ("lib/kern", {"pyproject.toml": named('[tool.pdm.build]\npackage-dir = "lib"\n', "pdm.backend")}),
+    "uv": ("lib/kern", {"pyproject.toml": named(f'{UV}module-root = "lib"\n', "uv_build")}),
+    "uv: by its name": (
+        "kern",
+        {"pyproject.toml": named(f'{UV}module-name = ["kern"]\nmodule-root = ""\n', "uv_build", "a-kern")},
+    ),
+    "maturin: by its name": (
+        "lib/kern",
+        {"pyproject.toml": named('[tool.maturin]\nmodule-name = "kern._c"\npython-source = "lib"\n', "maturin", "a")},
+    ),
+    "py-build-cmake": (
+        "lib/kern",
+        {"pyproject.toml": named(f'{PY_BUILD_CMAKE}name = "kern"\ndirectory = "lib"\n', "py_build_cmake.build", "a")},
+    ),
+    "meson: files": (
+        "lib/kern",
+        {"pyproject.toml": named("", "mesonpy", "a-kern"),
+         "lib/kern/meson.build": "py.install_sources(['__init__.py', 'f.py'], subdir: 'kern')\n"},
+    ),
+    "meson: a folder": (
+        "lib/kern",
+        {"pyproject.toml": named("", "mesonpy", "a-kern"),
+         "meson.build": MESON + "install_subdir('lib/kern', install_dir: py.get_install_dir())\n"},
+    ),
+}  # fmt: skip
+RENAMED = {
+    "pyproject.toml: the top": (".", {"pyproject.toml": named('[tool.setuptools]\npackage-dir = { kern = "." }\n')}),
+    "pyproject.toml: a folder": ("code", {"pyproject.toml": named('[tool.setuptools.package-dir]\nkern = "code/"\n')}),
+    "setup.cfg": ("code", {"setup.cfg": NAMED + "[options]\npackages = kern\npackage_dir = kern = code\n"}),
+    "setup.py": ("code", {"setup.py": scripted("packages=['kern'], package_dir={'kern': './code'}")}),
+    "hatch: sources": (
+        "code",
+        {"pyproject.toml": named(f'{HATCH}]\npackages = ["code"]\n{HATCH}.sources]\ncode = "kern"\n', HATCHLING)},
+    ),
+    "hatch: force-include": (
+        "code", {"pyproject.toml": named(f'{HATCH}.force-include]\n"code" = "kern"\n"A" = "kern/A"\n', HATCHLING)}
+    ),
+    "scikit-build-core": (
+        "code", {"pyproject.toml": named('[tool.scikit-build]\nwheel.packages = { kern = "code" }\n', "skbuild")}
+    ),
+    "poetry": (
+        "code", {"pyproject.toml": '[tool.poetry]\nname = "kern"\npackages = [{ include = "code", to = "kern" }]\n'}
+    ),
+    "meson": (
+        "code",
+        {"pyproject.toml": named("", "mesonpy"),
+         "code/meson.build": "py.install_sources(\n  files('__init__.py', 'f.py'),\n  pure: false, subdir: 'kern')\n"},
+    ),
+}  # fmt: skip
+BESIDE = {"big/__init__.py": BODY, "big/a.py": BODY, "big/b.py": BODY}  # a folder with more files than the package has
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_a_package_is_found_where_its_build_system_takes_it_from(tmp_path, name):
+    folder, files = FOUND[name]
+    repository, lines = seen(
+        tmp_path, files | {f"{folder}/__init__.py": BODY} | some_tests("kern", 1, "tests") | BESIDE
+    )
+    assert (repository.module, repository.folder) == ("kern", folder), lines
+    assert f"{repository.source}/kern".removeprefix("./") == folder
+
+
+@pytest.mark.parametrize("name", RENAMED)
+def test_a_package_whose_folder_has_another_name_is_tested_as_its_wheel_has_it(tmp_path, name):
+    folder, files = RENAMED[name]
+    repository, lines = seen(
+        tmp_path, files | {f"{folder}/__init__.py": KERNEL} | some_tests("kern", 1, "tests") | BESIDE
+    )
+    assert (repository.module, repository.source, repository.folder) == ("kern", "_package", folder), lines
+    assert repository.kernels == ("kernel",)
+    assert repository.suite == "tests"
+    assert repository.project.compiled.commands[-1] == "python -m zipfile -e _wheel/*.whl _package"
+    assert "pip" in requirements.lines(repository)
+    assert f"package kern made of the files in {'this folder' if folder == '.' else 'code/'}, for Python" in lines
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        '[tool.setuptools.package-dir]\n"kern.more" = "code"\n',
+        f'{HATCH}.force-include]\ncode = "kern/more"\n',
+        '[tool.scikit-build]\nwheel.packages = { "kern/more" = "code" }\n',
+    ],
+)
+def test_a_part_of_a_package_that_lies_elsewhere_does_not_stand_for_the_package(tmp_path, tool):
+    files = {"pyproject.toml": named(tool), "src/kern/__init__.py": BODY, "code/__init__.py": BODY}
+    repository, _ = seen(tmp_path, files | some_tests("kern", 1, "tests"))
+    assert (repository.module, repository.source, repository.folder) == ("kern", "src", "src/kern")
+
+
+HELPERS = {
+    "a base without a test": "import unittest as u\nclass TestCase(u.TestCase):\n    def near(self): pass\n",
+    "pytest for its marks": "import pytest\nneeds_gpu = pytest.mark.skipif(True, reason='no GPU')\n",
+    "functions with test in their names": "def get_test_data(): pass\ndef make_tests(): pass\n",
+    "a class with test in its name": "class LatestResult:\n    def run_test(self): pass\n",
+    "a class of pytest's name without a test": "class TestConfig:\n    size = 3\n    def run(self): pass\n",
+    "values with test in their names": "test_shapes = [(1, 2)]\ntest_seed: int = 3\n",
+    "an example in a docstring": 'def near(a):\n    """Say so.\n\n    >>> near(1)\n    """\n',
+    "a test in a function": "def make():\n    def test_it(): pass\n    return test_it\n",
+    "a base that is imported": "from torch.testing import TestCase\nfrom absl.testing import absltest\n"
+    "class Base(absltest.TestCase): pass\nclass Other(TestCase): pass\n",
+    "a test in a text": "CODE = '''\ndef test_it(): pass\n'''\n",
+}
+WITH_TESTS = {
+    "a method of unittest": "import unittest\nclass Kernels(unittest.TestCase):\n    def test_it(self): pass\n",
+    "a class in a class": "class TestA:\n    class TestB:\n        def test_it(self): pass\n",
+    "below a condition": "try:\n    import x\nexcept ImportError:\n    pass\nelse:\n    def test_it(): pass\n",
+    "below a with": "with open('x'):\n    async def test_it(): pass\n",
+    "by names": "for n in range(3):\n    globals()[f'test_{n}'] = lambda: None\n",
+    "a test from elsewhere": "from common import test_all\n",
+    "tests of a base from elsewhere": "from common import OpTests\nclass TestAdd(OpTests):\n    op = 'add'\n",
+    "a made test": "from common import made\ntest_it = made(1)\n",
+    "a method that is assigned": "class TestA:\n    test_it = made(1)\n",
+    "no Python": "print 'x'\ndef test_it(): pass\n",
+}
+
+
+@pytest.mark.parametrize("name", [*HELPERS, *WITH_TESTS])
+def test_a_file_has_tests_if_pytest_finds_one_in_it(tmp_path, name):
+    text = f"import kern\n{(HELPERS | WITH_TESTS)[name]}"
+    files = {"pyproject.toml": project("kern"), "kern/__init__.py": KERNEL, "kern/test_utils.py": text}
+    repository, lines = seen(tmp_path, files)
+    assert (repository.suite == "kern") == (name in WITH_TESTS), lines
+    assert ("programs, as pytest finds no test in them: kern/test_utils.py" in lines) == (name in HELPERS)
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        ('python_functions = "check_*"', "def check_it(): pass\n"),
+        ('python_classes = ["Check"]', "class CheckIt:\n    def test_it(self): pass\n"),
+        ('addopts = "--doctest-modules"', 'def near(a):\n    """Say so.\n\n    >>> near(1)\n    """\n'),
+    ],
+)
+def test_a_rule_of_the_repository_makes_other_names_tests(tmp_path, rule, text):
+    rules = {"pyproject.toml": project("kern") + f"[tool.pytest.ini_options]\n{rule}\n", "kern/__init__.py": KERNEL}
+    assert seen(tmp_path, rules | {"tests/test_it.py": f"import kern\n{text}"})[0].suite == "tests"

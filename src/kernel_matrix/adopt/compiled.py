@@ -16,6 +16,7 @@ _ASKED_OF_CMAKE = re.compile(
     r"(?i)^\s*cmake_minimum_required\s*\(\s*VERSION\s+(?:[\d.]+\.\.\.)?(\d+)\.(\d+)", re.MULTILINE
 )
 _VERSIONS = ("__init__.py", "_version.py", "version.py", "__about__.py", "about.py")  # where a package asks for its own
+UNPACKED = "_package"  # a folder for a package whose own folder has another name
 _INSTALLED = ("pip install --no-build-isolation --no-deps .",)
 _EDITABLE = ("pip install --no-build-isolation --no-deps -e .",)
 # What an editable install of these leaves outside of the sources. A library that a package looks for next to its own
@@ -51,25 +52,34 @@ class Compiled:
 NOT_COMPILED = Compiled()
 
 
-def look(root: Path, document: Mapping[str, Any]) -> Compiled:
-    """Return how the project in a folder is built; ``document`` is its pyproject.toml."""
+def look(root: Path, document: Mapping[str, Any], *, is_renamed: bool = False) -> Compiled:
+    """Return how the project in a folder is built; ``document`` is its pyproject.toml.
+
+    ``is_renamed``: its package lies in a folder of another name, so that only its wheel has it under its own.
+    """
     system = document.get("build-system", {})
     script, cmake = _text(root / "setup.py"), _text(root / "CMakeLists.txt")
     has_modules = document.get("tool", {}).get("setuptools", {}).get("ext-modules")
     backend = str(system.get("build-backend", ""))
     if backend.startswith(_BACKENDS) or has_modules or _EXTENSIONS.search(script):
-        requires = [*system.get("requires", ("setuptools",)), *(["ninja"] if "cpp_extension" in script else [])]
-        needs = [(str(text), "what the build needs") for text in ("pip", *requires)]
-        return Compiled(_UNPACKED if backend.startswith(_APART) else _EDITABLE, tuple(needs))
+        more = ["ninja"] if "cpp_extension" in script else []
+        return Compiled(_UNPACKED if backend.startswith(_APART) or is_renamed else _EDITABLE, _needs(system, *more))
+    if is_renamed:
+        return Compiled(_UNPACKED, _needs(system))
     if _reads_own_metadata(root, document):
-        needs = [(str(text), "what the build needs") for text in ("pip", *system.get("requires", ("setuptools",)))]
-        return Compiled(_INSTALLED, tuple(needs))  # hatchling's editable install needs more
+        return Compiled(_INSTALLED, _needs(system))  # hatchling's editable install needs more
     if not document and not script and _TESTS_OF_CMAKE.search(cmake):
         named = _PROJECT_OF_CMAKE.search(cmake)
         commands = ("cmake -S . -B _build -G Ninja -DCMAKE_BUILD_TYPE=Release", "cmake --build _build")
         needs = [(text, "what the build needs") for text in (_cmake(cmake), "ninja")]
         return Compiled(commands, tuple(needs), named[1] if named else root.name, "_build")
     return NOT_COMPILED
+
+
+def _needs(system: Mapping[str, Any], *more: str) -> tuple[tuple[str, str], ...]:
+    """Return what a build needs by the table ``build-system``."""
+    requires = ("pip", *system.get("requires", ("setuptools",)), *more)
+    return tuple((str(text), "what the build needs") for text in requires)
 
 
 def _reads_own_metadata(root: Path, document: Mapping[str, Any]) -> bool:

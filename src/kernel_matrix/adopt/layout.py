@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from kernel_matrix.adopt.collected import content_of
+
 # The file by which a build system is known, at the top of a repository.
 _SYSTEMS = {
     "pyproject.toml": "Python",
@@ -25,11 +27,6 @@ _SYSTEMS = {
 }
 _PROJECT = ("pyproject.toml", "setup.cfg", "setup.py")
 _TESTS = re.compile(r"(unit_?|integration_?|py_?)?tests?(ing|suite)?")
-_TEST_IN_FILE = re.compile(
-    rb"^\s*(async\s+)?def\s+\w*test|^\s*class\s+\w*test|\b(unittest|pytest)\b"
-    rb"|import\s+\*|^\w*test\w*\s*=|\bglobals\(\)|^\s*>>> ",
-    re.MULTILINE | re.IGNORECASE,
-)
 ASIDE = {"docs", "doc", "examples", "example", "benchmarks", "benchmark", "bench", "scripts", "tools", "dev", "ci"}
 
 
@@ -57,30 +54,24 @@ class Tests(NamedTuple):
     of_another: bool
 
 
-def test_folders(root: Path, tests: Iterable[Path], module: str, source: str) -> list[Tests]:
+def test_folders(root: Path, tests: Iterable[Path], module: str, inside: Path) -> list[Tests]:
     """Return the folders of tests: the one with most tests of the package first.
 
-    A test is of the package if it imports it, or lies in it. What lies in folders of examples, scripts and the like
-    comes last; of another project are tests that lie in its folder, where none of them is of the package.
+    A test is of the package if it imports it, or lies in its folder ``inside``, where that is not the whole repository.
+    What lies in folders of examples, scripts and the like comes last; of another project are tests that lie in its
+    folder, where none of them is of the package.
     """
     imports = re.compile(rf"^\s*(from|import)\s+{re.escape(module)}\b".encode(), re.MULTILINE)
-    inside = root / source / module
     sizes: dict[str, list[int]] = {}
     for path in tests:
         size = sizes.setdefault(_folder_of(path.relative_to(root)), [0, 0])
-        size[0] += path.is_relative_to(inside) or bool(imports.search(_content(path)))
+        size[0] += (inside != root and path.is_relative_to(inside)) or bool(imports.search(content_of(path)))
         size[1] += 1
     order = sorted(sizes, key=lambda name: (_is_aside(name), *(-size for size in sizes[name]), len(name), name))
     files = (*_PROJECT, "CMakeLists.txt")
     return [
         Tests(name, sizes[name][1], not sizes[name][0] and is_of_another(root, Path(name), files)) for name in order
     ]
-
-
-def has_tests(path: Path) -> bool:
-    """Return whether a file of a test's name may have tests; a program that is run by hand has none."""
-    content = _content(path)
-    return not content or _TEST_IN_FILE.search(content) is not None
 
 
 def is_of_another(root: Path, folder: Path, files: Iterable[str] = _PROJECT) -> bool:
@@ -102,10 +93,3 @@ def _folder_of(path: Path) -> str:
 
 def _is_aside(name: str) -> bool:
     return not ASIDE.isdisjoint(name.split("/"))
-
-
-def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""

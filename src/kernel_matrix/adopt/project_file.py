@@ -22,8 +22,9 @@ from packaging.metadata import RawMetadata, parse_email
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from kernel_matrix.adopt import compiled, setup_script
+from kernel_matrix.adopt import compiled, package_map, setup_script
 from kernel_matrix.adopt.compiled import NOT_COMPILED, Compiled
+from kernel_matrix.adopt.package_map import NO_WORD, PackageMap
 from kernel_matrix.adopt.workspace import at, document_of, local_to, texts
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.run.environments.venv import uv
@@ -42,8 +43,7 @@ class ProjectFile:
     python: str = ""
     needs: tuple[tuple[str, str], ...] = ()  # a requirement, and where it stands
     test_folders: tuple[str, ...] = ()
-    packages: tuple[str, ...] = ()  # the folders of its packages, where they need not lie in ``src`` or next to it
-    sources: tuple[str, ...] = ()  # the folders that go onto the import path, by the same files
+    packages: PackageMap = NO_WORD  # where its packages lie, by the same files
     compiled: Compiled = NOT_COMPILED
     notes: tuple[str, ...] = ()  # a sentence for each thing that could not be read
     local: tuple[str, ...] = ()  # distributions that lie in folders, so that no index is asked for them
@@ -62,7 +62,8 @@ def read(root: Path) -> ProjectFile:
         metadata, origin = script, "setup.py, which was read and not run"
         note = f"setup.py was read, and not run: {note.rpartition(': ')[2]}"
     own, extras = by_extra(metadata)
-    how = compiled.look(root, document)
+    packages = package_map.read(root, document.get("tool", {}), str(project.get("name") or metadata.get("name", "")))
+    how = compiled.look(root, document, is_renamed=any(one.is_renamed for one in packages.placed[:1]))
     needs = [
         *how.needs,
         *((text, "pyproject.toml, dependencies") for text in project.get("dependencies", ())),
@@ -76,7 +77,7 @@ def read(root: Path) -> ProjectFile:
         str(project.get("requires-python") or metadata.get("requires_python", "")),
         tuple(_from_indexes(needs, local, frozenset({canonicalize_name(str(project.get("name", "")))}))),
         tuple(_test_folders(root, document)),
-        *_declared(document.get("tool", {})),
+        packages,
         how,
         tuple(filter(None, (note, *(_said(name, folder) for name, folder in folders.items())))),
         tuple(folders),
@@ -97,8 +98,7 @@ def below(root: Path, folder: Path) -> ProjectFile:
     return replace(
         project,
         test_folders=seen(project.test_folders),
-        packages=seen(project.packages),
-        sources=(*seen(project.sources), *seen(("src", "python", "."))),
+        packages=project.packages.inside(inner),
         compiled=project.compiled.inside(inner),
     )
 
@@ -195,19 +195,6 @@ def _test_folders(root: Path, document: Mapping[str, Any]) -> Iterable[str]:
     for folders in named:
         texts = folders.split() if isinstance(folders, str) else folders if isinstance(folders, list) else ()
         yield from (text.strip("/").removeprefix("./") or "." for text in texts if isinstance(text, str) and text)
-
-
-def _declared(tool: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the folders of packages that a build backend is told, and the folders that it takes packages from."""
-    wheel = ("build", "targets", "wheel", "packages")
-    packages = at(tool, "scikit-build", "wheel", "packages") or at(tool, "hatch", *wheel)
-    found, root = at(tool, "setuptools", "packages", "find", "where"), at(tool, "setuptools", "package-dir", "")
-    sources = [*texts(found), root, at(tool, "maturin", "python-source")]
-    return tuple(map(_plain, texts(packages))), tuple(map(_plain, texts(sources)))
-
-
-def _plain(folder: str) -> str:
-    return folder.strip("/").removeprefix("./") or "."
 
 
 _FILE = "PKG-INFO"

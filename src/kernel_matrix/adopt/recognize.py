@@ -117,8 +117,11 @@ def _files(repository: Repository, paths: Iterable[Path]) -> Iterator[_File]:
             tree = parsed(content)
         except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
             continue
-        base = repository.root / repository.source
-        relative = path.relative_to(base if path.is_relative_to(base) else repository.root).with_suffix("")
+        base, folder = repository.root / repository.source, repository.root / repository.folder
+        if path.is_relative_to(folder):
+            relative = Path(repository.module, path.relative_to(folder)).with_suffix("")
+        else:
+            relative = path.relative_to(base if path.is_relative_to(base) else repository.root).with_suffix("")
         module = ".".join(part for part in relative.parts if part != "__init__")
         file = _File(path, module, content.decode("utf-8", errors="replace"), tree)
         for node in tree.body:

@@ -13,9 +13,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.utils import canonicalize_name
 
 from kernel_matrix.adopt import layout, project_file, workspace
+from kernel_matrix.adopt.collected import has_own_rules, has_tests
+from kernel_matrix.adopt.compiled import UNPACKED
+from kernel_matrix.adopt.package_map import likeness
 from kernel_matrix.adopt.project_file import ProjectFile
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.syntax import parsed
@@ -45,6 +47,7 @@ class Repository:
     project: ProjectFile
     module: str
     source: str
+    folder: str  # of the package's files
     suite: str | None
     own: tuple[Source, ...]  # the files of the package
     tests: tuple[Source, ...]  # the files of the suite
@@ -96,26 +99,26 @@ def look(root: Path, suite: str | None = None) -> Repository:
     paths = list(files_of(root, (".py",)))
     projects = layout.project_folders(root, paths)
     project = project_file.read(root) if not projects else project_file.below(root, projects[0])
-    module, source = _package(root, paths, project)
-    _demand_no_member(root, module, source)
+    module, source, inside = _package(root, paths, project)
+    _demand_no_member(root, inside)
     if project.compiled.ctest or (project.compiled.commands and not module):
-        module, source = project.name, "."
+        module, source, inside = project.name, ".", root / project.name
     project = replace(project, compiled=project.compiled.onto(source))
     named = [suite] if suite else project.test_folders
-    tests = {path: layout.has_tests(path) for path in paths if is_test(path)}
-    ordered = layout.test_folders(root, (path for path in tests if tests[path]), module, source)
+    own_rules = has_own_rules(root, (path for path in paths if path.name == "conftest.py"))
+    tests = {path: has_tests(path, own_rules=own_rules) for path in paths if is_test(path)}
+    ordered = layout.test_folders(root, (path for path in tests if tests[path]), module, inside)
     files = [path for path in tests if suite or tests[path]]
     folder = project.compiled.ctest or _suite(root, files, ordered, named, named=bool(suite))
-    inside = root / source / module
     test_paths = [path for path in paths if folder and path.is_relative_to(root / folder)]
     rest = [path for path in paths if module and path not in set(test_paths)]
     own = read_sources(path for path in rest if path.is_relative_to(inside) or path == inside.with_suffix(".py"))
     repository = Repository(
-        *(root, project, module, source, folder),
+        *(root, project, module, source, inside.relative_to(root).as_posix(), folder),
         *(tuple(own), tuple(read_sources(test_paths)), tuple(files_of(root, CUDA_SUFFIXES))),
         python=_python(project.python),
         not_taken=tuple((one.folder, one.files) for one in ordered if not _is_below(one.folder, folder)),
-        programs=tuple(path.relative_to(root).as_posix() for path, has_tests in tests.items() if not has_tests),
+        programs=tuple(path.relative_to(root).as_posix() for path, is_one in tests.items() if not is_one),
         others=tuple(path.relative_to(root).as_posix() for path in projects[1:]),
     )
     _demand_something(repository)
@@ -145,29 +148,34 @@ def _which(wanted: SpecifierSet) -> str:
     return f"The harness works with Python {', '.join(PYTHONS)}, so it cannot test this package: no Python is for both."
 
 
-def _package(root: Path, paths: Sequence[Path], project: ProjectFile) -> tuple[str, str]:
-    """Return the module of the package, and the folder that has to be on the import path.
+def _package(root: Path, paths: Sequence[Path], project: ProjectFile) -> tuple[str, str, Path]:
+    """Return the module of the package, the folder that has to be on the import path, and the folder of its files.
 
     It is the one that the project's files name, else the one that has its name, else the folder with most files.
     """
     folders = {path.relative_to(root).parent for path in paths}
     copied = {root / folder for folder in folders if project.name and layout.is_of_another(root, folder)}
-    for package in map(PurePosixPath, project.packages):
-        if Path(package) in folders and package.name.isidentifier():
-            return package.name, package.parent.as_posix()
+    for one in project.packages.placed[:1]:
+        folder = PurePosixPath(one.folder)
+        return one.module, UNPACKED if one.is_renamed else folder.parent.as_posix(), root / folder
     usual = {name for name in ("src", "python") if not (root / name / "__init__.py").exists()}
-    sources = sorted({*project.sources, *usual} - {"."}, key=len, reverse=True)
+    sources = sorted({*project.packages.sources, *usual} - {"."}, key=len, reverse=True)
     sizes: dict[tuple[str, str], int] = {}
     for path in paths:
         source, rest = _split(path.relative_to(root), sources)
         if len(rest) > 1 and rest[0] not in _NO_PACKAGE and rest[0].isidentifier():
-            if path.parent not in copied or _same(rest[0], project.name):
+            if path.parent not in copied or likeness(rest[0], project.name):
                 sizes[rest[0], source] = sizes.get((rest[0], source), 0) + 1
         elif len(rest) == 1 and rest[0] not in ("setup.py", "conftest.py", "noxfile.py") and not is_test(path):
             sizes.setdefault((path.stem, source), 0)
-    if not sizes:
-        return "", "."
-    return max(sizes, key=lambda key: (_same(key[0], project.name), key[1] in project.sources, sizes[key], key[0]))
+    module, source = max(sizes, key=lambda key: (*_likely(key, project), sizes[key], key[0]), default=("", "."))
+    return module, source, root / source / module
+
+
+def _likely(key: tuple[str, str], project: ProjectFile) -> tuple[bool, int, bool]:
+    """Return how likely a module in a folder is the package of a project, by its own words."""
+    module, source = key
+    return module in project.packages.names, likeness(module, project.name), source in project.packages.sources
 
 
 def _demand_something(repository: Repository) -> None:
@@ -187,14 +195,14 @@ def _demand_something(repository: Repository) -> None:
         )
 
 
-def _demand_no_member(root: Path, module: str, source: str) -> None:
+def _demand_no_member(root: Path, inside: Path) -> None:
     """Check that the package of a workspace's root is its own.
 
     Raises:
         UserError: what looks like a package holds the members.
     """
     members = list(workspace.members_of(root).values())
-    if any(path.is_relative_to(root / source / module) for path in members):
+    if any(path.is_relative_to(inside) for path in members):
         named = " or ".join(f"--root {path.relative_to(root).as_posix()}" for path in members)
         raise UserError(f"{root}: this is a workspace, and its packages are its members. Name one: {named}.")
 
@@ -203,12 +211,6 @@ def _split(path: Path, sources: Iterable[str]) -> tuple[str, tuple[str, ...]]:
     """Return the folder on the import path that a file lies in, and the rest of its path."""
     source = next((name for name in sources if path.is_relative_to(name)), ".")
     return source, path.relative_to(source).parts
-
-
-def _same(module: str, name: str) -> int:
-    """Return how well the name of a module agrees with the name of the project."""
-    canonical = canonicalize_name(module)
-    return 2 * (canonical == canonicalize_name(name)) or int(canonicalize_name(name).startswith(f"{canonical}-"))
 
 
 def _suite(

@@ -12,19 +12,10 @@ from kernel_matrix.base.syntax import parsed
 
 
 def read(path: Path) -> RawMetadata | None:
-    """Return what the call of ``setup`` says in plain values, or in names of plain values; None without such a call."""
-    try:
-        tree = parsed(path.read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+    """Return what the call of ``setup`` says of the metadata; None without such a call."""
+    words = words_of(path)
+    if words is None:
         return None
-    known: dict[str, Any] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-            known[node.targets[0].id] = _value(node.value, known)
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _name(node.func) == "setup"]
-    if not calls:
-        return None
-    words = {word.arg: _value(word.value, known) for word in calls[-1].keywords if word.arg}
     extras = {name: _texts(values) for name, values in (words.get("extras_require") or {}).items()}
     of_extras = [f"{text}; extra == '{name}'" for name, values in extras.items() for text in values if ";" not in text]
     found: RawMetadata = {
@@ -35,6 +26,20 @@ def read(path: Path) -> RawMetadata | None:
         if isinstance(text := words.get(word), str):
             found[key] = text  # type: ignore[literal-required]
     return found
+
+
+def words_of(path: Path) -> dict[str, Any] | None:
+    """Return the words of the call of ``setup``, where they are plain values or names of such; None without a call."""
+    try:
+        tree = parsed(path.read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    known: dict[str, Any] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            known[node.targets[0].id] = _value(node.value, known)
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _name(node.func) == "setup"]
+    return {word.arg: _value(word.value, known) for word in calls[-1].keywords if word.arg} if calls else None
 
 
 def _name(function: ast.expr) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kernel_matrix.adopt import layout, requirements
+from kernel_matrix.adopt.compiled import UNPACKED
 from kernel_matrix.adopt.proposal import WORKFLOW
 from kernel_matrix.adopt.repository import TOOLCHAINS, Repository
 from kernel_matrix.base import installation
@@ -23,7 +24,10 @@ _SHOWN = 5
 
 def seen_lines(repository: Repository) -> Iterator[str]:
     """Yield what the repository holds."""
-    yield f"package {repository.module} in {_folder(repository.source)}, for Python {repository.python} or later"
+    where = f"in {_folder(repository.source)}"
+    if repository.source == UNPACKED:
+        where = f"made of the files in {_folder(repository.folder)}"
+    yield f"package {repository.module} {where}, for Python {repository.python} or later"
     if repository.toolchains:
         yield f"imports {', '.join(TOOLCHAINS[name] for name in repository.toolchains)}"
     if repository.kernels:
