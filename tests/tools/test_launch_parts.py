@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import ast
 import base64
+import contextlib
 import json
+import os
 import re
 import shlex
+import signal
 import struct
 import subprocess
 import sys
+import time
 import zlib
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from common import records_in
+from common import ROOT, records_in
 from loops import at_least
 from ruamel.yaml import YAML
 
@@ -26,6 +30,7 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.locking import locked
 from kernel_matrix.config.load import load
 from kernel_matrix.config.model.operators import Op
+from kernel_matrix.config.plan import outputs_not_named, plan
 from kernel_matrix.diagnosis import diagnose
 from kernel_matrix.diagnosis.rule import read_rules
 from kernel_matrix.job.ahead import figures, nvcc
@@ -160,8 +165,6 @@ def test_the_matrix_that_is_written_loads_and_plans_each_launch_where_it_is_laun
     recordings = [recording("sm_90", LAUNCH), recording("gfx942", LAUNCH, alone, elsewhere)]
     names = matrix_file.names_of(recordings)
     path = matrix_file.write(tmp_path, recordings, names, "package")
-    from kernel_matrix.config.plan import plan
-
     cases = plan(load(path), "full").cases
     planned = sorted(f"{case.cell.target} {case.cell.op} {case.axes['launch']}" for case in cases if not case.exclusion)
     assert planned == [
@@ -172,6 +175,48 @@ def test_the_matrix_that_is_written_loads_and_plans_each_launch_where_it_is_laun
     ]
     [excluded] = [case for case in cases if case.exclusion]
     assert (excluded.cell.target, excluded.axes["launch"]) == ("sm_90", "xffffffff")
+
+
+def test_nobody_is_told_to_name_the_outputs_of_a_launch_that_was_emulated(tmp_path):
+    compiled = Compiled(LAUNCH.identity, "gfx942", "", 1.0, without="")
+    recorded = replace(recording("gfx942", LAUNCH), compiled=(compiled,))
+    path = matrix_file.write(tmp_path, [recorded], matrix_file.names_of([recorded]), "package")
+    planned = plan(load(path), "full")
+    assert [case.owed.outputs for case in planned.cases] == [()]
+    assert outputs_not_named(planned) == ()
+
+
+_STAYS = """
+import os, signal, sys, time
+if os.fork() == 0:
+    os.setsid()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if os.fork() == 0:
+        open(sys.argv[1], "w").write(str(os.getpid()))
+    time.sleep(600)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_what_a_program_has_started_ends_with_the_command_that_a_signal_ends(tmp_path, number):
+    (tmp_path / "program.py").write_text(_STAYS)
+    harness = [sys.executable, "-m", "kernel_matrix", "launches", "--targets", "sm_90", "--"]
+    command = [*harness, sys.executable, "program.py"]
+    said = tmp_path / "pid"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    process = subprocess.Popen([*command, str(said)], cwd=tmp_path, env=environment, start_new_session=True)
+    try:
+        end = time.monotonic() + 60
+        while not (said.is_file() and said.read_text()) and time.monotonic() < end:
+            time.sleep(0.1)
+        process.send_signal(number)
+        assert process.wait(60) != 0
+        assert not Path("/proc", said.read_text()).exists()
+    finally:
+        process.kill()
+        with contextlib.suppress(OSError, ValueError):
+            os.kill(int(said.read_text()), signal.SIGKILL)
 
 
 def test_a_launch_outside_of_the_sample_is_excluded_with_that_reason(tmp_path):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from kernel_matrix.job import processes
 from kernel_matrix.tools.launches.card import Card
 from kernel_matrix.tools.launches.invocation import Invocation
 from kernel_matrix.tools.launches.numbers import Beside
@@ -168,8 +169,18 @@ def record(
     if options.packages:
         search = [*(str(folder.resolve()) for folder in options.packages), environment.get("PYTHONPATH", "")]
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, search))
-    process = subprocess.run(command, check=False, env=environment)
-    return replace(read(folder, told, targets, process.returncode), simulator=options.simulator, card=options.card)
+    status = _run(command, environment)
+    return replace(read(folder, told, targets, status), simulator=options.simulator, card=options.card)
+
+
+def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run a command and return its status. If a signal ends this, nothing that it has started stays at work."""
+    processes.adopt_orphans()  # a compiler is in a group of its own, and outlives the program that started it
+    try:
+        return subprocess.run(command, check=False, env=environment).returncode
+    except KeyboardInterrupt:
+        processes.orphans_of(None)
+        raise
 
 
 def settings_of(told: Target, targets: Sequence[Target], options: Options, folder: Path) -> dict[str, Any]:
