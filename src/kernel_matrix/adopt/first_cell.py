@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from kernel_matrix import judging, pipeline
 from kernel_matrix.base.errors import UserError
@@ -19,6 +21,16 @@ from kernel_matrix.vendors.machine import Machine
 _EXECUTOR = "venv"  # an image would take minutes
 _MOST = 5  # tests of a file: it may have thousands, and the interpreter of a kernel language is slow
 _FILES = 5  # that are tried until a test runs: the tests of the first files may need a GPU
+SECONDS = 600  # of the build; and of the tests, each file the same part of it
+
+
+class Ended(NamedTuple):
+    """How the tests of a file ended: the lines about them, whether they are red, ran here, and were cut by the time."""
+
+    lines: list[str]
+    red: bool = False
+    ran: bool = False
+    is_cut: bool = False
 
 
 def choose(file: Path, machine: Machine, progress: Progress) -> tuple[Project, list[Selected], bool]:
@@ -32,7 +44,10 @@ def choose(file: Path, machine: Machine, progress: Progress) -> tuple[Project, l
     project = pipeline.load(file)
     selection = Selection(platforms=(next(iter(project.matrix.platforms)),))
     settings = Settings(project.root, project.build, _EXECUTOR)
-    project = pipeline.collect_tests(project, selection, machine, settings, progress)
+    limits = project.matrix.limits
+    limited = _limited(project, build=min(limits.build, SECONDS))
+    collected = pipeline.collect_tests(limited, selection, machine, settings, progress)
+    project = _limited(collected, build=limits.build)
     selected = pipeline.select(project, selection)
     cases = [case for job in selected.jobs[:1] for case in job.cases]
     if not cases:
@@ -46,13 +61,34 @@ def choose(file: Path, machine: Machine, progress: Progress) -> tuple[Project, l
     return project, [replace(selected, jobs=(job,)) for job in chosen], bool(tests)
 
 
-def run(project: Project, selected: Selected, machine: Machine, progress: Progress) -> tuple[list[str], bool, bool]:
-    """Run it, and return the lines about it, whether it is red, and whether any of it could run on this machine."""
+def run(project: Project, selected: Selected, machine: Machine, progress: Progress, seconds: float) -> Ended:
+    """Run the tests of a file for so many seconds at most. What they cut has not ended, and is not red."""
     settings = Settings(project.root, project.build, _EXECUTOR, workers=1)
-    files = pipeline.run_selected(project, selected, machine, settings, progress)
+    limits, began = project.matrix.limits, time.monotonic()
+    most = {name: min(getattr(limits, name), seconds) for name in ("case", "job", "build")}
+    files = pipeline.run_selected(_limited(project, **most), selected, machine, settings, progress)
+    is_cut = time.monotonic() - began >= seconds
     with judging.judged(project, selected.part, files) as judged:
+        said = {state for state, count in judged.counts.items() if count} - {"unavailable"}
+        said -= {"error", "missing"} if is_cut else set()
         lines = [*summary(project.matrix, judged, lambda: project.rules)]
-        return lines, judged.is_red, any(state != "unavailable" for state in judged.counts)
+        return Ended(lines, judged.is_red if not is_cut else "fail" in said, bool(said), is_cut)
+
+
+def on_time(project: Project) -> str:
+    """Return the sentence about tests or a build that took longer than ``init`` gives them."""
+    limits = project.matrix.limits
+    return (
+        f"the time is over: init gives the build and the first tests {SECONDS} s each, and what has not ended is not "
+        f"known. `kernel-matrix matrix` gives the build {limits.build:g} s and each test {limits.case:g} s "
+        "(`limits` in matrix.yaml). Where other tests are quicker, write their folder as `suite` in matrix.yaml."
+    )
+
+
+def _limited(project: Project, **seconds: float) -> Project:
+    """Return a project with other time limits."""
+    matrix = project.matrix
+    return replace(project, matrix=matrix.model_copy(update={"limits": matrix.limits.model_copy(update=dict(seconds))}))
 
 
 def page(project: Project, selected: Selected) -> Path:

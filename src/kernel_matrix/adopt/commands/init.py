@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import time
 from pathlib import Path
 
 from kernel_matrix.adopt import describe, first_cell, terminal
@@ -53,18 +54,23 @@ def main(options: argparse.Namespace) -> int:
 def _run(root: Path) -> int:
     """Run the first cell, print what became of it, and return 1 if it is red or no test has run."""
     machine = detect()
+    began = time.monotonic()
     project, attempts, is_test = first_cell.choose(root / "matrix.yaml", machine, Lines())
-    red = ran = False
+    is_late = not is_test and time.monotonic() - began >= first_cell.SECONDS
+    ended = first_cell.Ended([])
     for selected in attempts:
         cases = selected.jobs[0].cases
         first = f"the first cell: {cases[0].cell.id}: its first {counted(len(cases), 'test')}"
         print(first if is_test else _NO_TEST, flush=True)
         with Console(selected.jobs) as console:
-            lines, red, ran = first_cell.run(project, selected, machine, console)
-        print("\n".join(lines))
-        if ran:
+            ended = first_cell.run(project, selected, machine, console, first_cell.SECONDS / len(attempts))
+        print("\n".join(ended.lines))
+        is_late |= ended.is_cut
+        if ended.ran:
             break
-    if not ran:
+    if is_late:
+        print(here(first_cell.on_time(project)))
+    if not ended.ran:
         print("No test has run on this machine, so nothing is known of the package yet.")
     print(f"page: {first_cell.page(project, attempts[0])}")
-    return int(red or not ran or not is_test)
+    return int(ended.red or not ended.ran or not is_test)
