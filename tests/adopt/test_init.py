@@ -22,7 +22,9 @@ from kernel_matrix.adopt.repository import look
 from kernel_matrix.adopt.terminal import next_lines
 from kernel_matrix.adopt.writing import write
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.config.load import load
 from kernel_matrix.config.locks import pins
+from kernel_matrix.run.progress import Lines
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.vendor import Device
 
@@ -444,6 +446,16 @@ def test_the_package_is_where_its_build_backend_takes_it_from(tmp_path, tool, mo
     assert (seen.module, seen.source) == (module, source)
 
 
+def test_what_is_written_for_a_package_whose_folder_has_another_name_can_be_used(tmp_path, resolved):
+    tool = '[build-system]\nrequires = ["setuptools"]\n[tool.setuptools.package-dir]\nown_kernels = "."\n'
+    files = {"pyproject.toml": PYPROJECT + tool, "__init__.py": "", "triton/__init__.py": ""}
+    root = lay(tmp_path, files | {"tests/test_a.py": "import own_kernels\ndef test(): ...\n"})
+    assert init("--root", str(root), "--no-run") == 0
+    package = load(root / "matrix.yaml").package
+    assert (package.name, package.source, package.suite) == ("own_kernels", "_package", "tests")
+    assert package.build_commands[-1].endswith(" _package")
+
+
 SETUP = "from setuptools import Extension, setup\nsetup(ext_modules=[Extension('own_kernels.a', ['a.cu'])])\n"
 
 
@@ -543,6 +555,46 @@ def test_the_first_cell_is_a_test_that_runs_and_without_one_init_is_no_success(
     said = capsys.readouterr()
     assert [word for word in words if word not in said.out + said.err] == []
     assert ("page: " in said.out) == (status != 2)
+
+
+_SLOW = "import time\ndef test(): time.sleep(60)\n"
+_QUICK = "def test(): ...\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("files", "status", "words"),
+    [
+        ({"test_a.py": _SLOW}, 1, ["the time is over", _SILENT]),
+        ({"test_a.py": _QUICK + _SLOW.replace("test()", "test_slow()")}, 0, ["1 held", "the time is over"]),
+        (
+            {"test_a.py": _SLOW, "test_b.py": _QUICK},
+            0,
+            ["test_b.tests: its first 1 test", "1 held", "the time is over"],
+        ),
+        ({"test_a.py": "def test(): assert False\n" + _SLOW.replace("test()", "test_slow()")}, 1, ["the time is over"]),
+    ],
+    ids=["none", "the-second", "next-file", "a-failure-before"],
+)
+def test_the_first_cell_has_an_end_and_says_what_to_do(tmp_path, resolved, monkeypatch, capsys, files, status, words):
+    monkeypatch.setattr(first_cell, "_EXECUTOR", "current")
+    monkeypatch.setattr(first_cell, "SECONDS", 15 * len(files))
+    root = lay(tmp_path, {"own/__init__.py": "", **{f"tests/{name}": text for name, text in files.items()}})
+    assert init("--root", str(root)) == status
+    said = capsys.readouterr().out
+    assert [word for word in words if word not in said] == []
+    assert "gives the build 3600 s and each test 300 s (`limits` in matrix.yaml)" in said
+
+
+def test_a_build_in_init_has_an_end_too(package, resolved, monkeypatch):
+    assert init("--root", str(package), "--no-run") == 0
+    seen = []
+    monkeypatch.setattr(
+        "kernel_matrix.pipeline.collect_tests",
+        lambda project, *_: seen.append(project.matrix.limits.build) or project,
+    )
+    project, _, is_test = first_cell.choose(package / "matrix.yaml", CPU, Lines())
+    assert (seen, project.matrix.limits.build, is_test) == ([600], 3600, False)
 
 
 _MEMBER = '[project]\nname = "{}"\nversion = "1"\ndependencies = {}\n'

@@ -24,9 +24,8 @@ _SHOWN = 5
 
 def seen_lines(repository: Repository) -> Iterator[str]:
     """Yield what the repository holds."""
-    where = f"in {_folder(repository.source)}"
-    if repository.source == UNPACKED:
-        where = f"made of the files in {_folder(repository.folder)}"
+    is_made = repository.source == UNPACKED
+    where = f"made of the files in {_folder(repository.folder)}" if is_made else f"in {_folder(repository.source)}"
     yield f"package {repository.module} {where}, for Python {repository.python} or later"
     if repository.toolchains:
         yield f"imports {', '.join(TOOLCHAINS[name] for name in repository.toolchains)}"

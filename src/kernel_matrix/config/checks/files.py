@@ -22,7 +22,7 @@ def package(matrix: Matrix, root: Path) -> Iterator[Fault]:
     ):
         value = getattr(matrix.package, key)
         for name in value if isinstance(value, list) else filter(None, [value]):
-            if key == "suite" and matrix.package.build_commands:
+            if key in ("source", "suite") and matrix.package.build_commands:
                 continue  # the build may make it
             exists = (root / name).is_dir() if kind == "folder" else (root / name).is_file()
             if not exists:
