@@ -199,3 +199,18 @@ def test_the_site_works_from_another_folder_as_from_a_zip(new_tab, page_site, tm
     tab = new_tab((folder / "index.html").as_uri())
     tab.open(f"#grid?cell={PASSING}")
     tab.page.wait_for_selector(f'[data-open-cell="{PASSING}"]')
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_head_of_a_column_shows_the_whole_name_of_a_long_test(new_tab, web, width):
+    page = new_tab(web, viewport={"width": width, "height": 900}).open("#grid?fold=none&q=platform:cpu-llvm")
+    heads = page.eval_on_selector_all(
+        ".squares:not(.folded) thead th:not(.corner) > span",
+        """spans => spans.map(span => {
+            span.firstChild.textContent = "test_compute_naive_ewald_energies_of_a_batch_with_virials"
+            const { scrollWidth, clientWidth, scrollHeight, clientHeight } = span.parentElement
+            return [scrollWidth - clientWidth, scrollHeight - clientHeight]
+        })""",
+    )
+    assert len(heads) > 3
+    assert [head for head in heads if max(head) > 1] == []
