@@ -25,7 +25,7 @@ SECONDS = 600  # of the build; and of the tests, each file the same part of it
 
 
 class Ended(NamedTuple):
-    """How the tests of a file ended: the lines about them, whether they are red, ran here, and were cut by the time."""
+    """The end of a file's tests: the lines about them, and whether they are red, ran here, and were cut by the time."""
 
     lines: list[str]
     red: bool = False

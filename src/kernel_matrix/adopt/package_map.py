@@ -26,7 +26,7 @@ class Placed(NamedTuple):
 
     @property
     def is_renamed(self) -> bool:
-        """Whether the folder has another name than the package, so that Python does not find it there."""
+        """Return whether the folder has another name than the package, so that Python does not find it there."""
         return PurePosixPath(self.folder).name != self.module
 
 
