@@ -23,9 +23,15 @@ CASES = {
     ],
     "numpy_softmax": [("numpy_softmax", "forward", {"tokens": 7, "hidden": 24, "dtype": dtype}) for dtype in DTYPES],
     "numpy_edges": [("numpy_softmax", "forward", {"tokens": 7, "hidden": 24, "dtype": dtype}) for dtype in DTYPES],
+    "numpy_returned": [("numpy_softmax", "forward", {"tokens": 7, "hidden": 24, "dtype": dtype}) for dtype in DTYPES],
     "numpy_scaled": [("numpy_scaled", "forward", {"tokens": 7, "hidden": 24})],
     "numpy_nll": [("numpy_nll", "forward", {"tokens": 7, "hidden": 40})],
     "numpy_quant": [("numpy_quant", "forward", {"tokens": 7, "hidden": 40})],
+    "torch_called": [
+        ("torch_norm", direction, {"tokens": 7, "hidden": 40, "dtype": dtype})
+        for direction in reversed(DIRECTIONS)
+        for dtype in DTYPES
+    ],
     "torch_gated": [
         ("torch_gated", direction, {"tokens": 7, "hidden": 40, "dtype": dtype})
         for direction in DIRECTIONS
@@ -40,16 +46,36 @@ _TORCH, _JAX = ("reference", "cpu-llvm"), ("pallas-0.10", "tpu")
 ENVIRONMENTS = {
     "torch_norm": _TORCH,
     "torch_gated": _TORCH,
+    "torch_called": _TORCH,
     "torch_modes": _TORCH,
     "torch_module": _TORCH,
     "jax_softmax": _JAX,
     "jax_norm": _JAX,
 }
-AT_NIGHT = ("torch_gated", "jax_norm")  # by day each framework has another function, and PyTorch a module, too
+AT_NIGHT = (
+    "torch_gated",
+    "torch_called",
+    "jax_norm",
+)  # by day each framework has another function, and PyTorch a module, too
 # Faults that no check sees, each with the reason; docs/accuracy.md has them too.
 NOT_SEEN = {
     "autocast_narrows": "a kernel that is made of PyTorch's operators follows autocast, and rightly",
     "zero_row_skipped": "a value means something to this kernel alone, and no check draws it",
+    "a_matrix": "an array of a subclass is an array",
+    "a_subclass": "an array of a subclass is an array",
+    "a_record": "an array of a subclass is an array",
+    "other_byte_order": "numbers are compared, and the order of their bytes is not",
+    "wrong_after_an_error": "what the next call gives is looked at only in another check",
+    "in_tiles_of_512": "few rows are up to 130, and many are no multiple of a large tile",
+    "zeros_where_errors_raise": "the settings of the caller are those of a new process",
+    "shape_of_another_thread": "the calls of two threads have the same shapes",
+    "input_changed_and_set_back": "an input is looked at before a call and after it",
+    "a_view_of_64_megabytes": "memory is looked at when the result is gone",
+    "second_derivative_is_none": "nobody asks for second derivatives",
+    "kept_beside_autograd": "nobody changes an input between the forward and the backward",
+    "packed_until_the_version_changes": "what writes into the inputs here says so to autograd",
+    "forgets_a_parameter": "the inputs of a function are tensors of no subclass",
+    "result_asks_for_a_gradient": "whether a result asks for a gradient is not looked at",
     "small_to_zero": "what is lost lies below the error that the budget of the output's largest value allows",
 }
 
