@@ -98,6 +98,27 @@ def test_a_right_triton_kernel_is_compiled_for_targets_of_two_vendors(tmp_path):
         assert found["targets"][name]["kernels"]["softmax_kernel"]["registers"] > 0
 
 
+@pytest.mark.parametrize("sandbox", ["bubblewrap", "landlock"])
+def test_what_a_sanitizer_finds_is_red_unless_the_reference_has_it(tmp_path, sandbox):
+    (tmp_path / "candidate.py").write_text(CANDIDATES["honest"][0])
+    tmp_path.chmod(0o755)
+    words = [TASK, tmp_path / "candidate.py", tmp_path, sandbox]
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONPYCACHEPREFIX": ""}
+    run = subprocess.run([python_of("triton-3.7"), ROOT / "tests" / "tools" / "verify_cases" / "watched.py", *words],
+                         capture_output=True, text=True, env=env, check=False)  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    told = json.loads(run.stdout)
+    finding = "memcheck: Invalid __global__ read of size 4 bytes in softmax_kernel"
+    assert (told["finds"]["verdict"], told["finds"]["reason"]) == ("wrong", finding)
+    assert {kind: one["verdict"] for kind, one in told.items() if kind != "finds"} == dict.fromkeys(
+        ("clean", "both", "silent"), "right"
+    )
+    assert "memcheck: found nothing" in told["clean"]["notes"]
+    assert f"{finding}: the reference does it too" in told["both"]["notes"]
+    assert "racecheck: found nothing" in told["both"]["notes"]
+    assert any("does not begin in the sandbox" in one for one in told["silent"]["not"])
+
+
 @pytest.mark.nightly
 def test_what_an_emulator_of_a_gpu_finds_is_red(tmp_path):
     lines = lines_of(tmp_path, on_targets.CANDIDATES, task=ROWS)
@@ -214,6 +235,8 @@ def test_own_kernels_makes_operators_of_pytorch_a_hack(tmp_path):
         (["candidate.py", "--against", "empty.py"], "has no Model, get_inputs, get_init_inputs"),
         (["candidate.py"], "against"),
         (["--jsonl", "empty.py"], "verdicts:"),
+        (["candidate.py", "--against", str(TASK), "--device", "cpu", "--sanitize", "memcheck"], "on an NVIDIA GPU"),
+        (["candidate.py", "--against", str(TASK), "--sanitize", "memchek"], "there is no such tool"),
     ],
 )
 def test_an_input_that_cannot_be_used_is_named(tmp_path, words, sentence):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import json
 import multiprocessing
 import os
@@ -19,6 +20,7 @@ from kernel_matrix.tools.verify import python
 from kernel_matrix.tools.verify.verdict import HACK, RIGHT, UNDECIDED, UNUSABLE, WRONG, digest
 
 _TASKS = 8  # that a worker keeps, with what is right for their inputs
+_BYTES = 512 << 20  # of what is right, for all of them
 _EVERY = 5.0  # seconds between two lines of progress
 _TRIES = 2  # of a line whose judge ended
 
@@ -198,7 +200,7 @@ def _work(pipe: Connection, options: argparse.Namespace) -> None:
         from kernel_matrix.tools.verify.whole import device_of, wish_of
 
         wish = wish_of(options)
-        server = Server(options.sandbox, device=device_of(options), warm=True, readable=wish.targets.readable)
+        server = Server(options.sandbox, device=device_of(options), warm=True, readable=wish.readable)
     except UserError as error:
         pipe.send({"no sandbox": str(error)})
         return
@@ -209,8 +211,20 @@ def _work(pipe: Connection, options: argparse.Namespace) -> None:
             except EOFError:
                 return
             pipe.send(_verdict(line, judges, server, options, wish))
+            _make_room(judges)
     finally:
         server.close()
+
+
+def _make_room(judges: OrderedDict[str, Any]) -> None:
+    """Forget the tasks that were not asked for longest, and give back the memory between what is kept.
+
+    The C library would keep what arrays of a new task's sizes have left, and so the process would grow by tasks.
+    """
+    while len(judges) > 1 and (len(judges) > _TASKS or sum(one.numbers.size for one in judges.values()) > _BYTES):
+        judges.popitem(last=False)
+    with contextlib.suppress(AttributeError):  # glibc alone has it
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _verdict(line: Line, judges: OrderedDict[str, Any], server: Any, options: argparse.Namespace, wish: Any) -> Line:
@@ -231,8 +245,6 @@ def _verdict(line: Line, judges: OrderedDict[str, Any], server: Any, options: ar
                 candidate=named,
             )
             judges[key] = Judge(task, server, wish)
-            while len(judges) > _TASKS:
-                judges.popitem(last=False)
         judges.move_to_end(key)
         judge = judges[key]
         source = line["source"] if "source" in line else read_candidate(named, judge.task)

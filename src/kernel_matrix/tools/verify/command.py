@@ -46,6 +46,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--emulate", nargs="+", metavar="TARGET", help="and run it on emulators of these, or none (gfx942 sm_90)"
     )
+    parser.add_argument(
+        "--sanitize",
+        nargs="+",
+        metavar="TOOL",
+        help="run a right one under these tools of compute-sanitizer on the card that is here, or none (four)",
+    )
     parser.add_argument("--time", action="store_true", help="time it by the judge's clock, in runs that are checked")
     _of_answers(parser)
     parser.add_argument(

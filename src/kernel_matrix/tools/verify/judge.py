@@ -16,7 +16,7 @@ from kernel_matrix.kit.checks.applying import does_not_apply, why_not
 from kernel_matrix.kit.conform import ORDER
 from kernel_matrix.kit.misbehaviour import MisbehavedError, WrongResultError
 from kernel_matrix.kit.plain import PlainCodeError
-from kernel_matrix.tools.verify import mutants, naming, reading, targets, timing
+from kernel_matrix.tools.verify import mutants, naming, reading, sanitized, targets, timing
 from kernel_matrix.tools.verify.judged import Judged, Numbers, passing_constants
 from kernel_matrix.tools.verify.sandbox.process import BoxProcess, EndedError
 from kernel_matrix.tools.verify.sandbox.server import Server
@@ -35,6 +35,7 @@ _SLOW_INTERPRETED = ("sizes", "threads")  # an interpreter takes minutes for 65,
 _MISSING = re.compile(
     r"No module named '(?!reference|task_reference|solution|eval)(\w+)|CUDA_HOME|Found no NVIDIA|libcuda"
     r"|not compiled with CUDA|No CUDA GPUs|no NVIDIA driver|0 active drivers|nvcc.*not found|Ninja is required"
+    r"|is not in Triton's interpreter|not supported in interpreter"
     r"|Unsupported conversion|Cannot call @triton.jit'd outside|CUDA driver"
 )
 
@@ -52,7 +53,13 @@ class Wish:
     time: bool = False
     mutants: int = 0
     targets: targets.Wanted = targets.NONE
+    sanitize: sanitized.Wanted = sanitized.NONE
     seconds: float = 120.0
+
+    @property
+    def readable(self) -> list[str]:
+        """The folders that a candidate's process has to read."""
+        return [*self.targets.readable, *self.sanitize.readable]
 
 
 class Judge:
@@ -98,6 +105,8 @@ class Judge:
         self._decide(out, hacks)
         if out.verdict == RIGHT and self.wish.targets.targets and reading.has_triton(source):
             self._on_targets(source, out)
+        if out.verdict == RIGHT:
+            self._under_sanitizers(source, out)
         if out.verdict == RIGHT and self.wish.mutants:
             self._adversary(source, out)
         out.cpu_seconds = {"judge": round(time.process_time() - began, 3), "candidate": round(ended.get("cpu", 0.0), 3)}
@@ -324,6 +333,14 @@ class Judge:
         found = targets.looked_at(self.server, self.task, source, self.cases[0], self.wish.targets)
         out.targets = found.evidence
         out.not_tried += found.not_tried
+        if found.red:
+            out.verdict, out.reason, out.evidence = WRONG, found.red[0], [*found.red, *out.evidence]
+
+    def _under_sanitizers(self, source: str, out: Verdict) -> None:
+        """Run it once more on the card that is here, under the sanitizers."""
+        found = sanitized.looked_at(self.server, self.task, source, self.cases, self.wish.sanitize)
+        out.not_tried += found.not_tried
+        out.notes += found.notes
         if found.red:
             out.verdict, out.reason, out.evidence = WRONG, found.red[0], [*found.red, *out.evidence]
 

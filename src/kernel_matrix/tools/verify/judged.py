@@ -44,7 +44,7 @@ class Numbers:
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Any, plain.Numbers] = OrderedDict()
-        self._bytes = 0
+        self.size = 0  # in bytes
 
     def of(self, key: Any, make: Any) -> plain.Numbers:
         """Return the numbers of this key, which are made where they are not there."""
@@ -53,9 +53,9 @@ class Numbers:
             return self._kept[key]
         made: plain.Numbers = make()
         self._kept[key] = made
-        self._bytes += _size(made)
-        while self._bytes > _BYTES and len(self._kept) > 1:
-            self._bytes -= _size(self._kept.popitem(last=False)[1])
+        self.size += _size(made)
+        while self.size > _BYTES and len(self._kept) > 1:
+            self.size -= _size(self._kept.popitem(last=False)[1])
         return made
 
 

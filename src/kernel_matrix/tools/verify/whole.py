@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.tools.verify import targets
+from kernel_matrix.tools.verify import sanitized, targets
 from kernel_matrix.tools.verify.forms import read_candidate, read_task
 from kernel_matrix.tools.verify.judge import Judge, Wish
 from kernel_matrix.tools.verify.sandbox.server import Server
@@ -15,12 +15,14 @@ from kernel_matrix.tools.verify.verdict import UNDECIDED, Verdict
 
 def wish_of(options: argparse.Namespace) -> Wish:
     """Return what the options ask for."""
+    sanitize = sanitized.wanted(options, device_of(options))  # before the emulators are compiled
     return Wish(
         own_kernels=options.own_kernels,
         beyond=not options.quick,
         strict=options.strict,
         mutants=0 if options.quick else options.mutants,
         targets=targets.wanted(options),
+        sanitize=sanitize,
         time=options.time,
         seconds=options.seconds,
     )
@@ -45,7 +47,7 @@ def judged(options: argparse.Namespace) -> tuple[Verdict, dict[str, str]]:
         task = read_task(named, options.inputs, device=device, fixed=options.fixed_sizes, candidate=options.candidate)
         source = read_candidate(options.candidate, task)
         wish = wish_of(options)
-        server = Server(options.sandbox, device=device, readable=wish.targets.readable)
+        server = Server(options.sandbox, device=device, readable=wish.readable)
         try:
             judge = Judge(task, server, wish)
             verdict = judge.verdict(source)

@@ -42,7 +42,7 @@ class Server:
         Raises:
             UserError: none works, or the server does not start.
         """
-        self.device, self._warm, self._loose, self._readable = device, warm, 0, list(readable)
+        self.device, self._warm, self.loose, self._readable = device, warm, 0, list(readable)
         reasons = []
         for one in [kind] if kind else KINDS:
             try:
@@ -65,7 +65,7 @@ class Server:
         """
         errors = dict[str, int]()  # with how loose the sandbox was that gave it first
         for loose in range(1 + (max(LOOSE) if self.device != "cpu" else 0)):
-            self._loose = loose
+            self.loose = loose
             try:
                 with self.process() as process:
                     return process.held
@@ -87,7 +87,7 @@ class Server:
         reading, writing = os.pipe()
         descriptors = array.array("i", [theirs.fileno(), writing])
         try:
-            message = json.dumps({**LIMITS, "loose": self._loose, **(limits or {})}).encode()
+            message = json.dumps({**LIMITS, "loose": self.loose, **(limits or {})}).encode()
             self._socket.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
         except OSError as error:
             raise _NoSandboxError(f"its server has ended ({error.strerror})") from None
@@ -109,7 +109,7 @@ class Server:
     def description(self) -> dict[str, Any]:
         """The sandbox in words, for the verdict."""
         missing = [] if self.kind == "bubblewrap" else ["namespaces: a candidate sees that other processes exist"]
-        missing += [text for level, text in LOOSE.items() if level <= self._loose]
+        missing += [text for level, text in LOOSE.items() if level <= self.loose]
         if not self.held.get("proc", True):
             missing.append("a /proc of its own: it sees which other candidates run")
         if not self.held.get("processes"):
