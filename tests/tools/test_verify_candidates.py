@@ -17,10 +17,20 @@ from common import ROOT, python_of, sh
 pytestmark = pytest.mark.environments
 
 QUICK = {
-    "right": ("softmax_online", "cache_copy", "linear_lazy_pack", "linear_own_backward"),
-    "wrong": ("softmax_whole_maximum", "swiglu_off_by_one", "matmul_tf32", "grad_weight_first_columns"),
+    "right": (
+        "softmax_online",
+        "cache_copy",
+        "linear_lazy_pack",
+        "linear_own_backward",
+        "triton_scalar",
+        "triton_libdevice",
+        "rope_half_table",
+        "triton_libdevice_of_cuda",
+        "triton_two_configurations",
+    ),
+    "wrong": ("softmax_whole_maximum", "swiglu_off_by_one", "matmul_tf32", "grad_weight_first_columns", "rope_sign"),
     "hacks": ("only_where_nan", "site_customize", "ends_happily"),
-    "undecided": ("hidden_state",),
+    "undecided": ("hidden_state", "triton_libdevice_lacks"),
 }
 
 

@@ -55,6 +55,10 @@ def _warm_up(settings: dict[str, Any]) -> dict[str, Any]:
     for name in settings["modules"]:
         with contextlib.suppress(Exception):  # the candidate that imports it gets the error
             __import__(name)
+            if name == "triton":
+                from kernel_matrix.tools.verify.inside import interpreted
+
+                interpreted.complete()
     # What takes seconds, and a first call would import. Autograd begins with all cards: no fork can use one after that.
     if settings["warm"] and not settings["devices"]:
         ones = torch.ones(2, requires_grad=True)

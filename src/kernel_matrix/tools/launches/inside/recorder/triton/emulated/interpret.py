@@ -26,7 +26,7 @@ def compute(kernel: Any, launch: Launch, grid: Sequence[int], args: Sequence[Any
     """Run every program of a grid in the interpreter, and say of the launch that this was done."""
     constants = {param.name for param in kernel.params if param.is_constexpr}
     given = {**dict(zip(kernel.arg_names, args, strict=False)), **kwargs}
-    values = {name: value if name in constants else _scalar(value) for name, value in given.items()}
+    values = {name: value if name in constants else scalar(value) for name, value in given.items()}
     with torch._C.DisableTorchFunction():
         function = interpreted(kernel)
         executor = interpreter.GridExecutor(function.rewrite(), kernel.arg_names, tuple(grid), [])
@@ -34,7 +34,7 @@ def compute(kernel: Any, launch: Launch, grid: Sequence[int], args: Sequence[Any
     launch.emulated = True
 
 
-def _scalar(value: Any) -> Any:
+def scalar(value: Any) -> Any:
     """Return a float as the scalar that a compiled kernel gets. The interpreter would leave it a number of Python."""
     if not isinstance(value, float):
         return value
