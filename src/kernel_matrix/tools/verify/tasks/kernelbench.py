@@ -162,9 +162,7 @@ class KernelBench:
     def _redrawn(self, step: Step, other: int) -> list[Any]:
         """Return the tensors of the inputs for another seed."""
         again: list[Any] = []
-        seeded(other)
-        drawn = list(sizes.module(self.source, step.numbers).get_inputs())
-        for one in values.mapped(drawn, step.kind, step.seed) if step.kind else drawn:
+        for one in self._inputs(sizes.module(self.source, step.numbers), step.kind, other, step.seed):
             flattened(one, again)
         return again
 
@@ -182,14 +180,20 @@ class KernelBench:
     def _drawn(self, numbers: Mapping[sizes.Place, int], kind: str, seed: int) -> tuple[list[Any], list[Any], Any]:
         """Return the inputs, the constructor's arguments and the module; the seed determines them."""
         made = sizes.module(self.source, numbers)
-        seeded(seed)
-        inputs, arguments = list(made.get_inputs()), list(made.get_init_inputs())
-        if kind:
-            inputs = values.mapped(inputs, kind, seed)
+        inputs, arguments = self._inputs(made, kind, seed, seed), list(made.get_init_inputs())
         with _drawn_constants():
             seeded(seed + 1)
             model = made.Model(*arguments)
         return inputs, arguments, model
+
+    def _inputs(self, made: Any, kind: str, seed: int, of_map: int) -> list[Any]:
+        """Return the inputs of a seed, with the values that a map makes of them."""
+        if kind:
+            seeded(seed + 1)
+            others = list(made.get_inputs())
+        seeded(seed)
+        inputs = list(made.get_inputs())
+        return values.mapped(inputs, kind, of_map, others) if kind else inputs
 
     def program(self, case: Case, candidate: str) -> dict[str, str]:
         """Return the files of a program that shows the case without this project."""

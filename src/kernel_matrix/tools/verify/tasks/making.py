@@ -24,6 +24,7 @@ from kernel_matrix.tools.verify.tasks.task import (
     flattened,
     is_structured,
 )
+from kernel_matrix.tools.verify.tasks.values import tables
 
 ROWS = "rows"
 Reference = Callable[..., list[Any]]  # tensors, and then the weights; it may change its tensors
@@ -67,10 +68,22 @@ def made(
         differentiable=_chosen(values, asked),
     )
     operator = _with_rows(operator, values, outputs, redraw, seed)
+    if redraw:
+        operator = _with_tables(operator, values, redraw((seed + 1) % 2**31))
     axes = {ROWS: len(next(iter(values.values())))} if operator.rows else {}
     inputs = {**operator.inputs, **_kinds(state)}
     weighted = replace(operator, inputs=inputs, differentiable=_chosen(values | state, asked))
     return Case(name, seed, operator, weighted, values, state, call, copies=_alias(given, results), axes=axes, **words)
+
+
+def _with_tables(operator: Operator, values: Arrays, others: Sequence[Any]) -> Operator:
+    """Return the operator, where an input that is the same for another seed stays as it is."""
+    same = tables([tensor(one) for one in values.values()], [tensor(as_array(one)) for one in others])
+    inputs = dict(operator.inputs)
+    for (name, one), fixed in zip(values.items(), same, strict=True):
+        if fixed and ROWS not in inputs[name].axes:
+            inputs[name] = replace(inputs[name], saved=lambda *_, one=one: one)
+    return replace(operator, inputs=inputs)
 
 
 def _kinds(values: Arrays) -> dict[str, Any]:

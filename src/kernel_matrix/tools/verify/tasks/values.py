@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+
+from kernel_matrix.tools.verify.tasks.task import flattened
 
 _FEW = 4  # different values: a mask, a table of choices
 _LOUD, _STEP = 100.0, 4096
@@ -72,18 +74,37 @@ KINDS: Mapping[str, Callable[[Any, float], Any]] = {
 }
 
 
-def mapped(inputs: list[Any], kind: str, seed: int) -> list[Any]:
-    """Return the inputs with other values; masks, tables and whole numbers stay as they are."""
+def mapped(inputs: list[Any], kind: str, seed: int, others: list[Any] | None = None) -> list[Any]:
+    """Return the inputs with other values; masks, tables and whole numbers stay as they are.
+
+    ``others`` are the inputs for another seed: what is the same there is a table.
+    """
     factor = float(np.random.default_rng(seed).uniform(0.5, 2.5))
-    return [_map(one, kind, factor) for one in inputs]
+    several: tuple[list[Any], list[Any]] = [], []
+    for given, leaves in zip((inputs, inputs if others is None else others), several, strict=True):
+        flattened(list(given), leaves)
+    fixed = iter(tables(*several))
+    return [_map(one, kind, factor, fixed) for one in inputs]
 
 
-def _map(value: Any, kind: str, factor: float) -> Any:
+def tables(tensors: Sequence[Any], others: Sequence[Any]) -> list[bool]:
+    """Return which tensors are the same for another seed, where not all are: a table may have a form that none says.
+
+    A rotary embedding's has two halves that are equal.
+    """
+    free = [one.is_floating_point() and one.numel() > 1 for one in tensors]
+    same = [torch.equal(one, other) for one, other in zip(tensors, others, strict=True)]
+    if all(equal for asked, equal in zip(free, same, strict=True) if asked):
+        return [False] * len(same)
+    return [all(told) and torch.unique(one).numel() > 1 for *told, one in zip(free, same, tensors, strict=True)]
+
+
+def _map(value: Any, kind: str, factor: float, fixed: Iterator[bool]) -> Any:
     if isinstance(value, (list, tuple)):
-        return type(value)(_map(one, kind, factor) for one in value)
+        return type(value)(_map(one, kind, factor, fixed) for one in value)
     if isinstance(value, dict):
-        return {name: _map(one, kind, factor) for name, one in value.items()}
-    if not isinstance(value, torch.Tensor) or not value.is_floating_point() or value.numel() < 2:
+        return {name: _map(one, kind, factor, fixed) for name, one in value.items()}
+    if not isinstance(value, torch.Tensor) or next(fixed) or not value.is_floating_point() or value.numel() < 2:
         return value
     if value.numel() > 16 and torch.unique(value.flatten()[:4096].float()).numel() <= _FEW:
         return value
