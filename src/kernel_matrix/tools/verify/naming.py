@@ -55,6 +55,7 @@ _EVENTS = (
     (re.compile(r"os\.(kill|killpg|truncate|putenv|setuid|ptrace)|signal\.pthread_kill"), ATTACKS, "acts on processes"),
     (re.compile(r"os\.(fork|forkpty|posix_spawn)"), CLOCK, "starts a process"),
     (re.compile(r"_thread\.start_new_thread"), CLOCK, "starts a thread"),
+    (re.compile(r"seed:"), SPOILS, "seeds PyTorch's generator while it is called"),
     (re.compile(r"launch:"), NOT_ITSELF, "answers although a launch of its kernel has failed"),
     (re.compile(r"subclass:"), SPOILS, "returns a subclass of a tensor, which computes when it is looked at"),
 )

@@ -177,6 +177,8 @@ def _called(tensors: Sequence[Any]) -> list[Any]:
         seeded(_now["seed"])
         with _noted[0], torch.set_grad_enabled(_now["grad"]):
             results = list(flat(_now["target"](*arguments, **words)))
+        if _of_cpu.initial_seed() != _now["seed"]:
+            _noted[0].note("seed", "another one")
     changed = {tensors[place].untyped_storage().data_ptr() for place in _now["in_place"]}
     if changed:
         results = [one for one in results if one.untyped_storage().data_ptr() not in changed]

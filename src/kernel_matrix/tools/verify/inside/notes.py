@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import contextlib
-import gc
 import json
 import os
 import sys
@@ -17,6 +16,7 @@ import torch
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
+from kernel_matrix.kit import state
 from kernel_matrix.kit.frameworks import torch_calls
 
 # Operators that only make, move or look at memory: what a profiler shows in addition are those that are made of others.
@@ -47,8 +47,12 @@ _WATCHED = {
 _EVENTS = ("gc.", "sys._getframe", "sys.settrace", "sys.setprofile", "sys._current_frames", "open", "os.", "subprocess",
            "ctypes", "socket", "shutil", "pty", "mmap", "fcntl", "signal", "_thread.start_new_thread")  # fmt: skip
 _MOST, _DEPTH = 60, 4
+# Of the process, what no library sets when it is imported. The kit looks at the calls alone, and not at the import.
+_OF_PROCESS = ("the collector of garbage", "how often threads take turns", "the priority of the process",
+               "the cores that it may use", "how the CPU rounds and flushes", "the context of decimals")  # fmt: skip
 # PyTorch's own compiler sets these while it works.
 _SETTINGS: dict[str, Callable[[], Any]] = {
+    **{name: state._PLAIN[name][0] for name in _OF_PROCESS},
     "the default dtype": lambda: str(torch.get_default_dtype()),
     "the precision of fp32 products": torch.get_float32_matmul_precision,
     "deterministic algorithms": torch.are_deterministic_algorithms_enabled,
@@ -134,7 +138,6 @@ class Notes:
             "replaced": sorted(changed + added)[:10],
             "settings": [name for name, value in self._settings.items() if then[name] != value],
             "threads": threading.active_count(),
-            "collects": gc.isenabled(),
         }
 
 
