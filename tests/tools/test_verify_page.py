@@ -36,13 +36,20 @@ def test_a_page_has_the_red_first_and_what_is_other_than_before(tmp_path):
     assert "1 right, 1 hack" in text
 
 
+def test_a_candidate_has_a_cell_of_its_own():
+    one = told("a.py", "right", device="cuda")
+    assert project.own_cell(one, "made/a b.py", "tasks/softmax.py") == "verify/cuda/a-b/softmax"
+    assert project.own_cell(one, "theirs:softmax", "mine:reference") == "verify/cuda/softmax/reference"
+    assert project.own_cell({}, "", "") == "verify/unknown/unnamed/unnamed"
+
+
 def test_a_verdict_is_a_check_of_the_page_of_a_project(tmp_path):
     cell = "cuda/sm_90/triton/softmax.forward"
     project.add(told("a.py", "hack", kind="spots the test", reason="reads frames"), "a.py", cell, tmp_path)
     project.add(told("b.py", "right"), "b.py", cell, tmp_path)
     project.add(told("b.py", "not decided", reason="no card"), "b.py", cell, tmp_path)
     red, open_ = sorted(checks.read(tmp_path / checks.FOLDER), key=lambda one: one.note)
-    assert [one.text for one in red.findings] == ["hack (spots the test): reads frames"]
+    assert [(one.case, one.text) for one in red.findings] == [(f"{cell}/a.py", "hack (spots the test): reads frames")]
     assert (red.is_red, red.cells[0].found) == (True, 1)
     assert (open_.findings, open_.cells[0].unfinished) == ((), 1)
     assert open_.unfinished == ("b.py: not decided: no card",)

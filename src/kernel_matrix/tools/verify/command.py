@@ -79,7 +79,9 @@ def _of_answers(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sign", nargs="?", type=Path, const=Path(), metavar="KEY", help="sign the verdict with an SSH key (~/.ssh)"
     )
-    parser.add_argument("--cell", default="", help="in a project: the cell of its page that the candidate belongs to")
+    parser.add_argument(
+        "--cell", default="", help="in a project: the cell of its page that it belongs to (one of its own)"
+    )
 
 
 def main(options: argparse.Namespace) -> int:
@@ -138,7 +140,9 @@ def _hand_on(options: argparse.Namespace, key: Path | None) -> None:
 
         for one in map(json.loads, told.read_text(encoding="utf-8").splitlines()):
             named = str(one.get("id") or one.get("file") or options.candidate)
-            project.add(one, named, str(one.get("cell", options.cell)), options.build)
+            task = str(one.get("against") or options.against or "")
+            cell = one.get("cell") or options.cell or project.own_cell(one, named, task)
+            project.add(one, named, str(cell), options.build)
 
 
 def _one(options: argparse.Namespace) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +17,12 @@ from kernel_matrix.tools.verify.verdict import HACK, UNDECIDED, UNUSABLE, WRONG
 _NAME = "verify"
 _SEES = "a kernel that nobody trusts: secret inputs, other sizes and values, its process, in a sandbox"
 _LONGEST = 2000  # characters of a reason
+
+
+def own_cell(told: Mapping[str, Any], named: str, task: str) -> str:
+    """Return the cell of a candidate that belongs to none of the project: its device, its name, its task."""
+    parts = (str(told.get("device") or "unknown"), *(Path(one.rpartition(":")[2]).stem for one in (named, task)))
+    return "/".join(("verify", *(re.sub(r"[^\w.-]", "-", part) or "unnamed" for part in parts)))
 
 
 def add(told: Mapping[str, Any], named: str, cell: str, build: Path) -> Path:
@@ -33,10 +40,8 @@ def add(told: Mapping[str, Any], named: str, cell: str, build: Path) -> Path:
             commit=commit(Path.cwd()),
             when=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             note=f"Candidate: {named}. Verdict: {told['verdict']}, {len(told.get('cases', ()))} cases.",
-            cells=(CheckedCell(cell=cell, tried=int(not open_), found=int(red), explained=0, unfinished=int(open_)),)
-            if cell
-            else (),
-            findings=(Finding(case=named, text=text),) if red else (),
+            cells=(CheckedCell(cell=cell, tried=int(not open_), found=int(red), explained=0, unfinished=int(open_)),),
+            findings=(Finding(case=f"{cell}/{named}", text=text),) if red else (),
             unfinished=(f"{named}: {text}",) if open_ else (),
         ),
         build,
