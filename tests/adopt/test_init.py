@@ -446,11 +446,14 @@ def test_the_package_is_where_its_build_backend_takes_it_from(tmp_path, tool, mo
     assert (seen.module, seen.source) == (module, source)
 
 
-def test_what_is_written_for_a_package_whose_folder_has_another_name_can_be_used(tmp_path, resolved):
+def test_what_is_written_for_a_package_whose_folder_has_another_name_can_be_used(tmp_path, resolved, capsys):
     tool = '[build-system]\nrequires = ["setuptools"]\n[tool.setuptools.package-dir]\nown_kernels = "."\n'
-    files = {"pyproject.toml": PYPROJECT + tool, "__init__.py": "", "triton/__init__.py": ""}
+    files = {"pyproject.toml": PYPROJECT + tool, "__init__.py": KERNEL, "triton/__init__.py": ""}
     root = lay(tmp_path, files | {"tests/test_a.py": "import own_kernels\ndef test(): ...\n"})
     assert init("--root", str(root), "--no-run") == 0
+    said = capsys.readouterr().out
+    assert f"-r {root}/ci/locks/triton.cpu.txt {root}\n" in said, "the environment for launches has the package itself"
+    assert "PYTHONPATH" not in said
     package = load(root / "matrix.yaml").package
     assert (package.name, package.source, package.suite) == ("own_kernels", "_package", "tests")
     assert package.build_commands[-1].endswith(" _package")

@@ -100,9 +100,11 @@ def next_lines(
             made = installation.uv_line("venv", "--python", present, environment.as_posix())
             yield f"an environment for the package: {made}"
         build = _backend(repository.root / lock)
-        needed = installation.into(environment.as_posix(), *build, "-r", (root / lock).as_posix())
+        itself = [root.as_posix()] if repository.source == UNPACKED else []
+        needed = installation.into(environment.as_posix(), *build, "-r", (root / lock).as_posix(), *itself)
         yield f"what belongs into it: {needed}"
-        path = "" if _is_here(root / repository.source) else f"PYTHONPATH={_word(root / repository.source)} "
+        is_found = itself or _is_here(root / repository.source)
+        path = "" if is_found else f"PYTHONPATH={_word(root / repository.source)} "
         has_pytest = repository.suite is not None and not repository.project.compiled.ctest
         program = f"-m pytest {_word(root / str(repository.suite))}" if has_pytest else "calls.py"
         if not has_pytest and repository.programs:
