@@ -106,7 +106,7 @@ class Couriers:
 
     @property
     def are_on_the_way(self) -> bool:
-        """Whether something of a row may still come."""
+        """Return whether something of a row may still come."""
         return any(courier.is_alive() for courier in self._sent.values())
 
     def attend(self, run: ClusterRun, statuses: Iterable[JobStatus], jobs: Callable[[], Mapping[str, str]]) -> None:
