@@ -76,6 +76,8 @@ NOT_SEEN = {
     "packed_until_the_version_changes": "what writes into the inputs here says so to autograd",
     "forgets_a_parameter": "the inputs of a function are tensors of no subclass",
     "result_asks_for_a_gradient": "whether a result asks for a gradient is not looked at",
+    "other_where_differentiated": "of JAX, what comes besides the gradients is not looked at",
+    "compiled_anew": "a call may take as long as it does, where it is not timed",
     "small_to_zero": "what is lost lies below the error that the budget of the output's largest value allows",
 }
 
