@@ -175,7 +175,7 @@ def _called(tensors: Sequence[Any]) -> list[Any]:
     cards = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
     with torch.random.fork_rng(devices=cards):
         seeded(_now["seed"])
-        with _noted[0], torch.set_grad_enabled(_now["grad"]):
+        with _noted[0], torch.set_grad_enabled(_now["grad"] or any(one.requires_grad for one in tensors)):
             results = list(flat(_now["target"](*arguments, **words)))
         if _of_cpu.initial_seed() != _now["seed"]:
             _noted[0].note("seed", "another one")

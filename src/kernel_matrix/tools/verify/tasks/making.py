@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode
 
 from kernel_matrix.job.inputs import Array
 from kernel_matrix.kit import draws
-from kernel_matrix.kit.description import Operator
+from kernel_matrix.kit.description import Operator, array
 from kernel_matrix.kit.frameworks import framework
 from kernel_matrix.tools.verify.tasks.task import (
     Arrays,
@@ -82,7 +82,8 @@ def _with_tables(operator: Operator, values: Arrays, others: Sequence[Any]) -> O
     inputs = dict(operator.inputs)
     for (name, one), fixed in zip(values.items(), same, strict=True):
         if fixed and ROWS not in inputs[name].axes:
-            inputs[name] = replace(inputs[name], saved=lambda *_, one=one: one)
+            words = {word: getattr(inputs[name], word) for word in ("dtype", "scale", "below")}
+            inputs[name] = array(*inputs[name].axes, **words, saved=lambda *_, one=one: one)
     return replace(operator, inputs=inputs)
 
 
