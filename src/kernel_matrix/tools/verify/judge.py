@@ -35,11 +35,13 @@ _SLOW_INTERPRETED = ("sizes", "threads")  # an interpreter takes minutes for 65,
 _MISSING = re.compile(
     r"No module named '(?!reference|task_reference|solution|eval)(\w+)|CUDA_HOME|Found no NVIDIA|libcuda"
     r"|not compiled with CUDA|No CUDA GPUs|no NVIDIA driver|0 active drivers|nvcc.*not found|Ninja is required"
-    r"|is not in Triton's interpreter|not supported in interpreter"
+    r"|assert [^\n]*\bis_cuda\b|is not in Triton's interpreter|not supported in interpreter"
     r"|Unsupported conversion|Cannot call @triton.jit'd outside|CUDA driver"
 )
 
 
+# In the last line of a candidate that takes no tensor of the CPU.
+_CARD = re.compile(r"(?i:require|need|must|expect|support|only|not)[^\n]{0,40}\b(?i:cuda|gpu)\b")
 _AGAIN_SECONDS = 1.0  # that the calls of one module may take
 
 
@@ -148,7 +150,8 @@ class Judge:
         text = error.text.strip().splitlines()[-1][:400] if error.text.strip() else "an error without a text"
         everything = f"{error.text}\n{error.detail}"
         hacks += naming.of_end(error.stage, text) if isinstance(error, EndedError) else naming.of_error(everything)
-        if not hacks and (found := _MISSING.search(everything)):
+        found = _MISSING.search(everything) or (self.server.device == "cpu" and _CARD.search(text))
+        if not hacks and found:
             out.verdict, out.reason = UNDECIDED, f"this machine has not what it needs: {found.group(0)} ({text[:160]})"
             return
         out.verdict, out.reason = WRONG, f"it fails: {text}"
