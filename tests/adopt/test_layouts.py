@@ -414,6 +414,7 @@ HELPERS = {
     "a test in a function": "def make():\n    def test_it(): pass\n    return test_it\n",
     "a base that is imported": "from torch.testing import TestCase\nfrom absl.testing import absltest\n"
     "class Base(absltest.TestCase): pass\nclass Other(TestCase): pass\n",
+    "options of a program": "def main(options):\n    setattr(options, 'a', 1)\n    print(vars(options))\n",
     "a test in a text": "CODE = '''\ndef test_it(): pass\n'''\n",
 }
 WITH_TESTS = {
@@ -422,6 +423,7 @@ WITH_TESTS = {
     "below a condition": "try:\n    import x\nexcept ImportError:\n    pass\nelse:\n    def test_it(): pass\n",
     "below a with": "with open('x'):\n    async def test_it(): pass\n",
     "by names": "for n in range(3):\n    globals()[f'test_{n}'] = lambda: None\n",
+    "by setattr": "class TestA: pass\nfor n in range(3):\n    setattr(TestA, f'test_{n}', lambda self: None)\n",
     "a test from elsewhere": "from common import test_all\n",
     "tests of a base from elsewhere": "from common import OpTests\nclass TestAdd(OpTests):\n    op = 'add'\n",
     "a made test": "from common import made\ntest_it = made(1)\n",
@@ -450,3 +452,5 @@ def test_a_file_has_tests_if_pytest_finds_one_in_it(tmp_path, name):
 def test_a_rule_of_the_repository_makes_other_names_tests(tmp_path, rule, text):
     rules = {"pyproject.toml": project("kern") + f"[tool.pytest.ini_options]\n{rule}\n", "kern/__init__.py": KERNEL}
     assert seen(tmp_path, rules | {"tests/test_it.py": f"import kern\n{text}"})[0].suite == "tests"
+    text = "import kern\nAT = [1]\n" if "doctest" not in rule else "import kern\ndef check_it(): pass\n"
+    assert seen(tmp_path, {"tests/test_it.py": text})[0].suite is None, "a rule says what more is a test, and not all"

@@ -9,31 +9,39 @@ from pathlib import Path
 
 from kernel_matrix.base.syntax import parsed
 
-# Rules by which pytest takes what has other names, and the files that may have them.
-_RULES = re.compile(rb"python_functions|python_classes|doctest-modules|pytest_pycollect_makeitem|pytest_collect_file")
+# Settings by which pytest takes more than its own names, and what is a test then.
+_RULES = {
+    re.compile(rb"python_functions|python_classes|pytest_pycollect_makeitem|pytest_collect_file"): re.compile(
+        rb"^\s*(async\s+)?def\s", re.MULTILINE
+    ),
+    re.compile(rb"doctest-modules"): re.compile(rb"^\s*>>> ", re.MULTILINE),
+}
 _FILES = ("pyproject.toml", "pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "setup.cfg")
-_ANY = re.compile(rb"^\s*(async\s+)?def\s|^\s*>>> ", re.MULTILINE)
 _NAMED = re.compile(rb"^\s*(async\s+)?def\s+\w*test|^\s*class\s+\w*test", re.MULTILINE | re.IGNORECASE)
-_NAMES_OF_A_MODULE = {"globals", "setattr", "exec", "vars", "locals"}  # who calls these may make tests of any name
+_ANYWHERE, _AT_THE_TOP = (
+    {"globals"},
+    {"setattr", "exec", "vars", "locals"},
+)  # who calls these may make tests of any name
 
 
-def has_own_rules(root: Path, conftests: Iterable[Path]) -> bool:
-    """Return whether the settings of a repository make tests of what has other names than pytest's own."""
-    return any(_RULES.search(content_of(path)) for path in (*(root / name for name in _FILES), *conftests))
+def own_rules(root: Path, conftests: Iterable[Path]) -> list[re.Pattern[bytes]]:
+    """Return what is a test by the settings of a repository, beside what has pytest's own names."""
+    texts = [content_of(path) for path in (*(root / name for name in _FILES), *conftests)]
+    return [is_test for rule, is_test in _RULES.items() if any(map(rule.search, texts))]
 
 
-def has_tests(path: Path, *, own_rules: bool = False) -> bool:
-    """Return whether pytest finds a test in a file; with rules of the repository's own, whether it may."""
+def has_tests(path: Path, rules: Iterable[re.Pattern[bytes]] = ()) -> bool:
+    """Return whether pytest finds a test in a file; ``rules`` are what more is a test in its repository."""
     content = content_of(path)
-    if own_rules or not content:
-        return not content or _ANY.search(content) is not None
+    if not content or any(rule.search(content) for rule in rules):
+        return True
     try:
         tree = parsed(content)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return _NAMED.search(content) is not None
-    calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
-    names_things = any(isinstance(function, ast.Name) and function.id in _NAMES_OF_A_MODULE for function in calls)
-    return names_things or any(map(_is_test, _statements(tree.body)))
+    top = [node for node in _statements(tree.body) if not isinstance(node, ast.stmt) or not hasattr(node, "body")]
+    names_things = _called([tree]) & _ANYWHERE or _called(top) & _AT_THE_TOP
+    return bool(names_things) or any(map(_is_test, _statements(tree.body)))
 
 
 def content_of(path: Path) -> bytes:
@@ -50,6 +58,12 @@ def _statements(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
         yield node
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.expr)):
             yield from _statements(ast.iter_child_nodes(node))
+
+
+def _called(nodes: Iterable[ast.AST]) -> set[str]:
+    """Return the plain names of the functions that are called in some nodes."""
+    calls = (one.func for node in nodes for one in ast.walk(node) if isinstance(one, ast.Call))
+    return {function.id for function in calls if isinstance(function, ast.Name)}
 
 
 def _is_test(node: ast.AST) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from kernel_matrix.adopt import layout, project_file, workspace
-from kernel_matrix.adopt.collected import has_own_rules, has_tests
+from kernel_matrix.adopt.collected import has_tests, own_rules
 from kernel_matrix.adopt.compiled import UNPACKED
 from kernel_matrix.adopt.package_map import likeness
 from kernel_matrix.adopt.project_file import ProjectFile
@@ -105,8 +105,8 @@ def look(root: Path, suite: str | None = None) -> Repository:
         module, source, inside = project.name, ".", root / project.name
     project = replace(project, compiled=project.compiled.onto(source))
     named = [suite] if suite else project.test_folders
-    own_rules = has_own_rules(root, (path for path in paths if path.name == "conftest.py"))
-    tests = {path: has_tests(path, own_rules=own_rules) for path in paths if is_test(path)}
+    rules = own_rules(root, (path for path in paths if path.name == "conftest.py"))
+    tests = {path: has_tests(path, rules) for path in paths if is_test(path)}
     ordered = layout.test_folders(root, (path for path in tests if tests[path]), module, inside)
     files = [path for path in tests if suite or tests[path]]
     folder = project.compiled.ctest or _suite(root, files, ordered, named, named=bool(suite))
