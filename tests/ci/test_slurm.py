@@ -297,6 +297,7 @@ def test_one():
 """
 
 
+@pytest.mark.nightly
 def test_nodes_that_do_not_see_the_checkout_get_it_and_their_results_come_back(slurm, tmp_path):
     root, disk = slurm.login / "thing", str(slurm.disk)
     entries = ", ".join(f"{{ toolchain: {lane}, environment: {{ LANE: {lane} }} }}" for lane in ("good", "red"))

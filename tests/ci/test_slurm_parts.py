@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from kernel_matrix import pipeline
 from kernel_matrix.ci.cluster import keep, make_run
 from kernel_matrix.ci.engines import AwayError, engine_named, state
 from kernel_matrix.ci.engines.batches import asked_minutes, batches
-from kernel_matrix.ci.engines.slurm import nodes, script
+from kernel_matrix.ci.engines.slurm import copied, nodes, script
 from kernel_matrix.ci.engines.slurm.engine import ask, never_starts, status_of
 from kernel_matrix.ci.engines.state import Batch, ClusterRun
 from kernel_matrix.ci.event_plan import EventPlan, Known, plan_rows
@@ -212,6 +213,27 @@ def test_the_page_of_a_run_shows_the_jobs_that_a_cluster_has_until_its_report_ha
     assert (looked.began, looked.ended) == (run.created, 0)
     state.status_of_report(run).write_text("0\n")
     assert not live.look().goes_on
+
+
+def test_a_row_on_a_node_s_own_disk_has_all_of_its_copy_and_nothing_of_the_checkout(planned):
+    project, plan = planned
+    run = make_run("slurm", project, plan).model_copy(update={"disk": "/scratch", "root": str(project.root)})
+    keep(project, run, plan.rows)
+    (project.root / ".gitignore").write_text("ignored\n")
+    (project.root / "ignored").touch()
+    git = ["git", "-C", str(project.root)]
+    subprocess.run([*git, "init", "--quiet"], check=True)
+    subprocess.run([*git, "add", "matrix.yaml"], check=True)
+    copied.pack(run)
+    with tarfile.open(Path(run.folder) / "checkout.tar.gz") as archive:
+        names = {*archive.getnames()}
+    assert {"matrix.yaml", "tests/test_a.py", "build/cluster/plan.json"} <= names
+    assert "ignored" not in names
+    for number in range(len(run.batches)):
+        text = script.array(run, number)
+        subprocess.run(["bash", "-n"], input=text, text=True, check=True)
+        assert run.root not in text
+        assert "/scratch/km-" in text
 
 
 @pytest.mark.parametrize(
