@@ -40,7 +40,8 @@ class Wanted:
     def readable(self) -> list[str]:
         """The folders that a candidate's process has to read for them: that of the program, and of what it starts."""
         programs = [Path(self.path), Path(self.path).resolve()] if self.path else []
-        return [str(path) for one in programs for path in (one.parent, one.parent.parent / tools.PROGRAM)]
+        folders = [path for one in programs for path in (one.parent, one.parent.parent / tools.PROGRAM)]
+        return [str(path) for path in folders if path.is_dir()]
 
 
 NONE = Wanted()
