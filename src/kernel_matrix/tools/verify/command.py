@@ -37,6 +37,20 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seconds", type=float, default=120, help="the CPU time of a call that compiles; a sixth of it else (120)"
     )
+    _of_steps(parser)
+    _of_answers(parser)
+    parser.add_argument(
+        "--sandbox", choices=("bubblewrap", "landlock"), default="", help="by default the best that works"
+    )
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="", help="by default cuda where a card is")
+    parser.add_argument("--python", metavar="PATH", help="the Python that has PyTorch; by default this one, or python3")
+    parser.add_argument(
+        "--build", type=Path, default=Path("build"), help="where the program of a counterexample is written (build)"
+    )
+
+
+def _of_steps(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the steps that a right candidate takes."""
     parser.add_argument(
         "--targets",
         nargs="+",
@@ -53,15 +67,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="run a right one under these tools of compute-sanitizer on the card that is here, or none (four)",
     )
     parser.add_argument("--time", action="store_true", help="time it by the judge's clock, in runs that are checked")
-    _of_answers(parser)
-    parser.add_argument(
-        "--sandbox", choices=("bubblewrap", "landlock"), default="", help="by default the best that works"
-    )
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="", help="by default cuda where a card is")
-    parser.add_argument("--python", metavar="PATH", help="the Python that has PyTorch; by default this one, or python3")
-    parser.add_argument(
-        "--build", type=Path, default=Path("build"), help="where the program of a counterexample is written (build)"
-    )
 
 
 def _of_answers(parser: argparse.ArgumentParser) -> None:

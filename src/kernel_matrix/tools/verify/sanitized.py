@@ -49,7 +49,7 @@ NONE = Wanted()
 
 @dataclass
 class Found:
-    """What is red, what was not tried, and what a reader should know."""
+    """The answers: what is red, what was not tried, and what a reader should know."""
 
     red: list[str] = field(default_factory=list)
     not_tried: list[str] = field(default_factory=list)

@@ -67,17 +67,20 @@ def made(
         draw=_drawing(list(values), redraw, seed) if redraw else None,
         differentiable=_chosen(values, asked),
     )
-    operator = _with_rows(operator, values, outputs, redraw, seed)
-    if redraw:
-        operator = _with_tables(operator, values, redraw((seed + 1) % 2**31))
+    operator = _with_tables(_with_rows(operator, values, outputs, redraw, seed), values, redraw, seed)
     axes = {ROWS: len(next(iter(values.values())))} if operator.rows else {}
     inputs = {**operator.inputs, **_kinds(state)}
     weighted = replace(operator, inputs=inputs, differentiable=_chosen(values | state, asked))
     return Case(name, seed, operator, weighted, values, state, call, copies=_alias(given, results), axes=axes, **words)
 
 
-def _with_tables(operator: Operator, values: Arrays, others: Sequence[Any]) -> Operator:
+def _with_tables(
+    operator: Operator, values: Arrays, redraw: Callable[[int], Sequence[Any]] | None, seed: int
+) -> Operator:
     """Return the operator, where an input that is the same for another seed stays as it is."""
+    if redraw is None:
+        return operator
+    others = redraw((seed + 1) % 2**31)
     same = tables([tensor(one) for one in values.values()], [tensor(as_array(one)) for one in others])
     inputs = dict(operator.inputs)
     for (name, one), fixed in zip(values.items(), same, strict=True):
