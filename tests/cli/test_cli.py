@@ -157,6 +157,22 @@ def test_a_disk_that_is_full_or_may_not_be_written_is_one_sentence(doubles: Doub
     assert re.fullmatch(rf"kernel-matrix: {build}\S*: {sentence}\n", done.stderr)
 
 
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [("new/folder/rows.json", ""), ("a_folder", "Is a directory"), ("a_file/rows.json", "File exists|Not a directory")],
+)
+def test_a_file_that_is_named_is_written_in_a_new_folder_or_a_sentence_says_why(doubles: Doubles, place, said):
+    doubles.root.joinpath("a_folder").mkdir()
+    doubles.root.joinpath("a_file").write_text("")
+    done = harness("ci", "plan", "--matrix", str(doubles.root / "matrix.yaml"), "--write", str(doubles.root / place))
+    assert done.returncode == (2 if said else 0), done.stderr
+    if said:
+        assert re.fullmatch(rf"kernel-matrix: {doubles.root}/a_\w+: ({said})\.\n", done.stderr)
+        assert not list(doubles.root.rglob("*.part"))
+    else:
+        assert doubles.root.joinpath(place).is_file()
+
+
 @pytest.mark.parametrize(("command", "advice"), [("run", "; --resume goes on where this stopped"), ("launches", "")])
 def test_resume_is_advised_where_there_is_one(monkeypatch, capsys, command, advice):
     def interrupted(_options):

@@ -14,7 +14,8 @@ XZ = ".xz"  # ends the name of a file that is kept compressed
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """Yield a new file in the folder of ``path`` to write into; it becomes ``path`` unless the block fails."""
+    """Yield a new file to write into; it becomes ``path`` unless the block fails. Its folder is made where it lacks."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.part")
     try:
         yield part
@@ -26,7 +27,8 @@ def written_whole(path: Path) -> Iterator[Path]:
 def write_atomically(path: Path, text: str | bytes) -> None:
     """Write ``text`` (UTF-8) to ``path``: a reader sees the former content or all of the new one.
 
-    A file that has this content stays as it is: a system takes ten times as long to replace a file as to read it.
+    A folder that is not there is made. A file that has this content stays as it is: a system takes ten times as long to
+    replace a file as to read it.
     """
     content = text.encode() if isinstance(text, str) else text
     with suppress(OSError):

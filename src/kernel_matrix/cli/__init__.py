@@ -84,6 +84,7 @@ GROUPS = {
 }
 _PIPE_ENDED = 128 + 13  # as of a program that the signal ends
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)  # it is full, or may not be written
+_PLACE = (errno.EISDIR, errno.ENOTDIR, errno.EEXIST)  # a folder stands where a file is to be, or a file for a folder
 
 
 def commands() -> dict[str, str]:
@@ -121,10 +122,11 @@ def _run(arguments: Sequence[str] | None) -> int:
         print(f"kernel-matrix: {text}", file=sys.stderr)
         return UserError.exit_code
     except OSError as error:
-        if error.errno not in _DISK:
+        if error.errno not in _DISK + _PLACE:
             raise
-        place = f"{error.filename}: " if error.filename else ""
-        remedy = " Write elsewhere: --build FOLDER." if "build" in options else ""
+        named = error.filename2 or error.filename  # a file that is written whole becomes the second
+        place = f"{named}: " if named else ""
+        remedy = " Write elsewhere: --build FOLDER." if "build" in options and error.errno in _DISK else ""
         print(f"kernel-matrix: {place}{error.strerror}.{remedy}", file=sys.stderr)
         return UserError.exit_code
     except KeyboardInterrupt:

@@ -40,7 +40,6 @@ def main(options: argparse.Namespace) -> int:
     """Run the jobs, and say what is red."""
     project, selected = project_to_run(options)
     if options.write_cases:
-        options.write_cases.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(options.write_cases, "".join(f"{case.id}\n" for case in selected.part.cases))
     machine = detect()
     settings = replace(settings_of(options, project, selected), gathered=options.gathered)

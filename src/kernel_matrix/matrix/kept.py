@@ -50,7 +50,6 @@ class Keeper:
         facts = facts_of(self._result(name))
         depends = self._dependencies(name, made_from)
         note = {"started": facts["started"], "depends": depends, LOOSE: facts.get(LOOSE, "")}
-        self._note(name).parent.mkdir(parents=True, exist_ok=True)
         write_atomically(self._note(name), json.dumps(note, indent=1) + "\n")
 
     def _result(self, name: str) -> Path:

@@ -129,7 +129,6 @@ def read(path: Path) -> Sweep:
 
 def keep(path: Path, sweep: Sweep) -> None:
     """Write a sweep, added to the one that the file holds."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     whole = read(path).with_attempts(sweep) if path.exists() else sweep
     write_atomically(path, compressed_for(path, json.dumps(whole.model_dump(mode="json"), indent=1) + "\n"))
 

@@ -98,7 +98,6 @@ def cells_of(
 def write(check: Check, build: Path, name: str = "") -> Path:
     """Write the file of a check into a build folder, in place of an earlier one, and return its path."""
     file = build / FOLDER / f"{name or check.name}.json"
-    file.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(file, check.model_dump_json(indent=1) + "\n")
     return file
 

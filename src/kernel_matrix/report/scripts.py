@@ -44,7 +44,6 @@ def write_script(path: Path, name: str, text: bytes) -> None:
     for character, escape in _ESCAPED:
         if character[:1] in text:  # one byte is looked for many times as fast as three
             text = text.replace(character, escape)
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, b"".join((b'kernelMatrix.put("', name.encode(), b'",', text, b");\n")))
 
 

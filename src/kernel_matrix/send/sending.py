@@ -100,7 +100,6 @@ def signed(project: Project, records: Iterable[Record], account: str, key: Path,
 
 def write(made: Signed, path: Path) -> None:
     """Write the file to send."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, made.bytes)
 
 

@@ -33,7 +33,6 @@ def main(options: argparse.Namespace) -> int:
         statuses = job_status.wait(
             lambda: github.statuses(row_plan, github.ask(*run)), 60 * project.matrix.ci.queue_minutes
         )
-    options.write.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(options.write, job_status.to_json(statuses))
     for status in statuses:
         print(" ".join(filter(None, (f"{status.row}:", status.status, status.conclusion, status.machine, status.why))))

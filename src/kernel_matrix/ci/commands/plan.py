@@ -55,7 +55,6 @@ def main(options: argparse.Namespace) -> int:
     )
     row_plan = planned.rows
     if options.write:
-        options.write.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(options.write, to_json(row_plan))
     _print_loosened(project, options)
     if options.service:

@@ -130,7 +130,6 @@ def main(options: argparse.Namespace) -> int:
         return 0
     found = _page(watch, chosen, gone)
     path = options.build / "watch" / "watch.md"
-    path.parent.mkdir(parents=True, exist_ok=True)  # where nothing is news, nothing has made it
     write_atomically(path, page.markdown(found))
     for line in news.lines_of(found.news):
         print(line)

@@ -64,7 +64,6 @@ def read(path: Path) -> Kept:
 def write(path: Path, kept: Kept) -> None:
     """Write the file."""
     text = json.dumps({"form": _FORM, **vars(kept)}, sort_keys=True)
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, lzma.compress(text.encode(), preset=6))
 
 

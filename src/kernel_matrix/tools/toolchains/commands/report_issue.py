@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from kernel_matrix.base.files import write_atomically
 from kernel_matrix.cli.options import add_matrix_options, load_project
 from kernel_matrix.tools.toolchains.issue_report import report_failing_case, report_failing_probe
 from kernel_matrix.vendors.machine import detect
@@ -28,7 +29,7 @@ def main(options: argparse.Namespace) -> int:
     else:
         text = report_failing_case(project, options.subject, options.results or (), detect(), options.executor)
     if options.output:
-        options.output.write_text(text, encoding="utf-8")
+        write_atomically(options.output, text)
         print(f"written: {options.output}")
     else:
         print(text)
