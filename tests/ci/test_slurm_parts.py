@@ -254,6 +254,22 @@ def test_a_wrong_entry_is_a_fault_of_matrix_yaml(tmp_path, entry, words):
     assert (done.returncode, words in done.stderr) == (2, True), done.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["matrix", "--on", "slurm"], "a copy of the present folder, and it lacks matrix.yaml"),
+        (["matrix", "--on", "slurm", "--detach"], "has to follow the rows"),
+        (["ci", "plan", "--on", "slurm"], "has to follow the rows"),
+    ],
+)
+def test_a_copy_that_would_not_come_is_said_before_anything_is_submitted(tmp_path, words, said):
+    suite = Suite.made(
+        tmp_path, {"tests/test_a.py": ""}, f"{MATRIX.rstrip()}{_CUDA}ci: {{ slurm: {{ disk: /tmp }} }}\n"
+    )
+    done = harness(*words, "--matrix", str(suite.root / "matrix.yaml"))
+    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+
+
 # What sacct prints of the array 12 and of the report, job 13: `sacct --parsable2 --allocations`, times by %s.
 SACCT = """
 km-{id}-0|12_0|COMPLETED|100|160|220|a1|None

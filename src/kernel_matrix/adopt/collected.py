@@ -18,10 +18,8 @@ _RULES = {
 }
 _FILES = ("pyproject.toml", "pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "setup.cfg")
 _NAMED = re.compile(rb"^\s*(async\s+)?def\s+\w*test|^\s*class\s+\w*test", re.MULTILINE | re.IGNORECASE)
-_ANYWHERE, _AT_THE_TOP = (
-    {"globals"},
-    {"setattr", "exec", "vars", "locals"},
-)  # who calls these may make tests of any name
+# Who calls these, anywhere or at the top, may make tests of any name.
+_ANYWHERE, _AT_THE_TOP = {"globals"}, {"setattr", "exec", "vars", "locals"}
 
 
 def own_rules(root: Path, conftests: Iterable[Path]) -> list[re.Pattern[bytes]]:

@@ -46,13 +46,9 @@ def main(options: argparse.Namespace, say: Say) -> int:
     if options.detach and not options.on:
         raise UserError(f"--detach: say where the rows are submitted: --on {' or '.join(ENGINES)}.")
     project = load_project(options)
-    slurm = project.matrix.ci.slurm
-    if options.detach and slurm and slurm.disk:
-        raise UserError(
-            "--detach: nodes get their copy of the checkout from this command (ci.slurm.disk), so it stays."
-        )
     if options.attach or options.cancel:
         return _former(options, project, say)
+    _demand_that_copies_come(project, follows=not options.detach)
     engine = engine_named(options.on)
     with _alone(project):
         planned = plan_on(project, engine, options)
@@ -74,7 +70,8 @@ def _demand_that_copies_come(project: Project, *, follows: bool) -> None:
         return
     if not follows:
         raise UserError(
-            "ci.slurm.disk: `kernel-matrix matrix --on slurm` brings the copies, and has to follow the rows."
+            "ci.slurm.disk: `kernel-matrix matrix --on slurm` brings the copies, and has to follow the rows: it takes "
+            "no --detach, and no script does it."
         )
     if not all(folder.is_relative_to(Path.cwd()) for folder in (project.root, project.build)):
         raise UserError("ci.slurm.disk: nodes get a copy of the present folder, and it lacks matrix.yaml or the build.")

@@ -117,7 +117,6 @@ def record_of(entry: Entry, earlier: Sequence[str]) -> Record:
 def write(folder: Path, name: str, job: Mapping[str, str], records: Iterable[Record]) -> Path:
     """Write the results of a job as a journal, and return its file."""
     path = folder / names.JOURNALS / f"{name}{names.JOURNAL}"
-    path.parent.mkdir(parents=True, exist_ok=True)
     entries = [{"entry": "job", "facts": dict(job)}, *map(_entry, records)]
     write_atomically(path, "".join(f"{json.dumps(entry)}\n" for entry in entries))
     return path

@@ -54,7 +54,6 @@ def _joined(table: str, known: pa.Table, more: Mapping[str, Any]) -> pa.Table:
 
 def write_table(path: Path, table: pa.Table, level: int = _LEVEL) -> None:
     """Write a table as a Parquet file; ``level`` is of zstd."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     with (
         written_whole(path) as part,
         pq.ParquetWriter(
