@@ -20,7 +20,7 @@ from kernel_matrix.store.load import collect  # noqa: E402
 def arguments() -> argparse.Namespace:
     """Return the options: the size, the folder, and what is written there."""
     parser = argparse.ArgumentParser(prog="python benchmarks/scale", description=str(__doc__).splitlines()[0])
-    parser.add_argument("--cases", type=int, default=10_000, help="cases of the plan (10000)")
+    parser.add_argument("--cases", type=int, default=10_000, help="cases of the plan, about (10000)")
     parser.add_argument("--jobs", type=int, default=10, help="jobs, each with one file of results (10)")
     parser.add_argument(
         "--into", type=Path, default=Path("build", "scale"), metavar="FOLDER", help="the folder (build/scale)"
@@ -49,7 +49,7 @@ def main(options: argparse.Namespace) -> None:
     like = collect([options.like or project.root / "docs" / "results"]).records
     size = make.Scale(options.cases, options.jobs, options.seed)
     made = make.make(project.matrix, like, size, options.into, tables=options.parquet)
-    print(f"{made.results}: {made.files} files with {made.cases} results of {options.cases} planned cases")
+    print(f"{made.results}: {made.files} files with {made.cases} results of {made.planned} planned cases")
 
 
 if __name__ == "__main__":

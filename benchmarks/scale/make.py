@@ -66,12 +66,13 @@ class Scale:
 
 @dataclass(frozen=True)
 class Made:
-    """The files that were written."""
+    """The files that were written, and the numbers of their results and of the cases that are planned."""
 
     matrix: Path
     results: Path
     files: int
     cases: int
+    planned: int
 
 
 def make(matrix: Matrix, like: Sequence[Record], scale: Scale, into: Path, *, tables: bool = False) -> Made:
@@ -89,7 +90,8 @@ def make(matrix: Matrix, like: Sequence[Record], scale: Scale, into: Path, *, ta
     shared = _Shared(templates, scale, into, tables, _read(into, jobs, matrix.ops))
     with ProcessPoolExecutor(2, multiprocessing.get_context("spawn"), _share, (shared,)) as pool:
         counts = list(pool.map(_write_job, jobs, chunksize=8))
-    return Made(into / "matrix.yaml", results, len(jobs), sum(counts))
+    planned = len(jobs) * len(list(_cells(jobs[0], templates))) * len(templates.names)
+    return Made(into / "matrix.yaml", results, len(jobs), sum(counts), planned)
 
 
 def _read(into: Path, jobs: Sequence[_Job], ops: Iterable[str]) -> dict[str, dict[str, str]]:

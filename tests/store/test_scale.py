@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -36,18 +37,19 @@ def few_real_results(folder: Path) -> Path:
 @pytest.mark.nightly
 def test_made_up_results_are_reported_from_both_forms(tmp_path):
     like = few_real_results(tmp_path / "like")
-    options = ("--cases", "960", "--jobs", "4", "--parquet", "--like", str(like))
+    options = ("--cases", "1000", "--jobs", "4", "--parquet", "--like", str(like))
     made = scale(*options, "--into", str(tmp_path))
     assert made.returncode == 0, made.stderr
-    assert made.stdout.endswith("results of 960 planned cases\n")
+    [(results, planned)] = re.findall(r"(\d+) results of (\d+) planned cases\n$", made.stdout)
+    assert 0.9 * int(planned) < int(results) < int(planned), "few cases have no result"
     measured = scale("--into", str(tmp_path), "--measure", "junit", "tables")
     assert measured.returncode == 0, measured.stderr
     assert [line[: line.index(" in ")] for line in measured.stdout.splitlines()] == [
-        "junit: 960 cases", "tables: 960 cases"
+        f"junit: {planned} cases", f"tables: {planned} cases"
     ]  # fmt: skip
     project = pipeline.load(tmp_path / "matrix.yaml")
     with judging.judged(project, pipeline.plan(project, "quick"), [tmp_path / "results"]) as judged:
-        assert judged.counts["pass"] > 480 > sum(judged.stale.values()), "a job says what it read, and few are stale"
+        assert judged.counts["pass"] > int(planned) / 2 > sum(judged.stale.values()), "a job says what it read, and few are stale"
 
 
 @pytest.mark.slow
