@@ -49,7 +49,9 @@ def test_made_up_results_are_reported_from_both_forms(tmp_path):
     ]  # fmt: skip
     project = pipeline.load(tmp_path / "matrix.yaml")
     with judging.judged(project, pipeline.plan(project, "quick"), [tmp_path / "results"]) as judged:
-        assert judged.counts["pass"] > int(planned) / 2 > sum(judged.stale.values()), "a job says what it read, and few are stale"
+        assert judged.counts["pass"] > int(planned) / 2 > sum(judged.stale.values()), (
+            "a job says what it read, and few are stale"
+        )
 
 
 @pytest.mark.slow
