@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -99,4 +101,23 @@ def test_without_an_image_a_row_runs_on_the_node(tmp_path):
     suite = Suite.made(tmp_path, {"tests/test_a.py": "def test_one(): pass\n"})
     project = pipeline.load(suite.root / "matrix.yaml")
     run = make_run("slurm", project, plan_rows(project, machines=engine_named("slurm").machines(project.matrix)))
-    assert "inside=''" in script.array(run, 0)
+    assert not [*script.inside(run, run.batches[0]), *script.before(run, run.batches[0])]
+
+
+@pytest.mark.parametrize("runtime", script._LINES)
+def test_a_row_in_an_image_on_its_node_s_own_disk_sees_its_copy_and_nothing_of_the_checkout(
+    tmp_path, monkeypatch, runtime
+):
+    matrix = f"{MATRIX.rstrip()}\nci: {{ slurm: {{ disk: /scratch, image: /images/any, runtime: {runtime} }} }}\n"
+    suite = Suite.made(tmp_path / "a package", {"tests/test_a.py": "def test_one(): pass\n"}, matrix)
+    monkeypatch.chdir(suite.root)
+    project = pipeline.load(Path("matrix.yaml"))
+    run = make_run("slurm", project, plan_rows(project, machines=engine_named("slurm").machines(project.matrix)))
+    text = script.array(run, 0)
+    assert run.root not in text
+    [row, *words] = shlex.split(shlex.split(text.partition("rows=(\n")[2].partition("\n)")[0])[0])
+    copy = f"/scratch/km-{run.id}/{row}/checkout"
+    before, after = words[: words.index("kernel-matrix")], words[words.index("kernel-matrix") :]
+    assert re.findall(rf"{copy}(?=[:,]|$)", "\n".join(before), re.MULTILINE), "it is mounted, and the row is there"
+    assert after[after.index("--plan") + 1] == f"{copy}/build/cluster/plan.json"
+    assert ('mkdir -p /images/any"$copy/checkout"' in text) is (runtime == "charliecloud")

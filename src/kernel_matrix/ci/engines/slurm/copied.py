@@ -24,6 +24,7 @@ from kernel_matrix.ci.engines.state import ClusterRun
 from kernel_matrix.machines.job_status import JobStatus
 
 _ARCHIVE, _COPY, _BACK = "checkout.tar.gz", "checkout", "back.tar.gz"  # in the folder of a row on its node
+HERE = f'"$copy/{_COPY}"'  # the copy, for the shell of a row
 _CAME, _ENDED, _TAKEN = "came", "ended", "taken"  # files there that say how far it is
 _BACK_FOLDERS = ("results", "jobs", "cluster/logs")  # of the build folder
 _ARRIVES, _TAKES = 600, 300  # seconds that a row waits for its copy, and for somebody to take its results
@@ -52,17 +53,12 @@ def _all_files(root: Path, build: Path) -> Iterator[str]:
             yield str(path.relative_to(root))
 
 
-def inside(run: ClusterRun, words: str) -> str:
-    """Return the words that run a row inside of an image, for the shell of a row: the image sees its copy."""
-    return re.sub(rf"{re.escape(run.root)}(?=[:,/\s'\"]|$)", f"$copy/{_COPY}", words)
-
-
 def arrive(run: ClusterRun) -> Iterator[str]:
     """Yield the lines of shell that wait for the copy and go there."""
     yield f'copy={run.disk}/km-{run.id}/$row; rm -rf "$copy"; mkdir -p "$copy"'
     yield f'for _ in $(seq {_ARRIVES}); do [ -e "$copy/{_CAME}" ] && break; sleep 1; done'
     yield f'[ -e "$copy/{_CAME}" ] || {{ echo "no copy of the checkout came within {_ARRIVES} s"; exit 2; }}'
-    yield f'mkdir "$copy/{_COPY}" && tar -xzf "$copy/{_ARCHIVE}" -C "$copy/{_COPY}" && cd "$copy/{_COPY}" || exit 2'
+    yield f'mkdir {HERE} && tar -xzf "$copy/{_ARCHIVE}" -C {HERE} && cd {HERE} || exit 2'
     yield f"mkdir -p {logs(run)}; export KERNEL_MATRIX_COMMIT={shlex.quote(git.commit(Path(run.root)))}"
 
 
@@ -84,7 +80,7 @@ def _build(run: ClusterRun) -> str:
 
 def logs(run: ClusterRun) -> str:
     """Return the folder of logs in a copy, for the shell of a row."""
-    return f'"$copy/{_COPY}/"{_build(run)}/cluster/logs'
+    return f"{HERE}/{_build(run)}/cluster/logs"
 
 
 def on_node(run: ClusterRun, row: str) -> PurePosixPath:
@@ -92,9 +88,9 @@ def on_node(run: ClusterRun, row: str) -> PurePosixPath:
     return PurePosixPath(run.disk) / f"km-{run.id}" / row
 
 
-def command(run: ClusterRun, row: str) -> str:
+def there(run: ClusterRun, row: str, command: str) -> str:
     """Return the command of a row, with its copy of the checkout in place of the checkout."""
-    return re.sub(rf"{re.escape(run.root)}(?=[/\s'\"]|$)", str(on_node(run, row) / _COPY), run.row_commands[row])
+    return re.sub(rf"{re.escape(run.root)}(?=[:,/\s'\"]|$)", str(on_node(run, row) / _COPY), command)
 
 
 class Couriers:

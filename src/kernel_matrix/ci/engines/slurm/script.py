@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 
 from kernel_matrix.ci.engines import REPORT
@@ -67,7 +66,9 @@ def array(run: ClusterRun, number: int) -> str:
     """
     batch = run.batches[number]
     of_logs = copied.logs(run) if run.disk else shlex.quote(str(logs(run)))
-    command = partial(copied.command, run) if run.disk else run.row_commands.__getitem__
+    commands = {row: " ".join((*inside(run, batch), run.row_commands[row])) for row in batch.rows}
+    if run.disk:
+        commands = {row: copied.there(run, row, command) for row, command in commands.items()}
     head = [
         f"--job-name={job_name(run, number)}",
         f"--array=0-{len(batch.rows) - 1}",
@@ -79,7 +80,7 @@ def array(run: ClusterRun, number: int) -> str:
         "#!/bin/bash",
         *(f"#SBATCH {option}" for option in head),
         "rows=(",
-        *(shlex.quote(f"{row} {command(row)}") for row in batch.rows),
+        *(shlex.quote(f"{row} {command}") for row, command in commands.items()),
         ")",
         'read -r row command <<<"${rows[SLURM_ARRAY_TASK_ID]}"',
         "try=$((${SLURM_RESTART_COUNT:-0} + 1))",
@@ -92,8 +93,7 @@ def array(run: ClusterRun, number: int) -> str:
         f"trap '[ $SECONDS -lt {60 * batch.minutes - _EARLIEST} ] || touch \"$warned\"; kill -TERM $row_pid' TERM",
         *_begin(run),
         *before(run, batch),
-        f"inside={shlex.quote(inside(run, batch))}",
-        'eval "exec $inside $command --jobs ${SLURM_CPUS_ON_NODE:-1} $again" &',
+        'eval "exec $command --jobs ${SLURM_CPUS_ON_NODE:-1} $again" &',
         "row_pid=$!",
         "while kill -0 $row_pid 2>/dev/null; do wait $row_pid; status=$?; done",
         *(copied.leave(run) if run.disk else []),
@@ -154,7 +154,7 @@ def _charliecloud(image: str, folders: Sequence[str], root: str) -> list[str]:
 def _podman(image: str, folders: Sequence[str], root: str) -> list[str]:
     binds = [f"--volume={folder}:{folder}" for folder in folders]
     run = ["podman", "run", "--rm", "--init", "--userns=keep-id", "--read-only", "--entrypoint=", f"--workdir={root}"]
-    return [*run, f"--env={KEY}", "--env=SLURM*", *binds, image]
+    return [*run, "--env=KERNEL_MATRIX_*", "--env=SLURM*", *binds, image]
 
 
 def _pyxis(image: str, folders: Sequence[str], root: str) -> list[str]:
@@ -174,18 +174,19 @@ _IMAGE_IS_LAST = {"apptainer": -1, "charliecloud": -2, "podman": -1}  # flags of
 _CLEAN = ("env", "--unset=PYTHONPATH", "--unset=PYTHONHOME")  # they are the node's, and the image has its own Python
 
 
-def inside(run: ClusterRun, batch: Batch) -> str:
-    """Return the words before a row's command that run it inside of the image of its batch; empty without an image."""
+def inside(run: ClusterRun, batch: Batch) -> Iterator[str]:
+    """Yield the words before a row's command that run it inside of the image of its batch; none without an image."""
     ask = batch.ask
     if not ask.image:
-        return ""
+        return
     words = _LINES[ask.runtime](ask.image, run.folders, run.root)
     if (flags := vendor_named(batch.device).image_flags.get(ask.runtime, "") if batch.device else "") and ask.gres:
         words[_IMAGE_IS_LAST[ask.runtime] : _IMAGE_IS_LAST[ask.runtime]] = flags.split()
-    return copied.inside(run, shlex.join([*_CLEAN, *words])) if run.disk else shlex.join([*_CLEAN, *words])
+    yield shlex.join([*_CLEAN, *words])
 
 
 def before(run: ClusterRun, batch: Batch) -> Iterator[str]:
     """Yield the lines of shell that an image needs before a row: Charliecloud makes no places to mount something."""
     if batch.ask.image and batch.ask.runtime == "charliecloud":
-        yield shlex.join(["mkdir", "-p", *(f"{batch.ask.image}{folder}" for folder in run.folders)])
+        folders = [copied.HERE] if run.disk else map(shlex.quote, run.folders)
+        yield " ".join(["mkdir -p", *(shlex.quote(batch.ask.image) + folder for folder in folders)])
