@@ -59,7 +59,9 @@ class Tab:
 
     def open(self, place: str = "") -> Page:
         """Open a place of the site, such as ``#speed``, and wait until it is drawn."""
+        kept = list(self.faults)
         self.page.goto("about:blank")
+        self.faults[:] = kept  # what is asked for meanwhile fails when its page is left
         self.page.goto(f"{self.address}{place}")
         self.page.wait_for_selector('html[data-ready="yes"]')
         self.settled()
