@@ -22,7 +22,7 @@ from gpu_emulators.amd import Memory, Program, decoding
 from gpu_emulators.amd.triton_driver import FoundError, emulated
 
 # Others have the same encodings: gfx1150 and gfx1151 as gfx1100, gfx1200 as gfx1201. Triton 3.6 knows no gfx906.
-TARGETS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
+TARGETS = ("gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1201")
 BY_DAY = ("gfx942", "gfx1100", "gfx1201")  # one of each family of encodings
 
 

@@ -16,10 +16,10 @@ pytestmark = pytest.mark.environments
 BY_DAY = "cuda/sm_90/triton-3.7"
 KINDS = {
     BY_DAY: "cubin",
-    "rocm/gfx1030/triton-3.7": "hsaco",  # the emulator does not have gfx1030
+    "rocm/gfx1250/triton-3.7": "hsaco",  # the emulator does not have gfx1250
     "cuda/sm_90/tilelang-0.1.8": "cubin",
     "cuda/sm_90/tvm-0.27": "cubin",
-    "rocm/gfx1030/tvm-0.27": "elf",
+    "rocm/gfx1250/tvm-0.27": "elf",
 }
 CANNOT = "rocm/gfx942/tilelang-0.1.8"
 CASE = "mhc_post.forward/tokens7-streams4-hidden200-bf16-scale1-seed0"  # the quickest to compile of those that all have

@@ -15,16 +15,19 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
+from gpu_emulators.amd.rdna2 import in_table, name_in_table
 from gpu_emulators.common.errors import EmulatorError, UnknownInstructionError
 
 VERSION = "0.14.0"  # of tinygrad
-FAMILIES = {"gfx9": "cdna", "gfx11": "rdna3", "gfx12": "rdna4"}
+FAMILIES = {"gfx9": "cdna", "gfx103": "rdna3", "gfx11": "rdna3", "gfx12": "rdna4"}
 TARGETS = (
     *("gfx906", "gfx908", "gfx90a", "gfx942", "gfx950"),
-    *("gfx1100", "gfx1150", "gfx1151", "gfx1200", "gfx1201"),
+    *("gfx1030", "gfx1100", "gfx1150", "gfx1151", "gfx1200", "gfx1201"),
 )
+RDNA2 = ("gfx1030",)
+_SDWA = 249  # as the first source: the second word says which parts of registers are meant
+_WITH_PARTS = {"VOP1": "VOP1_SDWA", "VOP2": "VOP2_SDWA", "VOPC": "VOPC_SDWA_SDST"}  # of CDNA, which RDNA 2 shares
 _WITHOUT_TABLE = {
-    "gfx1030": "RDNA 2 numbers its opcodes otherwise, and the decoder has no table of it",
     "gfx1250": "GFX12.5 has instructions and encodings, such as pairs and sums of 64 bits, that RDNA 4's table lacks",
 }
 _LONGEST = 16  # bytes of an instruction
@@ -129,6 +132,8 @@ def _decoded(data: bytes, family: str, target: str, address: int) -> Instruction
         if (word >> 26 << 8 | word >> 18 & 127) in _CACHE_OPCODES_BEFORE_GFX942:
             return Instruction(address, 8, "MUBUF", "buffer_inv", word, {}, frozenset(), None)
         data = _in_table(word, target).to_bytes(4, "little") + data[4:]
+    if target in RDNA2:
+        data = _of_rdna2(data, target, address)
     if family == "cdna" and word >> 16 != _SCALES:
         data = data[:8].ljust(_LONGEST, b"\0")
     try:
@@ -137,21 +142,33 @@ def _decoded(data: bytes, family: str, target: str, address: int) -> Instruction
         raise UnknownInstructionError(f"{target}: {error} at {address:#x}") from None
     encoding, raw = type(found).__name__, found._raw
     fields = {name: raw >> low & mask for name, low, mask in _positions(found.__class__)}
+    size, literal = found.size(), found._literal
+    if target in RDNA2 and word & 511 == _SDWA and (parts := _WITH_PARTS.get(encoding.split("_")[0])):
+        encoding, raw, literal = parts, int.from_bytes(data[:8], "little"), None
+        size, positions = 8, _positions(_of_cdna(encoding))
+        fields = {name: raw >> low & mask for name, low, mask in positions}
     name, is_older = _name(found, encoding, word, target)
     bits = dict.fromkeys(("s0", "s1", "s2", "d"), 32) if is_older else found.canonical_op_bits
     return Instruction(
         address,
-        found.size(),
+        size,
         encoding,
         name,
         raw,
         fields,
         frozenset(place for place in range(3) if bits[f"s{place}"] == 64),
-        found._literal,
+        literal,
         max(1, bits["d"] // 32),
         found.num_srcs(),
         (_SINGLE,) * 3 if is_older else _kinds(found),
     )
+
+
+def _of_rdna2(data: bytes, target: str, address: int) -> bytes:
+    try:
+        return in_table(data)
+    except UnknownInstructionError as error:
+        raise UnknownInstructionError(f"{target}: {error} (at {address:#x} of the kernel)") from None
 
 
 def _kinds(found: Any) -> tuple[str, ...]:
@@ -180,6 +197,8 @@ def _name(found: Any, encoding: str, word: int, target: str) -> tuple[str, bool]
     if encoding.startswith("VOPD"):
         return f"{found.opx.name.lower()} {found.opy.name.lower()}", False
     name = _SUFFIX.sub("", found.op.name.lower())
+    if target in RDNA2:
+        return name_in_table(word, name), False
     if target in _BEFORE_GFX942:
         if word & 0xFFFF0000 == _MAD:
             return "v_mad_f32", False
@@ -196,6 +215,14 @@ def _name(found: Any, encoding: str, word: int, target: str) -> tuple[str, bool]
 def _positions(kind: Any) -> tuple[tuple[str, int, int], ...]:
     """Return the names of an encoding's fields, each with its lowest bit and its mask."""
     return tuple((name, field.lo, field.mask) for name, field in kind._fields)
+
+
+@functools.cache
+def _of_cdna(encoding: str) -> Any:
+    """Return the fields of an encoding of CDNA."""
+    from tinygrad.runtime.autogen.amd.cdna import ins
+
+    return getattr(ins, encoding)
 
 
 @functools.cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gpu_emulators.amd.decoding import Instruction, family_of
+from gpu_emulators.amd.decoding import RDNA2, Instruction, family_of
 from gpu_emulators.amd.names import common, is_half, precision_of
 from gpu_emulators.amd.operands import FLOATS, operand
 from gpu_emulators.amd.records import SCALAR, SIGNED, VECTOR, WHOLE, Operand, Record
@@ -55,7 +55,7 @@ def vector_instruction(one: Instruction, name: str, target: str) -> Record:
     if name in _WITH_LITERAL:
         record.immediate = one.literal or 0
     if family != "cdna":
-        _set_halves(one, name, record)
+        _set_halves(one, name, record, has_halves=target not in RDNA2)
     if name.startswith("v_cmpx_"):
         record.handler = name.replace("cmpx", "cmp")
         record.parameters[_ALSO_EXEC] = 1
@@ -178,11 +178,11 @@ def _set_packed(one: Instruction, name: str, family: str, record: Record) -> Non
         record.handler = f"wmma_{family}"
 
 
-def _set_halves(one: Instruction, name: str, record: Record) -> None:
-    """Set which halves are read and written: in short encodings of RDNA bit 7 of a register's number says so."""
+def _set_halves(one: Instruction, name: str, record: Record, *, has_halves: bool) -> None:
+    """Set which halves are read and written: in short encodings of RDNA 3 bit 7 of a register's number says so."""
     if is_half(name, _RESULT) and not name.startswith("v_cmp"):
         record.parameters[_KEEPS_HALF] = 1
-    if one.base not in ("VOP1", "VOP2", "VOPC"):
+    if not has_halves or one.base not in ("VOP1", "VOP2", "VOPC"):
         return
     for place in range(3):
         source = record.sources[place]

@@ -94,7 +94,7 @@ static inline bool buffer_address(Wave& w, const Record& i, u32 lane, u64* addre
 
 static inline char* buffer_place(Wave& w, const Record& i, u32 lane, u32 size, bool is_write, bool* raced) {
   const bool adds_lane = get_scalar(w, i.source[1].number + 3) >> 23 & 1;
-  if (adds_lane && w.family == kCdna) {  // the private memory of gfx90a
+  if (adds_lane) {  // the private memory of gfx90a and gfx1030
     const u32 in_lane = i.half ? w.vector[i.source[0].number][lane] : 0;
     return scratch_place(w, i, lane, in_lane + i.immediate + source32(w, i, 2) / w.lanes, size, is_write);
   }

@@ -131,7 +131,7 @@ _TABLE = (  # NVIDIA: waves of a scheduler, KiB of shared memory and blocks of a
     _amd("gfx90a", "MI210 MI250 MI250X CDNA2", _CDNA, emulated=True),
     _amd("gfx942", "MI300 MI300A MI300X MI325X CDNA3", _CDNA, emulated=True),
     _amd("gfx950", "MI350X MI355X CDNA4", (8, 512, 8, 160, 16, 64), 160, emulated=True),
-    _amd("gfx1030", "RX-6800 RX-6900 W6800 RDNA2", _RDNA),
+    _amd("gfx1030", "RX-6800 RX-6900 W6800 RDNA2", _RDNA, emulated=True),
     _amd("gfx1100", "RX-7900 W7900 RDNA3", _MORE_REGISTERS, emulated=True),
     _amd("gfx1150", "Strix-Point Radeon-890M RDNA3.5", _RDNA, emulated=True),
     _amd("gfx1151", "Strix-Halo Radeon-8060S RDNA3.5", _MORE_REGISTERS, emulated=True),
