@@ -30,7 +30,7 @@ from mhc.ops.mhc_pre import (
 from mhc.ops.sinkhorn import SinkhornInputs, SinkhornOutputs
 from mhc.toolchain.compilers import find_nvcc
 
-FITTING = (256, 512, 1024, 1280, 1536, 2048, 2560, 3072, 4096, 4608, 5120, 5632, 6144, 6656, 7168)
+FITTING = (128, 256, 512, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 4096, 4608, 5120, 5632, 6144, 6656, 7168)
 FITTING_HEAD = (*FITTING, 7680)
 
 
@@ -85,6 +85,9 @@ def test_what_it_does_not_run_has_a_reason(wanted: MhcPreSpec, target: str, reas
         (spec(7168), 512),
         (head_spec(7168), 640),
         pytest.param(spec(256), 640, marks=pytest.mark.nightly),
+        pytest.param(spec(1024), 640, marks=pytest.mark.nightly),
+        pytest.param(spec(2048), 512, marks=pytest.mark.nightly),
+        pytest.param(head_spec(1024), 640, marks=pytest.mark.nightly),
         pytest.param(spec(4096), 512, marks=pytest.mark.nightly),
         pytest.param(spec(5120), 512, marks=pytest.mark.nightly),
         pytest.param(head_spec(2560), 640, marks=pytest.mark.nightly),
@@ -148,14 +151,14 @@ def inputs_of(tokens: int, hidden: int) -> MhcPreInputs:
     return MhcPreInputs(x, torch.zeros(24, 4 * hidden), torch.zeros(3), torch.zeros(24), None)
 
 
-@pytest.mark.parametrize(("tokens", "blocks"), [(1, 16), (33, 32), (1000, 112)])
+@pytest.mark.parametrize(("tokens", "blocks"), [(1, 8), (33, 24), (1000, 112)])
 def test_the_launch_is_of_clusters_that_share_the_tokens(driver: Driver, tokens: int, blocks: int) -> None:
     inputs = inputs_of(tokens, 1280)
-    cut = resident._Cut(32, 80, 80, 5, 8, None)
+    cut = resident._Cut(8, 16, 160, 80, 5, 9, None)
     assert resident._cut(1280, 24) == cut
     launch = resident._launch(inputs, empty_outputs(inputs), cut)
     assert launch.grid == (blocks, 1, 1)
-    assert launch.shape == hopper.Shape(640, cut.shared_bytes(24), 16, early=True)
+    assert launch.shape == hopper.Shape(640, cut.shared_bytes(24), 8, early=True)
     problem = launch.arguments[1]
     assert (problem.tokens, problem.phi, problem.gamma) == (tokens, inputs.phi.data_ptr(), None)
 
@@ -164,7 +167,7 @@ def test_the_launch_is_of_clusters_that_share_the_tokens(driver: Driver, tokens:
     config = dict(driver.calls)["cuLaunchKernelEx"][0]._obj
     assert (list(config.grid), list(config.block)) == ([blocks, 1, 1], [640, 1, 1])
     told_to_launch = {config.attributes[k].id: list(config.attributes[k].value[:3]) for k in range(config.count)}
-    assert told_to_launch == {4: [16, 1, 1], 6: [1, 0, 0]}  # a cluster of 16 blocks, and an early launch
+    assert told_to_launch == {4: [8, 1, 1], 6: [1, 0, 0]}  # a cluster of 8 blocks, and an early launch
 
 
 def test_what_a_launch_says_beside_its_arguments_is_made_once_for_a_stream(driver: Driver) -> None:
@@ -408,7 +411,7 @@ def test_rows_that_are_not_aligned_get_the_plain_kernel_and_others_an_error(monk
 
 def test_one_read_is_chosen_at_its_widths_and_the_plain_backward_elsewhere() -> None:
     kernel: Any = load("cpp", "mhc_pre", "backward")
-    assert [kernel.choose(spec(hidden), "sm_90") for hidden in (2560, 4096)] == ["one_read"] * 2
+    assert [kernel.choose(spec(hidden), "sm_90") for hidden in one_read._CUTS] == ["one_read"] * 5
     others = [(spec(7168), "sm_90"), (spec(4096, torch.float16), "sm_90"), (spec(4096, streams=3), "sm_90")]
     others += [(spec(4096), "sm_100"), (spec(4096), None)]
     assert {kernel.choose(*other) for other in others} == {"plain"}
@@ -419,7 +422,16 @@ def test_one_read_is_chosen_at_its_widths_and_the_plain_backward_elsewhere() -> 
         kernel.variants["one_read"].compile(spec(7168), "sm_90")
 
 
-@pytest.mark.parametrize(("hidden", "threads", "registers"), [(2560, 640, 96), (4096, 512, 128)])
+@pytest.mark.parametrize(
+    ("hidden", "threads", "registers"),
+    [
+        (1024, 512, 128),
+        (2560, 640, 96),
+        pytest.param(1280, 640, 96, marks=pytest.mark.nightly),
+        pytest.param(2048, 512, 128, marks=pytest.mark.nightly),
+        pytest.param(4096, 512, 128, marks=pytest.mark.nightly),
+    ],
+)
 @pytest.mark.parametrize("adds", [False, True])
 def test_nvcc_compiles_one_read_without_spills(
     nvcc: str, hidden: int, threads: int, registers: int, adds: bool
@@ -441,7 +453,10 @@ def test_one_read_is_launched_in_clusters_and_their_sums_behind_it(driver: Drive
     inputs = read_back_inputs(tokens, gamma=True)
     out, sums = empty_grads(inputs), one_read._room(inputs)()
     first, last = one_read._launches(inputs, out, None, sums)
-    assert (first.grid, last.grid) == ((16 * clusters, 1, 1), (257, 1, 1))
+    assert (first.grid, last.grid) == (
+        (16 * clusters, 1, 1),
+        (512 + 5, 1, 1),
+    )  # six gradients of alpha and bias in a block
     assert first.shape == hopper.Shape(512, 232448, 16, early=True)
     assert sums.numel() == clusters * (24 * 4 * 4096 + 16 * 24 * 2 * 2)
     problem = first.arguments[-1]
@@ -456,10 +471,22 @@ def test_one_read_is_launched_in_clusters_and_their_sums_behind_it(driver: Drive
 def test_one_read_has_boxes_of_half_the_columns_at_hidden_2560(driver: Driver) -> None:
     inputs = read_back_inputs(33, hidden=2560)
     first, last = one_read._launches(inputs, empty_grads(inputs), None, one_read._room(inputs)())
-    assert (first.grid, last.grid) == ((48, 1, 1), (161, 1, 1))
+    assert (first.grid, last.grid) == ((48, 1, 1), (320 + 5, 1, 1))
     assert first.shape == hopper.Shape(640, 232448, 16, early=True)
     mapped = [call[1] for call in driver.calls if call[0] == "cuTensorMapEncodeTiled"]
     assert {(*call[6], call[9]) for call in mapped} == {(32, 1, 16, 2)}
+
+
+@pytest.mark.parametrize(("hidden", "blocks", "clusters"), [(1024, 4, 28), (1280, 8, 14), (2048, 8, 14), (2560, 16, 7)])
+def test_one_read_has_smaller_clusters_in_a_narrow_layer(
+    driver: Driver, hidden: int, blocks: int, clusters: int
+) -> None:
+    inputs = read_back_inputs(1000, hidden=hidden)
+    sums = one_read._room(inputs)()
+    first, _ = one_read._launches(inputs, empty_grads(inputs), None, sums)
+    assert (first.grid, first.shape.cluster) == ((blocks * clusters, 1, 1), blocks)  # type: ignore[union-attr]
+    assert dict(one_read._source(hidden, False).constants)["BLOCKS"] == blocks
+    assert sums.numel() == clusters * (24 * 4 * hidden + blocks * 24 * 2 * 2)
 
 
 def test_one_read_gets_no_address_for_a_gradient_that_is_not_asked_for(driver: Driver) -> None:

@@ -27,7 +27,7 @@ SPECS: dict[str, Any] = {
     "mhc_post": MhcPostSpec,
 }
 CHOSEN = [("mhc_pre", "forward"), ("mhc_head", "forward"), ("mhc_post", "forward"), ("mhc_post", "backward")]
-BACKWARD = ("mhc_pre", "backward")  # C++ runs at two widths
+BACKWARD = ("mhc_pre", "backward")  # C++ runs at some widths
 ELSEWHERE = {
     "another GPU": (4, 1280, torch.bfloat16, "sm_100"),
     "an AMD GPU": (4, 1280, torch.bfloat16, "gfx942"),
@@ -48,18 +48,27 @@ def test_cpp_is_chosen_where_it_was_measured_to_be_faster(op, direction, hidden)
 
 @pytest.mark.parametrize(
     ("hidden", "variants"),
-    [(1280, ["triton"] * 4), (2560, ["triton"] * 2 + ["cpp"] * 2), (4096, ["cpp"] * 4), (7168, ["triton"] * 4)],
+    [
+        (1024, ["triton"] * 4 + ["cpp"]),
+        (1280, ["triton"] * 4 + ["cpp"]),
+        (1536, ["triton"] * 5),
+        (2048, ["triton"] * 2 + ["cpp"] * 3),
+        (2560, ["cpp"] * 5),
+        (4096, ["cpp"] * 5),
+        (7168, ["triton"] * 5),
+    ],
 )
-def test_cpp_is_chosen_for_the_backward_of_two_widths(hidden, variants):
+def test_cpp_is_chosen_for_the_backward_of_some_widths(hidden, variants):
     kernel: Any = backends.load("fastest", *BACKWARD)
     spec = SPECS["mhc_pre"](4, hidden, torch.bfloat16)
-    assert [kernel.choose(spec, "sm_90", tokens) for tokens in (1, 2047, 2048, 8192)] == variants
+    assert [kernel.choose(spec, "sm_90", tokens) for tokens in (1, 2047, 2048, 4095, 4096)] == variants
 
 
 @pytest.mark.parametrize(
     ("op", "hidden", "most"),
     [
-        ("mhc_pre", 1280, 64),
+        ("mhc_pre", 1024, 256),
+        ("mhc_pre", 1280, 256),
         ("mhc_pre", 2048, 256),
         ("mhc_pre", 3584, 256),
         ("mhc_pre", 5120, 256),

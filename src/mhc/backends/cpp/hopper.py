@@ -18,7 +18,7 @@ _BF16, _PROMOTION = 9, 2  # CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, CU_TENSOR_MAP_L2_P
 _NO_SWIZZLE, _SWIZZLES = 0, {64: 2, 128: 3}  # CU_TENSOR_MAP_SWIZZLE_NONE, and _64B and _128B for such rows
 _ALIGNMENT = 64  # bytes of a tensor map
 
-# A part of the GPU (a GPC) has up to this many multiprocessors, and holds one cluster of 16 blocks.
+# A part of the GPU (a GPC) has up to this many multiprocessors, and a cluster is in one part.
 _MULTIPROCESSORS_OF_A_PART = 18
 
 
@@ -103,9 +103,10 @@ def launches_early(device: torch.device) -> bool:
 
 
 @functools.cache
-def clusters_of(device: torch.device) -> int:
-    """Return how many clusters of 16 blocks a GPU runs at the same time, if each block needs a multiprocessor."""
-    return max(1, torch.cuda.get_device_properties(device).multi_processor_count // _MULTIPROCESSORS_OF_A_PART)
+def clusters_of(device: torch.device, blocks: int) -> int:
+    """Return how many clusters of so many blocks a GPU runs at the same time, if each block needs a multiprocessor."""
+    parts = torch.cuda.get_device_properties(device).multi_processor_count // _MULTIPROCESSORS_OF_A_PART
+    return max(1, parts * (_MULTIPROCESSORS_OF_A_PART // blocks))
 
 
 def streams_map(x: torch.Tensor, tokens: int, columns: int, *, swizzled: bool = False) -> TensorMap:

@@ -5,23 +5,24 @@
 // multiprocessor. A warp has WIDE columns of one stream, which are a box: it copies the box to shared memory, has its
 // part of phi and its sums for the gradient of phi in registers, and writes the gradient of x over x. For a step
 //
-//   dots          warp k multiplies token k of x with the gradient of h_in, and sends the four sums to block k;
-//   coefficients  one warp of block k adds up what all blocks sent, makes the coefficients of token k, and sends them to
-//                 all blocks; the warps take turns, or where there are more than tokens, the warps without a token do;
+//   dots          warp k multiplies token k of x with the gradient of h_in, and sends the four sums to the token's block;
+//   coefficients  one warp for each token of a block adds up what all blocks sent, makes the coefficients of the token, and
+//                 sends them to all blocks; warps take turns, or where there are more than tokens, those without one do;
 //   products      each warp multiplies the coefficients with its x and its phi by tensor cores.
 //
-// In turn i a warp makes the dots of step i + 2, and the products of step i; one warp makes the coefficients of i + 1.
+// In turn i a warp makes the dots of step i + 2, and the products of step i; some make the coefficients of i + 1.
 //
-// The compiler is given STREAMS (4), HIDDEN, WIDE, STAGES (steps in shared memory), ADDING (whether a gradient of x is to
-// be added), and SHARED_BYTES.
+// The compiler is given STREAMS (4), HIDDEN, BLOCKS (of a cluster), WIDE, STAGES (steps in shared memory), ADDING (whether a
+// gradient of x is to be added), and SHARED_BYTES. In a narrow layer a cluster has fewer blocks: then a step is not a few
+// columns of many blocks that wait for each other, and a block has several tokens.
 #include "hopper.h"
 #include "numbers.h"
 #include "sums.h"
 
-constexpr int BLOCKS = 16, TOKENS = 16, COLUMNS = HIDDEN / BLOCKS, SPANS = COLUMNS / WIDE, STEPS = WIDE / 16;
+constexpr int TOKENS = 16, OWNED = TOKENS / BLOCKS, COLUMNS = HIDDEN / BLOCKS, SPANS = COLUMNS / WIDE, STEPS = WIDE / 16;
 constexpr int WARPS = STREAMS * SPANS, ALL = WARPS * WARP;
 constexpr int MIXES = STREAMS * (STREAMS + 2), TILES = MIXES / 8, WIDTH = STREAMS * HIDDEN;
-static_assert(MIXES == 24 && BLOCKS == TOKENS && WARPS >= TOKENS, "each block and some warps have a token");
+static_assert(MIXES == 24 && TOKENS == OWNED * BLOCKS && WARPS >= TOKENS, "each block and some warps have tokens");
 static_assert(COLUMNS == SPANS * WIDE && COLUMNS <= 8 * WARP, "a lane has eight columns of a dot product");
 
 // A box has TOKENS rows. The copy engine swaps the pieces of a row, of 16 bytes each, so that eight rows of a piece are in
@@ -34,7 +35,7 @@ constexpr int STAGE_BYTES = X_BYTES + SPANS * BOX_BYTES;  // the gradient of h_i
 // in different banks. PIECES of 16 bytes are sent.
 constexpr int PARTS = 3, HALVES_AT = 16 * TILES * PARTS, WEIGHTS_AT = HALVES_AT + 16 * TILES;
 constexpr int SLOPE_AT = WEIGHTS_AT + 4 * STREAMS, SCALE_AT = SLOPE_AT + 4, PIECES = SLOPE_AT / 16 + 1, LINE_BYTES = 240;
-constexpr int KNOWN_BYTES = 16 * PIECES * BLOCKS, SENT_BYTES = 4 * STREAMS * BLOCKS, TOPS_BYTES = 4 * MIXES * BLOCKS;
+constexpr int KNOWN_BYTES = 16 * PIECES * TOKENS, SENT_BYTES = 4 * STREAMS * BLOCKS, TOPS_BYTES = 4 * MIXES * BLOCKS;
 
 static_assert(ROW_BYTES == 128 || ROW_BYTES == 64, "one_read.py lets pieces be swapped for these");
 
@@ -76,12 +77,12 @@ struct Shared {
   unsigned char stages[STAGES][STAGE_BYTES];
   unsigned char added[ADDING ? WARPS : 1][ADDING ? BOX_BYTES : 16];
   unsigned char lines[SLOTS][TOKENS][LINE_BYTES];
-  float sums[SENT_SLOTS][BLOCKS][STREAMS];
-  Totals totals[ADDERS];
+  float sums[SENT_SLOTS][OWNED][BLOCKS * STREAMS];
+  Totals totals[ADDERS][OWNED];
   unsigned tops[BLOCKS][MIXES];
   unsigned top[MIXES];
   int exponent[MIXES];
-  unsigned long long full[STAGES], read[STAGES][SPANS], known[SLOTS], sent[SENT_SLOTS], adding[WARPS], topped;
+  unsigned long long full[STAGES], read[STAGES][SPANS], known[SLOTS], sent[SENT_SLOTS][OWNED], adding[WARPS], topped;
 };
 
 static_assert(sizeof(Shared) <= SHARED_BYTES, "one_read.py knows how large it is");
@@ -104,6 +105,8 @@ struct Steps {
     count = ((p.tokens + TOKENS - 1) / TOKENS - cluster + clusters - 1) / clusters;
   }
   __device__ __forceinline__ int token(int i) const { return (cluster + i * clusters) * TOKENS; }
+  // The place in a step of the k-th token that the block makes the coefficients of.
+  __device__ __forceinline__ int own(int k) const { return rank + k * BLOCKS; }
 };
 
 // The columns of a warp.
@@ -172,8 +175,13 @@ __device__ __forceinline__ void copy_added(const TensorMap* added, Shared& s, co
 // The first warps have a token each.
 __device__ __forceinline__ bool has_dots(const Box& box) { return WARPS == TOKENS || box.warp < TOKENS; }
 
-// Which warp makes the coefficients of a step: one without a token where there are some.
-__device__ __forceinline__ int maker(int i) { return WARPS == TOKENS ? i % WARPS : TOKENS + i % (WARPS - TOKENS); }
+// Warps take turns with the coefficients: those without a token where there are some. A warp makes them for the block's
+// token number `turn` of a step, if that is one.
+constexpr unsigned MAKERS = WARPS == TOKENS ? WARPS : WARPS - TOKENS;
+static_assert(MAKERS >= OWNED && (MAKERS & (MAKERS - 1)) == 0, "a warp has one token of a step at most");
+__device__ __forceinline__ int turn(const Box& box, int i) {
+  return unsigned(box.warp) < WARPS - MAKERS ? OWNED : unsigned(box.warp - i * OWNED) % MAKERS;
+}
 
 // The warp's token times the gradient of h_in, of the block's columns: a lane has eight of them.
 __device__ __forceinline__ void dots(Shared& s, const Steps& steps, const Box& box, int i) {
@@ -205,8 +213,9 @@ __device__ __forceinline__ void dots(Shared& s, const Steps& steps, const Box& b
   const float half = (odd ? second : first) + MHC_SHUFFLE_XOR(odd ? first : second, 8);
   const float sum = sum_of_lanes<8>(half);
   if (lane % 8 == 0) {
-    const unsigned to = shared_address(&s.sums[slot][steps.rank][lane / 8]);
-    send(address_in(to, token), address_in(shared_address(&s.sent[slot]), token), sum);
+    const int own = token / BLOCKS, owner = token % BLOCKS;
+    const unsigned to = shared_address(&s.sums[slot][own][steps.rank * STREAMS + lane / 8]);
+    send(address_in(to, owner), address_in(shared_address(&s.sent[slot][own]), owner), sum);
   }
 }
 
@@ -228,25 +237,26 @@ struct Given {
   }
 };
 
-// The coefficients of the block's token of a step, of which a lane has one mix.
-__device__ __forceinline__ void coefficients(const Problem& p, Shared& s, const Steps& steps, const Given& given,
-                                             int i) {
+// The coefficients of the block's k-th token of a step, of which a lane has one mix.
+__device__ __forceinline__ void coefficients(const Problem& p, Shared& s, const Steps& steps, int i, int k) {
   const int slot = i % SENT_SLOTS;
   const unsigned o = lane_index(), rank = o % BLOCKS;
-  const unsigned sent = shared_address(&s.sent[slot]);
+  const unsigned sent = shared_address(&s.sent[slot][k]);
+  const Given given(p, steps.token(i) + steps.own(k));
   wait(sent, i / SENT_SLOTS % 2);
-  const float* sums = s.sums[slot][0];
-  float dot = sums[o] + sums[o + WARP];
+  const float* sums = s.sums[slot][k];
+  float dot = o < BLOCKS * STREAMS ? sums[o] : 0.0f;
+  if constexpr (BLOCKS * STREAMS > WARP) dot += sums[o + WARP];
   __syncwarp();
   if (o == 0) arrive_and_expect(sent, SENT_BYTES);  // for what comes to this place next
   for (int apart = STREAMS; apart < WARP; apart *= 2) dot += MHC_SHUFFLE_XOR(dot, apart);
-  const bool is_inside = steps.token(i) + steps.rank < p.tokens;
+  const bool is_inside = steps.token(i) + steps.own(k) < p.tokens;
   const float weight = sigmoid(given.gate * given.mix + given.bias);
   const float above = o < STREAMS ? dot : given.above;
   float dz = o < 2 * STREAMS ? above * weight * (1.0f - weight) : above;
   if (!is_inside || o >= MIXES) dz = 0.0f;
   if (o < MIXES) {
-    Totals& totals = s.totals[i % ADDERS];
+    Totals& totals = s.totals[i % ADDERS][k];
     totals.bias[o].add(dz);
     totals.alpha[o].add({dz * given.mix, fmaf(dz, given.mix, -(dz * given.mix))});
   }
@@ -256,7 +266,7 @@ __device__ __forceinline__ void coefficients(const Problem& p, Shared& s, const 
   // phi is in fp16 times 2^exponent, and c times 2^-exponent and another power of two for all mixes of the token.
   const int exponent = o < MIXES ? s.exponent[o] : 0;
   const int top = max(-112, largest_of_warp(o < MIXES ? exponent_of(c) - exponent : -256));
-  unsigned char* line = s.lines[i % SLOTS][steps.rank];
+  unsigned char* line = s.lines[i % SLOTS][steps.own(k)];
   if (o < MIXES) {
     unsigned short* to = reinterpret_cast<unsigned short*>(line) + o;
     float rest = c;
@@ -441,7 +451,7 @@ __device__ __forceinline__ void put_sums(const Problem& p, Shared& s, const Step
   __syncthreads();
   if (thread < 2 * MIXES) {
     Exact sum = {};
-    for (int k = 0; k < ADDERS; ++k) sum.add(s.totals[k].bias[thread]);  // and of alpha, which is behind it
+    for (int k = 0; k < ADDERS * OWNED; ++k) sum.add(s.totals[0][k].bias[thread]);  // and of alpha, which is behind it
     reinterpret_cast<Exact*>(p.chunks + (long long)steps.clusters * MIXES * WIDTH)[block_index() * 2 * MIXES + thread] = sum;
   }
 }
@@ -452,15 +462,15 @@ __device__ __forceinline__ void init(Shared& s) {
   if (i < STAGES * SPANS) init_barrier(shared_address(&s.read[0][i]), STREAMS);
   if (i < WARPS) init_barrier(shared_address(&s.adding[i]), 1);
   if (i < SLOTS) init_barrier(shared_address(&s.known[i]), 1);
-  if (i < SENT_SLOTS) init_barrier(shared_address(&s.sent[i]), 1);
+  if (i < SENT_SLOTS * OWNED) init_barrier(shared_address(&s.sent[0][i]), 1);
   if (i == 0) init_barrier(shared_address(&s.topped), 1);
   if (i < WARP) fence_barriers();
   if (i < MIXES) s.top[i] = 0;
-  if (i < ADDERS * 2 * MIXES) s.totals[0].bias[i] = {};  // all of them: they follow each other
+  for (int k = i; k < ADDERS * OWNED * 2 * MIXES; k += ALL) s.totals[0][0].bias[k] = {};  // all: they follow each other
   // What the other blocks send is expected before they can know of this block.
   __syncthreads();
   if (i < SLOTS) arrive_and_expect(shared_address(&s.known[i]), KNOWN_BYTES);
-  if (i < SENT_SLOTS) arrive_and_expect(shared_address(&s.sent[i]), SENT_BYTES);
+  if (i < SENT_SLOTS * OWNED) arrive_and_expect(shared_address(&s.sent[0][i]), SENT_BYTES);
   if (i == 0) arrive_and_expect(shared_address(&s.topped), TOPS_BYTES);
 }
 
@@ -484,14 +494,12 @@ extern "C" __global__ void __launch_bounds__(ALL, 1)
   Kept kept;
   take_phi(p, s, steps, box, kept);
   for (int i = 0; i < 2 && i < steps.count && has_dots(box); ++i) dots(s, steps, box, i);
-  if (maker(0) == box.warp && steps.count > 0) coefficients(p, s, steps, Given(p, steps.token(0) + steps.rank), 0);
+  if (turn(box, 0) < OWNED && steps.count > 0) coefficients(p, s, steps, 0, turn(box, 0));
 #pragma unroll 1
   for (int i = 0; i < steps.count; ++i) {
     if (COPIES_FIRST) copy_next(lane == 0, &x, &grad, s, steps, box, i);
     if (i + 2 < steps.count && has_dots(box)) dots(s, steps, box, i + 2);
-    if (maker(i + 1) == box.warp && i + 1 < steps.count) {
-      coefficients(p, s, steps, Given(p, steps.token(i + 1) + steps.rank), i + 1);
-    }
+    if (turn(box, i + 1) < OWNED && i + 1 < steps.count) coefficients(p, s, steps, i + 1, turn(box, i + 1));
     if (!COPIES_FIRST) copy_next(lane_index() == 0, &x, &grad, s, steps, box, i);
     products(p, &grad_x, &added, s, steps, box, kept, i);
   }
@@ -501,29 +509,28 @@ extern "C" __global__ void __launch_bounds__(ALL, 1)
 }
 
 // grad_phi = gamma times the sum over clusters of q, grad_gamma = sum over mixes of phi q: a block for each OWN columns, and
-// one block behind them for the gradients of alpha and bias.
-constexpr int OWN = 64, QUADS = OWN / 4, THREADS_OF_SUMS = MIXES * QUADS;
+// blocks behind them whose warps have one gradient of alpha or bias each.
+constexpr int OWN = 32, QUADS = OWN / 4, THREADS_OF_SUMS = MIXES * QUADS;
 
-__device__ __forceinline__ void add_alpha_bias(const Exact* totals, float* grad_alpha, float* grad_bias, int blocks) {
+__device__ __forceinline__ void add_alpha_bias(const Exact* totals, float* grad_alpha, float* grad_bias, int blocks,
+                                               int result) {
+  const int gate = result - MIXES;
+  if (gate >= 3) return;
+  const int first = gate < 0 ? result : MIXES + gate * STREAMS;
+  const int many = gate < 0 ? 1 : gate < 2 ? STREAMS : MIXES - 2 * STREAMS;
   const unsigned lane = lane_index();
-  for (int result = thread_index() / WARP; result < MIXES + 3; result += THREADS_OF_SUMS / WARP) {
-    const int gate = result - MIXES;
-    const int first = gate < 0 ? result : MIXES + gate * STREAMS;
-    const int many = gate < 0 ? 1 : gate < 2 ? STREAMS : MIXES - 2 * STREAMS;
-    Exact sum = {};
-    for (int k = 0; k < many; ++k) {
-      for (int block = lane; block < blocks; block += WARP) sum.add(totals[block * 2 * MIXES + first + k]);
-    }
-    for (int apart = 1; apart < WARP; apart *= 2) {
-      Exact other;
-      other.sum = MHC_SHUFFLE_XOR(sum.sum, apart);
-      other.lost = MHC_SHUFFLE_XOR(sum.lost, apart);
-      sum.add(other);
-    }
-    if (lane > 0) continue;
-    if (gate < 0 && grad_bias) grad_bias[result] = sum.value();
-    if (gate >= 0 && grad_alpha) grad_alpha[gate] = sum.value();
+  Exact sum = {};
+#pragma unroll 8
+  for (int k = lane; k < many * blocks; k += WARP) sum.add(totals[k / many * 2 * MIXES + first + k % many]);
+  for (int apart = 1; apart < WARP; apart *= 2) {
+    Exact other;
+    other.sum = MHC_SHUFFLE_XOR(sum.sum, apart);
+    other.lost = MHC_SHUFFLE_XOR(sum.lost, apart);
+    sum.add(other);
   }
+  if (lane > 0) return;
+  if (gate < 0 && grad_bias) grad_bias[result] = sum.value();
+  if (gate >= 0 && grad_alpha) grad_alpha[gate] = sum.value();
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS_OF_SUMS)
@@ -531,9 +538,10 @@ extern "C" __global__ void __launch_bounds__(THREADS_OF_SUMS)
                           float* grad_alpha, float* grad_bias, int clusters) {
   __shared__ float4 sums[MIXES][QUADS];
   wait_for_launch_before();
-  if (block_index() == WIDTH / OWN) {
+  if (block_index() >= WIDTH / OWN) {
     const Exact* totals = reinterpret_cast<const Exact*>(chunks + (long long)clusters * MIXES * WIDTH);
-    return add_alpha_bias(totals, grad_alpha, grad_bias, clusters * BLOCKS);
+    const int result = ((block_index() - WIDTH / OWN) * THREADS_OF_SUMS + thread_index()) / WARP;
+    return add_alpha_bias(totals, grad_alpha, grad_bias, clusters * BLOCKS, result);
   }
   const int quad = thread_index() % QUADS, mix = thread_index() / QUADS;
   const int column = int(block_index()) * OWN + 4 * quad, at = mix * WIDTH + column;

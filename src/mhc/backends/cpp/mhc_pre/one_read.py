@@ -1,4 +1,4 @@
-"""The variant ``one_read`` of the backward: x in bf16, read once. A cluster of 16 blocks keeps it in shared memory."""
+"""The variant ``one_read`` of the backward: x in bf16, read once. A cluster of blocks keeps it in shared memory."""
 
 from __future__ import annotations
 
@@ -18,23 +18,31 @@ from mhc.backends.cpp.source import Source
 from mhc.ops.mhc_pre import MhcPreAddingInputs, MhcPreBackwardInputs, MhcPreGrads, MhcPreSpec
 
 # As in one_read.cu.
-_BLOCKS, _TOKENS, _WARP = 16, 16, 32
-_OWN, _ADDERS = 64, 384  # columns and threads of a block that adds up sums
+_TOKENS, _WARP = 16, 32
+_OWN, _ADDERS = 32, 192  # columns and threads of a block that adds up sums
+_GATES = 3  # of alpha
 _SHARED_BYTES = 232448  # of a block, at most
 
 
 class _Cut(NamedTuple):
-    """Hold how the work is cut: the columns of one stream that a warp has, and the steps of x in shared memory.
+    """Hold how the work is cut: the blocks of a cluster, and of one stream the columns that a warp has.
 
-    ``stages_adding`` are the steps where there is a gradient to add.
+    ``stages`` are the steps of x in shared memory, and ``stages_adding`` those where there is a gradient to add.
     """
 
+    blocks: int
     wide: int
     stages: int
     stages_adding: int
 
 
-_CUTS = {2560: _Cut(32, 7, 6), 4096: _Cut(64, 5, 4)}  # by the hidden size
+_CUTS = {  # by the hidden size
+    1024: _Cut(4, 64, 5, 4),
+    1280: _Cut(8, 32, 7, 6),
+    2048: _Cut(8, 64, 5, 4),
+    2560: _Cut(16, 32, 7, 6),
+    4096: _Cut(16, 64, 5, 4),
+}
 
 _NAME, _SUMS = "mhc_pre_one_read", "mhc_pre_one_read_sums"
 
@@ -82,7 +90,7 @@ class OneRead(ForHopper):
     def _refusal(self, spec: Any) -> str | None:
         if isinstance(spec, MhcPreSpec) and spec.hidden in _CUTS:
             return None
-        return f"hidden is {spec.hidden}, and this variant is for mhc_pre with {' and '.join(map(str, _CUTS))}"
+        return f"hidden is {spec.hidden}, and this variant is for mhc_pre with {', '.join(map(str, _CUTS))}"
 
     def _addresses(self, inputs: MhcPreBackwardInputs, out: MhcPreGrads) -> list[int]:
         addresses = super()._addresses(inputs, out)
@@ -110,18 +118,23 @@ class OneRead(ForHopper):
 @functools.cache
 def _source(hidden: int, adding: bool) -> Source:
     cut = _CUTS[hidden]
-    sizes = {"HIDDEN": hidden, "WIDE": cut.wide, "STAGES": cut.stages_adding if adding else cut.stages}
+    sizes = {
+        "HIDDEN": hidden,
+        "BLOCKS": cut.blocks,
+        "WIDE": cut.wide,
+        "STAGES": cut.stages_adding if adding else cut.stages,
+    }
     sizes |= {"ADDING": int(adding), "SHARED_BYTES": _SHARED_BYTES}
     return Source("mhc_pre", STREAMS, torch.bfloat16, "one_read", tuple(sizes.items()), (("sm_90", "sm_90a"),))
 
 
 def _threads(hidden: int) -> int:
     """Return the threads of a block: a warp has one stream of some columns."""
-    return _WARP * STREAMS * hidden // _BLOCKS // _CUTS[hidden].wide
+    return _WARP * STREAMS * hidden // _CUTS[hidden].blocks // _CUTS[hidden].wide
 
 
 def _clusters(x: torch.Tensor) -> int:
-    return min(clusters_of(x.device), cdiv(x.shape[:-2].numel(), _TOKENS))
+    return min(clusters_of(x.device, _CUTS[x.shape[-1]].blocks), cdiv(x.shape[:-2].numel(), _TOKENS))
 
 
 def _room(inputs: MhcPreBackwardInputs) -> Callable[[], torch.Tensor]:
@@ -130,7 +143,7 @@ def _room(inputs: MhcPreBackwardInputs) -> Callable[[], torch.Tensor]:
     It keeps none of the inputs.
     """
     spec, clusters = inputs.spec, _clusters(inputs.x)
-    size = clusters * spec.mixes * (spec.width + 4 * _BLOCKS)
+    size = clusters * spec.mixes * (spec.width + 4 * _CUTS[spec.hidden].blocks)
     return functools.partial(torch.empty, size, dtype=torch.float32, device=inputs.x.device)
 
 
@@ -141,14 +154,15 @@ def _launches(
     x, spec, tokens, clusters = inputs.x, inputs.spec, inputs.x.shape[:-2].numel(), _clusters(inputs.x)
     grad = inputs.grad_h_in.view(tokens, 1, spec.hidden)
     tensors = (x, grad, x if out.x is None else out.x, x if added is None else added)
-    wide = _CUTS[spec.hidden].wide
-    maps = [streams_map(tensor, _TOKENS, wide, swizzled=True) for tensor in tensors]
+    cut = _CUTS[spec.hidden]
+    maps = [streams_map(tensor, _TOKENS, cut.wide, swizzled=True) for tensor in tensors]
     given = (*inputs[1:7], inputs.grad_h_post, inputs.grad_h_res, sums)
     addresses = [None if tensor is None else tensor.data_ptr() for tensor in given]
     problem = _Problem(*addresses, tokens, int(out.x is not None), spec.pre_eps, spec.post_scale)
-    shape = Shape(_threads(spec.hidden), _SHARED_BYTES, _BLOCKS, early=True)
-    first = Launch(_NAME, (_BLOCKS * clusters, 1, 1), (*maps, problem), shape)
+    shape = Shape(_threads(spec.hidden), _SHARED_BYTES, cut.blocks, early=True)
+    first = Launch(_NAME, (cut.blocks * clusters, 1, 1), (*maps, problem), shape)
     if not any(each is not None for each in out[1:]):
         return [first]
     arguments = (sums, inputs.phi, inputs.gamma, out.phi, out.gamma, out.alpha, out.bias, I32(clusters))
-    return [first, Launch(_SUMS, (spec.width // _OWN + 1, 1, 1), arguments, Shape(_ADDERS, 0, 1, early=True))]
+    blocks = spec.width // _OWN + cdiv(spec.mixes + _GATES, _ADDERS // _WARP)
+    return [first, Launch(_SUMS, (blocks, 1, 1), arguments, Shape(_ADDERS, 0, 1, early=True))]

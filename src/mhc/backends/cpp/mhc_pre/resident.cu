@@ -10,14 +10,13 @@
 //   mix      adds all blocks' sums up, makes the coefficients, and sends h_pre to all blocks
 //   read     makes h_in of the columns that are still there
 //
-// The compiler is given STREAMS (4), MIXES (24, or 4 for mhc_head), and how the work is cut: TOKENS, COLUMNS, WIDE,
-// STAGES (steps on their way through a block), SLOTS (those on their way from `add` to `mix`), GROUPS, AWAY (columns of
-// a warp, by 16, whose part of phi is in shared memory; -1: all are in registers, in three parts), and SHARED_BYTES.
+// The compiler is given STREAMS (4), MIXES (24, or 4 for mhc_head), and how the work is cut: BLOCKS (of a cluster), TOKENS,
+// COLUMNS, WIDE, STAGES (steps on their way through a block), SLOTS (those on their way from `add` to `mix`), GROUPS, AWAY
+// (columns of a warp, by 16, whose part of phi is in shared memory; -1: all are in registers, in three parts), and
+// SHARED_BYTES.
 #include "hopper.h"
 #include "numbers.h"
 #include "products.h"
-
-constexpr int BLOCKS = 16;  // of a cluster
 
 constexpr int WARPS = 4, GROUP = WARPS * WARP, ALL = GROUPS * GROUP;  // warps of a group have the same registers
 constexpr int PROJECTORS = 2 * WARPS, READERS = WARPS, COPIERS = 1, ADDERS = GROUPS == 5 ? 3 : 1;
@@ -39,7 +38,8 @@ constexpr int BOX_BYTES = TOKENS * ROW_BYTES, STAGE_BYTES = STREAMS * BOXES * BO
 constexpr int TILES = (MIXES + 7) / 8, PADDED = 8 * TILES;
 constexpr int LINE = PADDED + 4;  // floats of a token: the products, the sum of squares, and zeros
 constexpr int OWN = TOKENS / BLOCKS;  // tokens of a step whose coefficients a block makes
-constexpr int EACH = 8;           // lanes of `mix` for a token, each with four floats of the line
+constexpr int EACH = 8;               // lanes of `mix` for a token, each with four floats of the line
+static_assert(TOKENS == OWN * BLOCKS && OWN * EACH <= WARP, "a warp of `mix` has the block's tokens");
 constexpr int SENT = TOKENS * 4 * (PADDED + 1), KNOWN = TOKENS * STREAMS * 4;  // bytes in a step
 
 constexpr bool WHOLE = AWAY >= 0;

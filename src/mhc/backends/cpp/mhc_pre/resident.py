@@ -1,4 +1,4 @@
-"""The variant ``resident`` of the forward: x in bf16, read once. A cluster of 16 blocks keeps it in shared memory."""
+"""The variant ``resident`` of the forward: x in bf16, read once. A cluster of blocks keeps it in shared memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from mhc.ops.mhc_head import MhcHeadInputs, MhcHeadOutputs, MhcHeadSpec
 from mhc.ops.mhc_pre import MhcPreInputs, MhcPreOutputs, MhcPreSpec
 
 # As in resident.cu.
-_BLOCKS, _GROUP, _PROJECTING = 16, 128, 256
+_GROUP, _PROJECTING = 128, 256
+_NARROW = 2048  # hidden size
 _WIDEST_WHOLE = 80  # columns of a block that a warp has all of
 _WIDEST_BOX = 248  # columns that one copy brings, without the eight more
 _PARTS, _WHOLE = 6, 4  # registers of a thread for 16 columns of eight mixes, in three parts and whole
@@ -35,11 +36,13 @@ _Spec = MhcPreSpec | MhcHeadSpec
 class _Cut(NamedTuple):
     """Hold how the work is cut.
 
-    A step has ``tokens`` tokens. Of each stream a block has ``columns`` columns and a warp ``wide``;
-    ``groups`` are of four warps, and ``stages`` steps are in the shared memory of a block. ``away`` is how many times
-    16 columns of a warp have their weights in shared memory; None: all weights are in registers, in three parts.
+    A cluster has ``blocks`` blocks, and a step ``tokens`` tokens. Of each stream a block has ``columns`` columns and a
+    warp ``wide``; ``groups`` are of four warps, and ``stages`` steps are in the shared memory of a block. ``away`` is
+    how many times 16 columns of a warp have their weights in shared memory; None: all weights are in registers, in
+    three parts.
     """
 
+    blocks: int
     tokens: int
     columns: int
     wide: int
@@ -104,7 +107,9 @@ class Resident(ForHopper):
 
     def _refusal(self, spec: _Spec) -> str | None:
         fits = _cut(spec.hidden, spec.mixes) is not None
-        return None if fits else f"hidden is {spec.hidden}: not 16 times a number of columns that fits"
+        return (
+            None if fits else f"hidden is {spec.hidden}: not {_blocks(spec.hidden)} times a number of columns that fits"
+        )
 
     def _made(self, inputs: Any, out: Any, *room: torch.Tensor) -> tuple[Source, list[Launch]]:
         with stage("lower"):
@@ -120,8 +125,8 @@ class Resident(ForHopper):
 
 @functools.cache
 def _source(spec: _Spec, cut: _Cut) -> Source:
-    sizes = {"MIXES": spec.mixes, "TOKENS": cut.tokens, "COLUMNS": cut.columns, "WIDE": cut.wide}
-    sizes |= {"SLOTS": cut.slots, "AWAY": -1 if cut.away is None else cut.away}
+    sizes = {"MIXES": spec.mixes, "BLOCKS": cut.blocks, "TOKENS": cut.tokens, "COLUMNS": cut.columns}
+    sizes |= {"WIDE": cut.wide, "SLOTS": cut.slots, "AWAY": -1 if cut.away is None else cut.away}
     sizes |= {"STAGES": cut.stages, "GROUPS": cut.groups, "SHARED_BYTES": cut.shared_bytes(spec.mixes)}
     return Source("mhc_pre", spec.streams, spec.dtype, "resident", tuple(sizes.items()), (("sm_90", "sm_90a"),))
 
@@ -132,10 +137,15 @@ def _launch(inputs: MhcPreInputs | MhcHeadInputs, out: MhcPreOutputs | MhcHeadOu
     addresses = [None if tensor is None else tensor.data_ptr() for tensor in (*inputs[1:5], *outputs)]
     post_scale = spec.post_scale if isinstance(spec, MhcPreSpec) else 0.0
     problem = _Problem(*addresses, tokens, spec.norm_eps, spec.pre_eps, post_scale)
-    clusters = min(clusters_of(x.device), cdiv(tokens, cut.tokens))
+    clusters = min(clusters_of(x.device, cut.blocks), cdiv(tokens, cut.tokens))
     arguments = (streams_map(x, cut.tokens, cut.box_columns), problem)
-    shape = Shape(_GROUP * cut.groups, cut.shared_bytes(spec.mixes), _BLOCKS, early=True)
-    return Launch(_NAME, (_BLOCKS * clusters, 1, 1), arguments, shape)
+    shape = Shape(_GROUP * cut.groups, cut.shared_bytes(spec.mixes), cut.blocks, early=True)
+    return Launch(_NAME, (cut.blocks * clusters, 1, 1), arguments, shape)
+
+
+def _blocks(hidden: int) -> int:
+    """Return the blocks of a cluster. In a narrow layer 16 would have few columns each, and wait for each other."""
+    return 8 if hidden <= _NARROW else 16
 
 
 @functools.cache
@@ -145,16 +155,17 @@ def _cut(hidden: int, mixes: int) -> _Cut | None:
     A warp has the columns of a block, or one half of them, and its weights in registers. More registers for these
     leave room for fewer warps. Where not even that is enough, the weights are whole, and some of them are put away.
     """
-    columns = hidden // _BLOCKS
+    blocks = _blocks(hidden)
+    columns = hidden // blocks
     for halves, tokens, widest in ((1, 32, _WIDEST_WHOLE), (2, 16, _WIDEST_BOX)):
         wide = columns // halves
-        if hidden != _BLOCKS * columns or columns % (16 * halves) or wide > widest:
+        if hidden != blocks * columns or columns % (16 * halves) or wide > widest:
             continue
         steps, tiles = wide // 16, cdiv(mixes, 8)
         groups = next((groups for groups, most in _REGISTERS.items() if _PARTS * steps * tiles <= most), None)
         away = None if groups else max(0, steps - _WHOLE_REGISTERS // (_WHOLE * tiles))
         if groups is None and halves == 1:
             continue
-        cuts = (_Cut(tokens, columns, wide, groups or 4, stages, away) for stages in reversed(_STAGES))
+        cuts = (_Cut(blocks, tokens, columns, wide, groups or 4, stages, away) for stages in reversed(_STAGES))
         return next((cut for cut in cuts if cut.shared_bytes(mixes) <= _SHARED_BYTES), None)
     return None
