@@ -62,7 +62,7 @@ def _access(one: Instruction, record: Record, place: int) -> Access:
     if record.handler in ("set_mode", "get_mode"):
         to_mode = frozenset((MODE,))
         return Access(one.name, SALU, to_mode, to_mode if record.handler == "set_mode" else frozenset(), flows=(1,))
-    if record.handler == "mfma" or record.handler.startswith("wmma_"):
+    if record.handler.startswith(("mfma", "wmma_")):
         return _product(one, record)
     if record.handler.startswith("memory_"):
         return _memory(one, record)
@@ -150,9 +150,12 @@ def _written(one: Instruction, record: Record) -> Iterator[int]:
 
 def _product(one: Instruction, record: Record) -> Access:
     rows, depth, *kinds = record.parameters[:4]
-    if record.handler == "mfma":
-        count = rows * rows // 64
-        sizes = [-(-depth * rows // 64 // (4 if kind >= _BYTES else 2 if kind in _SHORT else 1)) for kind in kinds]
+    if record.handler.startswith("mfma"):
+        each = 2 if record.handler == "mfma_f64" else 1  # registers of a number
+        count = each * rows * rows // 64
+        sizes = [
+            each * -(-depth * rows // 64 // (4 if kind >= _BYTES else 2 if kind in _SHORT else 1)) for kind in kinds
+        ]
     else:
         count = _SUMS_OF_WMMA // (2 if record.handler == "wmma_rdna4" and record.parameters[4] else 1)
         copies = 2 if record.handler == "wmma_rdna3" else 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from gpu_emulators.amd.decoding import RDNA2, Instruction, family_of
 from gpu_emulators.amd.names import common, is_half, precision_of
@@ -22,9 +23,9 @@ _SATURATED = re.compile(
 _TO_RANGE = 2  # what a clamp is of integers
 _KEEPS_HALF = 5  # the parameter: whether the other half of the destination stays as it is
 _ALSO_EXEC = 0  # of a comparison: whether it writes EXEC in addition to its destination
-_MATRIX_TYPES = {"f32": 0, "f16": 1, "bf16": 2, "xf32": 3, "i8": 4, "iu8": 5, "fp8": 6, "bf8": 7}
+_MATRIX_TYPES = {"f32": 0, "f16": 1, "bf16": 2, "xf32": 3, "i8": 4, "iu8": 5, "fp8": 6, "bf8": 7, "f64": 10}
 _MFMA = re.compile(
-    r"v_mfma_(?:f32|i32(?=.*i8))_(\d+)x\d+x(\d+)_?(?:(xf32|f32|f16|bf16|i8)(?:_1k)?|(fp8|bf8)_(fp8|bf8)|f8f6f4)"
+    r"v_mfma_(?:f32|f64(?=_16x)|i32(?=.*i8))_(\d+)x\d+x(\d+)_?(?:(xf32|f64|f32|f16|bf16|i8)(?:_1k)?|(fp8|bf8)_(fp8|bf8)|f8f6f4)"
 )
 _WMMA = re.compile(r"v_wmma_(?:(f32|f16|bf16)_16x16x16_(f16|bf16)|i32_16x16x16_(iu8)|f32_16x16x16_(fp8|bf8)_(fp8|bf8))")
 _SMALL = re.compile(r"v_cvt_(scalef32_pk_|pk_|)(fp8|bf8|f32|f16|bf16)_(fp8|bf8|f32|f16|bf16)")
@@ -204,12 +205,14 @@ def _mfma(one: Instruction, name: str, record: Record, older: int) -> Record:
     for place in range(2):
         first = _ACCUMULATORS if accumulators >> place & 1 else 0
         record.sources[place] = Operand(VECTOR, (one.get(f"src{place}") & 255) + first)
-    third = operand(one, one.get("src2"), 2, is_cdna=True)
+    is_double = types[0] == "f64"
+    of_sum = replace(one, wide=one.wide | {2}, kinds=("f64",) * 3) if is_double else one
+    third = operand(of_sum, one.get("src2"), 2, is_cdna=True)
     record.sources[2] = Operand(VECTOR, third.number + sum_in) if third.kind == VECTOR else third
     record.destination += sum_in
     numbers = (_MATRIX_TYPES[kind] + (2 * older if kind in _DIGITS else 0) for kind in types)
     record.parameters[:4] = (int(match[1]), int(match[2]), *numbers)
-    record.handler = "mfma"
+    record.handler = "mfma_f64" if is_double else "mfma"
     return record
 
 

@@ -138,6 +138,33 @@ HANDLER(mfma) {
   put_matrix(w, i, m, results, defined);
 }
 
+static double pair(const Wave& w, u32 number, u32 lane) {
+  return f64(w.vector[number][lane] | static_cast<u64>(w.vector[number + 1][lane]) << 32);
+}
+
+// 16x16x4 of fp64: a register pair has every fourth row of the result. Each product is added with one rounding.
+HANDLER(mfma_f64) {
+  constexpr u32 kSide = 16, kDeep = 4, kPairs = 4;
+  const Operand& sum = i.source[2];
+  const bool defined = is_defined(w, i, 2, 2 * kPairs);
+  u32 result[2 * kPairs][kLanes];
+  for (u32 k = 0; k < kPairs; k++) {
+    for (u32 lane = 0; lane < kLanes; lane++) {
+      double total = sum.kind == kVector ? pair(w, sum.number + 2 * k, lane) : f64(sum.value);
+      for (u32 d = 0; d < kDeep; d++) {
+        const u32 row = kPairs * k + lane / kSide, column = lane % kSide;
+        total = std::fma(pair(w, i.source[0].number, row + kSide * d), pair(w, i.source[1].number, column + kSide * d), total);
+      }
+      result[2 * k][lane] = static_cast<u32>(bits64(total)), result[2 * k + 1][lane] = static_cast<u32>(bits64(total) >> 32);
+    }
+  }
+  w.mask = ~0ull;
+  for (u32 k = 0; k < 2 * kPairs; k++) {
+    await_vector(w, i, i.destination + k);
+    put(w, i.destination + k, result[k], defined ? ~0ull : 0);
+  }
+}
+
 // 16x16x16 of RDNA 3: the factors are repeated in both halves of the wave; a half has every second row of the result.
 HANDLER(wmma_rdna3) {
   static thread_local Matrices m;
