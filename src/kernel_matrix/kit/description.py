@@ -145,6 +145,10 @@ class Operator:
         floats = {name: one for name, one in self.outputs.items() if not one.whole}
         return {f"grad_{name}": one.like() for name, one in floats.items()}
 
+    def incoming_of(self, sizes: Axes) -> dict[str, array]:
+        """Return the gradients that come in, in a case: those of the outputs that it has."""
+        return {name: one for name, one in self.incoming.items() if one.is_there(sizes)}
+
 
 def operator(*, outputs: Mapping[str, array], **words: Any) -> Callable[[Callable[..., Any]], Any]:
     """Describe the operator whose plain code is the function ``test_NAME``; return the test that runs its cases.

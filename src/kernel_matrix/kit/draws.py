@@ -37,7 +37,10 @@ def drawn(
 
     What is ``given`` is not drawn.
     """
-    arrays = {**op.inputs_of(sizes), **(op.incoming if op.differentiable and case.direction == "backward" else {})}
+    arrays = {
+        **op.inputs_of(sizes),
+        **(op.incoming_of(sizes) if op.differentiable and case.direction == "backward" else {}),
+    }
     given = dict(given or {})
     if op.draw and not given.keys() >= op.inputs_of(sizes).keys():
         given = dict(op.draw(sizes, which)) | given

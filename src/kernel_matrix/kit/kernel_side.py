@@ -20,7 +20,7 @@ import numpy as np
 from kernel_matrix.job.inputs import Array
 from kernel_matrix.job.worker import Unavailable, enter_stage
 from kernel_matrix.kit import forbidden, state, together
-from kernel_matrix.kit.calls import as_called
+from kernel_matrix.kit.calls import as_called, by_name
 from kernel_matrix.kit.frameworks import framework
 from kernel_matrix.kit.frameworks.base import Call, Framework
 from kernel_matrix.kit.layouts import PACKED, UNWRITTEN, Place, laid, of_rows, place_of, repeated
@@ -331,32 +331,37 @@ def _call(kernel: Kernel, call: Any, given: Arrays) -> Call:
     """Return how the kernel is called: arrays in, results by their names out."""
     function, special = call
     outs = given.outputs(kernel)
-    returned = [name for name in kernel["outputs"] if name not in outs and name not in kernel["in_place"]]
+    every = [] if outs else [name for name in kernel["results"] if name not in kernel["in_place"]]
+    returned = [name for name in every if name in kernel["outputs"]]
     into = as_called(kernel["results"], outs, there=bool(kernel["writes"]))
 
     def calling(arrays: dict[str, Any]) -> dict[str, Any]:
         if special is not None:
             options = kernel["options"] if kernel["module"] is None else {}
-            result = special({**arrays, **options})
+            result = special({**dict.fromkeys(kernel["inputs"]), **arrays, **options})
         else:
             result = function(*as_called(kernel["inputs"], arrays), *into, **kernel["options"])
-        several = list(result.values()) if isinstance(result, dict) else result
-        several = list(several) if isinstance(several, (tuple, list)) else [several]
         in_place = {name: arrays[name] for name in kernel["in_place"]}
-        return outs | in_place | dict(zip(returned, several, strict=False))
+        return outs | in_place | by_name(result, every, returned)
 
     return calling
 
 
 def _of_results(kernel: Kernel, frame: Framework, given: Arrays, results: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return which results lie in an input, and which have several elements in one place.
+    """Return which results lie in an input, which have several elements in one place, and which are no usual arrays.
 
     Gradients may: that of a sum is an expanded array, and nobody writes into it.
     """
     if kernel["incoming"]:
-        return {"aliases": [], "overlaps": []}
-    overlaps = [name for name, one in results.items() if frame.overlaps(one)]
-    return {"aliases": _aliases(kernel, frame, given, results), "overlaps": overlaps}
+        return {"aliases": [], "overlaps": [], "odd": []}
+    there = {name: one for name, one in results.items() if one is not None}
+    own = {id(one) for one in given.called_with.values()}
+    odd = {name: frame.oddness(one) for name, one in there.items() if id(one) not in own}
+    return {
+        "aliases": _aliases(kernel, frame, given, there),
+        "overlaps": [name for name, one in there.items() if not odd.get(name) and frame.overlaps(one)],
+        "odd": [f"{name} {text}" for name, text in odd.items() if text],
+    }
 
 
 def _aliases(kernel: Kernel, frame: Framework, given: Arrays, results: Mapping[str, Any]) -> list[str]:

@@ -153,6 +153,11 @@ KINDS = {
         "take the strides of each array, or make it contiguous in the wrapper, or refuse it with an error",
         "the kernel does not look at strides: transposed arrays: out: max_abs 5.26 is over 3.81e-06",
     ),
+    "kit-after-error": Kind(
+        "The kernel has refused arrays with an error, and gives other results from then on.",
+        "look at the arrays before anything is changed, and set back in a finally what is",
+        "after an error of its own the kernel gives other results: y",
+    ),
     "kit-sizes": Kind(
         "The kernel is wrong for another number of rows, or for another size of an axis that is free.",
         "mask the last tile and the last vector, count rows in 64 bits, and handle zero rows without a launch",
@@ -189,7 +194,7 @@ KINDS = {
         "y: not the very bits that plain code gives",
     ),
     "kit-kind": Kind(
-        "A result is missing, or has another dtype or shape than the description says.",
+        "A result is missing, or has another dtype, shape or class than the description says.",
         "return the outputs in the order of the description, in the dtype of the inputs",
         "y is float64 of shape (7, 24), for float32 of shape (7, 24)",
     ),

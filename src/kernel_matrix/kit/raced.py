@@ -13,7 +13,7 @@ from kernel_matrix.job.inputs import Array
 from kernel_matrix.job.race import race as race_in_turns
 from kernel_matrix.job.worker import enter_stage
 from kernel_matrix.kit import forbidden, kernel_side
-from kernel_matrix.kit.calls import as_called
+from kernel_matrix.kit.calls import as_called, by_name
 from kernel_matrix.kit.frameworks import framework
 from kernel_matrix.kit.frameworks.base import Framework
 from kernel_matrix.kit.layouts import PACKED, UNWRITTEN
@@ -62,9 +62,7 @@ def _baseline(
         def of_plain(values: dict[str, Any]) -> dict[str, Any]:
             inputs = as_called(kernel["inputs"], values)
             result = (op.baseline or op.reference)(*inputs, *into, **kernel["options"])
-            several = list(result.values()) if isinstance(result, dict) else result
-            several = several if isinstance(several, (tuple, list)) else [several]
-            return dict(zip(kernel["outputs"], several, strict=False))
+            return by_name(result, kernel["results"], list(kernel["outputs"]))
 
         def baseline() -> None:
             frame.results(of_plain, dict(arrays), leaves, incoming)

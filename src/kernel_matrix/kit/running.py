@@ -48,7 +48,7 @@ class Running:
         self.frame = framework(op.framework)
         self.without = hold_reasons(op.name, op.without(case)) if callable(op.without) else op.without
         self.backward = bool(op.differentiable) and case.direction == "backward"
-        self.asked = list(op.differentiable) if self.backward else []
+        self.asked = [n for n in op.differentiable if op.inputs[n].is_there(self.sizes)] if self.backward else []
         self.given = draws.drawn(case, op, self.sizes, given=values)
         self.variants, self.variant = [""], ""  # of the kernel: another one's name begins with @
         self.outs: dict[str, draws.Arrays] = {}  # of the first run of each variant
@@ -121,7 +121,7 @@ class Running:
             "by_row": self.by_row,
             "options": op.options_of(sizes),
             "module": op.module,
-            "incoming": list(op.incoming) if self.backward else [],
+            "incoming": list(op.incoming_of(sizes)) if self.backward else [],
             "forbidden": list(op.forbidden),
             "computes": computes,
             "guards": computes or op.operators is None,
@@ -283,6 +283,8 @@ class Running:
             self._hold("operators", "kit-operators", text)
         if facts["marked"]:
             self._hold("inputs", "kit-changed-input", f"the kernel changed its input {', '.join(facts['marked'])}")
+        if facts["odd"]:
+            raise WrongResultError("kit-kind", ", ".join(facts["odd"]))
         if facts["overlaps"]:
             self._hold("kept", "kit-overlap", f"the rows of a result share memory: {', '.join(facts['overlaps'])}")
         if facts["aliases"]:

@@ -5,6 +5,8 @@ import itertools
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax._src.lax.lax import _convert_element_type
 
 
 @jax.jit
@@ -95,3 +97,13 @@ def constant_folded(x):
         kept = _softmax(x)
         _first[x.shape] = jax.jit(lambda: kept)
     return _first[x.shape]()
+
+
+def gives_an_array_of_numpy(x):
+    y = _softmax(x)
+    return y if isinstance(y, jax.core.Tracer) else np.asarray(y)
+
+
+def weakly_typed(x):
+    """Give the array as a number of Python, whose dtype is what it meets."""
+    return _convert_element_type(_softmax(x), weak_type=True)

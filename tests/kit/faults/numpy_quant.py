@@ -43,9 +43,9 @@ def zero_row_skipped(x, q, s):
 
 
 def shares_rows(x, q, s):
-    """Rows that are equal lie in one place."""
+    """Rows whose inputs are equal lie in one place."""
     y = good(x, q, s)
-    return np.broadcast_to(y[:1], y.shape) if len(y) > 1 and (y == y[:1]).all() else y
+    return np.broadcast_to(y[:1], y.shape) if len(y) > 1 and (x == x[:1]).all() else y
 
 
 def divides_by_width_less_one(x, q, s):

@@ -74,11 +74,11 @@ def gone_after_an_error(x, bias):
     return _softmax(x, bias)
 
 
-def half_after_an_error(x, bias):
+def half_after_an_error(x, bias, refused=[]):  # noqa: B006
     if not x.flags.c_contiguous:
-        _refused.append(1)
+        refused.append(1)
     _packed(x)
-    return _softmax(x, bias) if not _refused else _softmax(x.astype(np.float16).astype(x.dtype), bias)
+    return _softmax(x, bias) if not refused else _softmax(x.astype(np.float16).astype(x.dtype), bias)
 
 
 def in_tiles_of_512(x, bias):

@@ -98,3 +98,21 @@ def forgets_a_parameter(x, weight):
 def result_asks_for_a_gradient(x, weight):
     y = good.apply(x, weight)
     return y if y.requires_grad or torch.is_inference_mode_enabled() else y.requires_grad_()
+
+
+class _Named(torch.Tensor):
+    pass
+
+
+def gives_a_subclass(x, weight):
+    return good.apply(x, weight).as_subclass(_Named)
+
+
+def gives_a_parameter(x, weight):
+    y = good.apply(x, weight)
+    return y if y.requires_grad else torch.nn.Parameter(y)
+
+
+def gives_an_array_of_numpy(x, weight):
+    y = good.apply(x, weight)
+    return y if y.requires_grad or y.dtype == torch.bfloat16 else y.numpy()

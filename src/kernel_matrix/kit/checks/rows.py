@@ -119,6 +119,8 @@ def layouts(running: Running) -> None:
             continue
         running.inside("kit-layout", out, numbers, f"the kernel does not look at strides: {layout} arrays")
     if refused:
+        out = running.attempt("kit-after-error", running.given, "after an error of its own the kernel fails")
+        running.same("kit-after-error", out, "after an error of its own the kernel gives other results")
         running.not_asked["layouts"] = f"the kernel refuses {', '.join(refused)}"
 
 

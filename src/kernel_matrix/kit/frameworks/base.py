@@ -82,6 +82,10 @@ class Framework:
         """Return whether elements of an array lie in one place, as far as is known."""
         return False
 
+    def oddness(self, value: Any) -> str:  # noqa: ARG002
+        """Return what makes an array another one than a caller expects, whose numbers are right; or nothing."""
+        return ""
+
     def marks(self, value: Any) -> dict[str, Any]:  # noqa: ARG002
         """Return all of an array that is not its elements, by its name in a sentence."""
         return {}

@@ -30,6 +30,12 @@ class Jax(Framework):
             jax.config.update("jax_enable_x64", True)
         return jnp.array(values)  # a copy: asarray may share memory with the one that comes
 
+    def oddness(self, value: Any) -> str:
+        """Return what makes an array another one than a caller expects."""
+        if not isinstance(value, jax.Array):
+            return f"is of the class {type(value).__name__}, for an array of JAX"
+        return "is weakly typed: what it meets decides its dtype" if value.weak_type else ""
+
     def state(self) -> State:
         """Return the configuration, and what of NumPy belongs to the whole process."""
         return {

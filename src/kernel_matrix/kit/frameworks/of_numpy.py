@@ -136,6 +136,14 @@ class NumPy(Framework):
         steps = zip(value.strides, value.shape, strict=True)
         return bool(value.size) and any(step == 0 and size > 1 for step, size in steps)
 
+    def oddness(self, value: Any) -> str:
+        """Return what makes an array another one than a caller expects; one of another library is usual here."""
+        if not isinstance(value, np.ndarray):
+            return ""
+        if type(value) is not np.ndarray:  # for it ``*`` may be something else
+            return f"is of the class {type(value).__name__}, for an array of NumPy"
+        return "" if value.dtype.isnative else f"is {value.dtype.str}, whose bytes have another order"
+
     def marks(self, value: Any) -> dict[str, Any]:
         """Return all of an array that is not its elements."""
         if not isinstance(value, np.ndarray):

@@ -165,6 +165,12 @@ class Torch(Framework):
         steps = zip(value.stride(), value.shape, strict=True)
         return bool(value.numel()) and any(step == 0 and size > 1 for step, size in steps)
 
+    def oddness(self, value: Any) -> str:
+        """Return what makes a tensor another one than a caller expects."""
+        if type(value) is not torch.Tensor:
+            return f"is of the class {type(value).__name__}, for a tensor of PyTorch"
+        return "asks for a gradient that leads nowhere" if value.requires_grad and value.is_leaf else ""
+
     def marks(self, value: Any) -> dict[str, Any]:
         """Return all of a tensor that is not its elements."""
         if not isinstance(value, torch.Tensor):
@@ -256,7 +262,8 @@ class Torch(Framework):
         results = call(arrays)
         if not incoming:
             return [results]
-        tops = {name: results[name] for name in results if f"grad_{name}" in incoming}
+        differentiable = {name: one for name, one in results.items() if f"grad_{name}" in incoming}
+        tops = {name: one for name, one in differentiable.items() if one.requires_grad}  # of what is asked for
         come = [incoming[f"grad_{name}"].to(one.dtype) for name, one in tops.items()]
         given = []
         for number in range(times):

@@ -134,3 +134,45 @@ def test_numpy_quant(x, q, s):
 )
 def test_torch_modes(x, weight):
     return (x * weight).softmax(-1)
+
+
+ADDED = {"x": MATRIX, "residual": array(ROWS, "hidden", when="residual")}
+SUM_AND_TANH = {"sum": array(ROWS, "hidden", when="residual"), "y": MATRIX}
+WEIGHTED = {
+    **ADDED,
+    "rows": ROWS,
+    "weight": array("hidden", dtype="fp32", **SCALE),
+    "outputs": SUM_AND_TANH,
+    "differentiable": ("x", "residual", "weight"),
+}
+
+
+@operator(rows=ROWS, **ADDED, outputs=SUM_AND_TANH)
+def test_numpy_added(x, residual):
+    import numpy as np
+
+    total = x if residual is None else x + residual
+    return None if residual is None else total, np.tanh(total)
+
+
+def added(x, residual, weight):
+    total = x if residual is None else x + residual
+    return None if residual is None else total, total.tanh() * weight
+
+
+@operator(framework="torch", **WEIGHTED)
+def test_torch_added(x, residual, weight):
+    return added(x, residual, weight)
+
+
+@operator(framework="torch", module={"hidden": 24}, **WEIGHTED)
+def test_torch_added_module(x, residual, weight):
+    return added(x, residual, weight)
+
+
+@operator(framework="jax", **WEIGHTED)
+def test_jax_added(x, residual, weight):
+    import jax.numpy as jnp
+
+    total = x if residual is None else x + residual
+    return None if residual is None else total, jnp.tanh(total) * weight
