@@ -15,8 +15,8 @@ from gpu_emulators.amd import decoding
 from gpu_emulators.amd.code_object import read
 from gpu_emulators.common.errors import EmulatorError
 
-ENCODINGS = ("VOP1", "VOP1_SDST", "VOP2", "VOPC", "VOP3", "VOP3_SDST", "VOP3SD", "VOP3P", "SOP1", "SOP2", "SOPC",
-             "SOPK", "SOPP", "SMEM", "DS", "FLAT", "GLOBAL", "MUBUF")  # fmt: skip
+ENCODINGS = ("VOP1", "VOP1_SDST", "VOP2", "VOP2_LIT", "VOPC", "VOP3", "VOP3_SDST", "VOP3SD", "VOP3P", "SOP1", "SOP2",
+             "SOPC", "SOPK", "SOPK_LIT", "SOPP", "SMEM", "DS", "FLAT", "GLOBAL", "MUBUF")  # fmt: skip
 SIZES = {"b32": "dword", "b64": "dwordx2", "b96": "dwordx3", "b128": "dwordx4", "b256": "dwordx8", "b512": "dwordx16"}
 # How LLVM spells a name of RDNA 3 for RDNA 2, where it has another.
 SPELLED = (
