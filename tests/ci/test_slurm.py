@@ -149,6 +149,13 @@ class Package:
         """Wait until the tests of some lanes have come so far."""
         until(lambda: all((self.notes / note).exists() for note in notes), f"notes: {notes}")
 
+    def end(self) -> None:
+        """End all jobs, and what was started."""
+        self.slurm.ask("scancel", "--user=root")
+        for process in self.started:
+            process.kill()
+            process.communicate()
+
     def jobs(self) -> dict[str, str]:
         """Return the id of each row's job that waits or runs."""
         run = json.loads((self.suite.root / "build" / "cluster" / "run.json").read_text())
@@ -180,10 +187,7 @@ def package(tmp_path: Path, slurm: Cluster) -> Iterator[Package]:
     suite = Suite.made(tmp_path / "thing", {"tests/test_a.py": TESTS}, matrix_of(notes))
     made = Package(suite, notes, slurm)
     yield made
-    slurm.ask("scancel", "--user=root")
-    for process in made.started:
-        process.kill()
-        process.communicate()
+    made.end()
 
 
 ON = ("matrix", "--on", "slurm", "--executor", "current")
@@ -281,36 +285,76 @@ def test_what_the_cluster_lacks_is_said_and_nothing_is_submitted(package):
 
 SMALL = """
 package: {{ name: thing, suite: tests }}
-limits: {{ case: 60, job: 600 }}
-toolchains: {{ good: {{ lock: lock.txt }}, red: {{ lock: lock.txt }} }}
+limits: {{ case: 700, job: 1000 }}
+toolchains: {{ good: {{ lock: lock.txt }}, red: {{ lock: lock.txt }}, ended: {{ lock: lock.txt }} }}
 platforms:
   here: {{ title: CPU, device: cpu, runner: [x], targets: [x86-64], toolchains: [{entries}] }}
-ci: {{ slurm: {{ disk: {disk}, cpus: 5, setup: "mkdir -p build/cache; ln -s {bytecode} build/cache/bytecode" }} }}
+ci:
+  slurm:
+    disk: {disk}
+    cpus: 5
+    image: "{image}"
+    setup: |
+      mkdir -p build/cache; ln -s {bytecode} build/cache/bytecode
+      export PATH={programs}:$PATH
 """
 _OWN = """
-import os, pathlib
 
-
-def test_one():
+def test_place():
     assert pathlib.Path.cwd().is_relative_to({disk!r})
     assert not pathlib.Path({login!r}).exists()
-    assert os.environ["LANE"] != "red"
 """
+# It runs what stands behind the image where it is told to, with nothing of the node's own Python.
+_APPTAINER = """#!/bin/bash
+[ "$1 $2 $4" = "exec --bind --pwd" ] && [ "$3" = "$5" ] && [ "$6 $7" = "an-image kernel-matrix" ] && cd "$5" || exit 9
+touch {notes}/image.$SLURMD_NODENAME
+PYTHONPATH={source} exec {python} -m kernel_matrix "${{@:8}}"
+"""
+
+
+@pytest.fixture(params=[("", "thing"), ("an-image", "a thing")], ids=["nodes", "image"])
+def far(slurm: Cluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Package]:
+    """Make a package that nodes do not see; they have a program of images."""
+    (image, name), disk = request.param, str(slurm.disk)
+    root, program = slurm.login / request.node.name / name, tmp_path / "bin" / "apptainer"
+    entries = ", ".join(
+        f"{{ toolchain: {lane}, environment: {{ LANE: {lane}, NOTES: {tmp_path} }} }}"
+        for lane in ("good", "red", "ended")
+    )
+    files = {"tests/test_a.py": TESTS + _OWN.format(disk=disk, login=str(root))}
+    places = {"bytecode": ROOT / "build" / BYTECODE, "programs": program.parent, "image": image, "disk": disk}
+    program.parent.mkdir()
+    program.write_text(_APPTAINER.format(notes=tmp_path, source=ROOT / "src", python=sys.executable))
+    program.chmod(0o755)
+    made = Package(Suite.made(root, files, SMALL.format(entries=entries, **places)), tmp_path, slurm)
+    yield made
+    made.end()
+    assert any(tmp_path.glob("image.*")) is bool(image)
+    left = ("srun", "--nodes=2", "--ntasks=2", "--chdir=/", "ls", disk)
+    until(lambda: not slurm.ask(*left).strip(), "nothing is left on the nodes")
 
 
 @pytest.mark.nightly
-def test_nodes_that_do_not_see_the_checkout_get_it_and_their_results_come_back(slurm, tmp_path):
-    root, disk = slurm.login / "thing", str(slurm.disk)
-    entries = ", ".join(f"{{ toolchain: {lane}, environment: {{ LANE: {lane} }} }}" for lane in ("good", "red"))
-    files = {"tests/test_a.py": _OWN.format(disk=disk, login=str(root))}
-    package = Package(
-        Suite.made(root, files, SMALL.format(entries=entries, disk=disk, bytecode=ROOT / "build" / BYTECODE)),
-        tmp_path,
-        slurm,
-    )
-    assert package.call(*ON, "--detach")[0] == 2, "nobody would bring the copies"
-    status, said = package.call(*ON)
-    assert package.states() == {"x86-64/good": "held", "x86-64/red": "fail"}, said
+def test_nodes_that_do_not_see_the_checkout_get_it_and_their_results_come_back(far):
+    lanes = ("--toolchain", "good", "--toolchain", "red")
+    assert far.call(*ON, *lanes, "--detach")[0] == 2, "nobody would bring the copies"
+    status, said = far.call(*ON, *lanes)
+    assert far.states() == {"x86-64/good": "held", "x86-64/red": "fail"}, said
     assert status == 1, said
-    logs = [path.read_text() for path in (root / "build" / "cluster" / "logs").iterdir()]
+    logs = [path.read_text() for path in (far.suite.root / "build" / "cluster" / "logs").iterdir()]
     assert sorted(re.search(r" on (km-.)", log)[1] for log in logs) == ["km-a", "km-b"], "logs come back too"
+
+
+@pytest.mark.nightly
+def test_after_ctrl_c_what_had_ended_comes_back_from_nodes_that_do_not_see_the_checkout(far):
+    run = far.start(*ON, "--toolchain", "ended", "--toolchain", "good")
+    far.wait_for("ended.second")
+    until(lambda: "km-b" in far.slurm.ask("squeue", "-h", "-o", "%N"), "the other one runs or ran")
+    run.send_signal(signal.SIGINT)
+    said, _ = run.communicate(timeout=60)
+    assert (run.returncode, "cancelled all jobs" in said) == (130, True), said
+    ended = [record for record in records_in(far.results) if record.case.startswith("here/x86-64/ended/")]
+    assert {record.case.rpartition("/")[2]: (record.outcome, record.stage) for record in ended} == {
+        "test_first": ("pass", ""),
+        **dict.fromkeys(("test_second", "test_third", "test_place"), ("error", "machine")),
+    }

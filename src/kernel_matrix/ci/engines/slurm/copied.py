@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from threading import Thread
-from typing import IO
 
 from kernel_matrix.base import git
 from kernel_matrix.base.files import write_atomically
@@ -71,7 +70,7 @@ def leave(run: ClusterRun) -> Iterator[str]:
     yield f"(for part in {parts}; do [ ! -e $part ] || echo $part; done) |"
     yield f'    tar -czf "$copy/{_BACK}" --files-from=- && touch "$copy/{_ENDED}"'
     yield f'for _ in $(seq {_TAKES}); do [ -e "$copy/{_TAKEN}" ] && break; sleep 1; done'
-    yield f'cd /; rm -rf "$copy" {log}'
+    yield f'cd /; rm -rf "$copy" {log}; rmdir "${{copy%/*}}" 2>/dev/null'
 
 
 def _build(run: ClusterRun) -> str:
@@ -122,49 +121,52 @@ class Couriers:
 
 
 def _serve(run: ClusterRun, row: str, job: str) -> None:
-    """Bring a row its copy, take what it leaves, and tell it so. Whatever fails here is seen: the row has no result."""
+    """Bring a row its copy, and take what it leaves. Whatever fails here is seen: the row has no result."""
     there, folder = on_node(run, row), Path(run.folder)
-    part = folder / f"{row}.{_BACK}"
     for _ in range(_JOURNEYS):
         came = _send(job, folder / _ARCHIVE, there / _ARCHIVE) and _send(job, folder / "run.json", there / _CAME)
-        with part.open("wb") as file:
-            left = came and _ends(_step(run, job, there), file)
-        if left and _unpack(run, part):
-            _send(job, folder / "run.json", there / _TAKEN)
-        if left or not came:
+        if not came or _take(run, _step(run, job, there)):
             break
-    part.unlink()
 
 
 def _step(run: ClusterRun, job: str, there: PurePosixPath) -> list[str]:
-    """Return the step of a row's job that prints what it has left; it fails where the row has not seen its copy."""
-    copy = there / _COPY
+    """Return the step of a row's job that prints what it has left, and is told when that was taken.
+
+    It fails where the row has not seen its copy. A job that was cancelled takes no other step and no file any more.
+    srun keeps a line until it has ended.
+    """
+    copy, back = there / _COPY, there / _BACK
     seen = f"for _ in $(seq {_TRIES}); do [ ! -d {copy} ] || break; sleep 1; done; [ -d {copy} ] || exit 1"
-    left = f"trap : TERM; {seen}; until [ -e {there / _ENDED} ]; do sleep 0.5; done; cat {there / _BACK}"
+    left = f"until [ -e {there / _ENDED} ]; do sleep 0.5; done; stat -c %s {back}; cat {back}; echo"
     words = ["srun", f"--jobid={job}", "--overlap", "--nodes=1", "--ntasks=1", f"--chdir={run.disk}"]
-    return [*words, "bash", "-c", left]
+    return [*words, "bash", "-c", f"trap : TERM; {seen}; {left}; read -r && touch {there / _TAKEN}"]
+
+
+def _take(run: ClusterRun, step: Sequence[str]) -> bool:
+    """Take what a step prints, its length first, and tell it so; return whether it was whole."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(step, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, start_new_session=True) as process:
+        assert process.stdout
+        left = process.stdout.read(int(process.stdout.readline() or 0))
+        is_whole = _unpack(run, left)
+        process.communicate(b"taken\n" if is_whole else b"")
+    return is_whole
 
 
 def _send(job: str, file: Path, to: PurePosixPath) -> bool:
+    words, quiet = ["sbcast", f"--jobid={job}", "--force", str(file), str(to)], subprocess.DEVNULL
     for _ in range(_TRIES):  # the row makes its folder first
-        if _ends(["sbcast", f"--jobid={job}", "--force", str(file), str(to)]):
+        if not subprocess.call(words, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True):
             return True
         time.sleep(1)
     return False
 
 
-def _ends(words: Sequence[str], output: IO[bytes] | None = None) -> bool:
-    """Return whether a program ends well. Ctrl-C does not reach it."""
-    quiet = subprocess.DEVNULL
-    done = subprocess.run(words, stdin=quiet, stdout=output or quiet, stderr=quiet, check=False, start_new_session=True)
-    return done.returncode == 0
-
-
-def _unpack(run: ClusterRun, part: Path) -> bool:
+def _unpack(run: ClusterRun, left: bytes) -> bool:
     """Unpack what a row has left, nothing of it outside of the build folder's; return whether it was whole."""
     root, build = Path(run.root), Path(run.folder).parent
     wanted = tuple(build / name for name in _BACK_FOLDERS)
-    with suppress(tarfile.TarError, EOFError, OSError), tarfile.open(part) as archive:
+    with suppress(tarfile.TarError, EOFError, OSError), tarfile.open(fileobj=io.BytesIO(left)) as archive:
         for member in archive:
             if ".." not in member.name and any((root / member.name).is_relative_to(folder) for folder in wanted):
                 archive.extract(member, root, filter="data")
