@@ -96,6 +96,7 @@ def test_each_target_of_the_table_is_compiled_for_and_told_only_where_its_device
     assert over_limits(known()["sm_121"], {"threads": 1025}) == "a block has 1025 threads, and sm_121 has 1024"
     with pytest.raises(UserError, match=r"--told: gfx1250: no line of targets.toml says what its device is"):
         told(["gfx1250"], targets_named(["gfx1250"]))
+    assert {one.name for one in known().values() if "device" not in one.facts}.isdisjoint(emulated_targets())
 
 
 @pytest.mark.parametrize(
