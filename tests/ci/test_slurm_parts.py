@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import tarfile
 from pathlib import Path
@@ -11,11 +12,12 @@ from common import harness
 from suites import MATRIX, Suite
 
 from kernel_matrix import pipeline
+from kernel_matrix.base.errors import UserError
 from kernel_matrix.ci.cluster import keep, make_run
 from kernel_matrix.ci.engines import AwayError, engine_named, state
 from kernel_matrix.ci.engines.batches import asked_minutes, batches
 from kernel_matrix.ci.engines.slurm import copied, nodes, script
-from kernel_matrix.ci.engines.slurm.engine import ask, never_starts, status_of
+from kernel_matrix.ci.engines.slurm.engine import Slurm, ask, never_starts, status_of
 from kernel_matrix.ci.engines.state import Batch, ClusterRun
 from kernel_matrix.ci.event_plan import EventPlan, Known, plan_rows
 from kernel_matrix.ci.follow import Follower
@@ -27,17 +29,18 @@ from kernel_matrix.vendors.machine import detect
 
 # Three partitions: the default one has a node that is down, and one whose devices have no type.
 SINFO = """
-a1|gpu*|idle|64|512000|gpu:h100:8(S:0-1),shard:32|avx512,ib|1-00:00:00
-a2|gpu*|down*|64|512000|gpu:h100:8|avx512|1-00:00:00
-b1|gpu*|mix|32|256000|gpu:4,nvme:no_consume:1|avx2|1-00:00:00
-a2|dead|down*|64|512000|gpu:h100:8|avx512|infinite
-c1|short|idle~|8|16000|(null)|(null)|10:00
+a1|gpu*|up|idle|64|512000|gpu:h100:8(S:0-1),shard:32|avx512,ib|1-00:00:00
+a2|gpu*|up|down*|64|512000|gpu:h100:8|avx512|1-00:00:00
+b1|gpu*|up|mix|32|256000|gpu:4,nvme:no_consume:1|avx2|1-00:00:00
+a2|dead|up|down*|64|512000|gpu:h100:8|avx512|infinite
+c1|short|up|idle~|8|16000|(null)|(null)|10:00
+d1|shut|down|idle|8|16000|(null)|(null)|10:00
 """
 
 
 def fitted(ask: Ask, minutes: int = 5) -> nodes.Fitted:
     batch = Batch(rows=("row",), target="sm_90", ask=ask, minutes=minutes)
-    return nodes.fit([batch], nodes.parse(SINFO))
+    return nodes.fit([batch], nodes.parse(SINFO), 2)
 
 
 @pytest.mark.parametrize(
@@ -86,8 +89,9 @@ def test_a_row_asks_for_no_more_time_than_its_partition_gives():
     assert fitted(Ask(partition="dead"), minutes=9999).batches[0].minutes == 9999
 
 
-def test_nodes_that_are_all_down_are_named():
-    assert "every node for it is down or drained (a2)" in fitted(Ask(partition="dead")).changed[0]
+@pytest.mark.parametrize(("partition", "node"), [("dead", "a2"), ("shut", "d1")])
+def test_nodes_that_are_all_down_are_named_also_where_it_is_their_partition(partition, node):
+    assert f"every node for it is down or drained ({node})" in fitted(Ask(partition=partition)).changed[0]
 
 
 @pytest.mark.parametrize(
@@ -236,6 +240,43 @@ def test_a_row_on_a_node_s_own_disk_has_all_of_its_copy_and_nothing_of_the_check
         assert "/scratch/km-" in text
 
 
+def test_no_array_is_longer_than_the_cluster_takes():
+    batch = Batch(rows=tuple("abcde"), ask=Ask(), minutes=5)
+    assert [part.rows for part in nodes.fit([batch], nodes.parse(SINFO), 2).batches] == [*map(tuple, ("ab", "cd", "e"))]
+
+
+# Words that a site's own programs print beside what they were asked for.
+BANNER = "echo '*** The cluster is down on Monday | ask us ***'; "
+
+
+@pytest.mark.parametrize(
+    ("printed", "number"),
+    [("12", "12"), ("12;cluster", "12"), ("Have 3 GPU hours left\n12", "12"), ("12\nThanks for 2 jobs", "12")],
+)
+def test_the_number_of_a_job_is_found_among_a_site_s_own_words(planned, tmp_path, monkeypatch, printed, number):
+    programs(tmp_path, monkeypatch, "exit 1")
+    (tmp_path / "sbatch").write_text(f"#!/bin/sh\necho \"$*\" >>{tmp_path}/asked\nprintf '{printed}\\n'\n")
+    (tmp_path / "sbatch").chmod(0o755)
+    run, asked = make_run("slurm", *planned), tmp_path / "asked"
+    engine_named("slurm").submit(run)
+    assert re.search(rf"--dependency=afterany:({number}:)*{number} ", asked.read_text())
+    asked.unlink()
+    subprocess.run(["bash"], input=engine_named("slurm").script(run), text=True, check=True)
+    assert re.search(rf"--dependency=afterany(:{number})+ ", asked.read_text())
+
+
+def test_what_an_sbatch_that_prints_no_number_has_submitted_is_cancelled(planned, tmp_path, monkeypatch):
+    run = make_run("slurm", *planned)
+    programs(tmp_path, monkeypatch, "exit 1")
+    lines = {"sbatch": "echo queued for approval", "squeue": f"{BANNER}echo '{script.job_name(run, 0)}|12'"}
+    for name, line in {**lines, "scancel": f'echo "$*" >{tmp_path}/cancelled'}.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n")
+        (tmp_path / name).chmod(0o755)
+    with pytest.raises(UserError, match="no number of a job: queued for approval"):
+        engine_named("slurm").submit(run)
+    assert (tmp_path / "cancelled").read_text() == "12\n"
+
+
 @pytest.mark.parametrize(
     ("entry", "words"),
     [
@@ -291,7 +332,7 @@ ENDS = [
 
 def programs(folder: Path, monkeypatch: pytest.MonkeyPatch, sacct: str) -> None:
     """Put a squeue that has forgotten all jobs, and a sacct, before all others."""
-    for name, lines in (("squeue", ""), ("sacct", sacct)):
+    for name, lines in (("squeue", BANNER), ("sacct", sacct)):
         (folder / name).write_text(f"#!/bin/sh\n{lines}\n")
         (folder / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
@@ -307,7 +348,7 @@ def forgotten(planned: tuple[pipeline.Project, EventPlan]) -> ClusterRun:
 
 def test_what_squeue_has_forgotten_is_known_where_there_is_accounting(planned, tmp_path, monkeypatch):
     run = forgotten(planned)
-    programs(tmp_path, monkeypatch, f"cat <<'END'\n{SACCT.strip().format(id=run.id)}\nEND")
+    programs(tmp_path, monkeypatch, f"{BANNER}cat <<'END'\n{SACCT.strip().format(id=run.id)}\nEND")
     found = {status.row: status for status in engine_named("slurm").poll(run)}
     assert {row: (one.status, one.conclusion) for row, one in found.items()} == {
         **{f"row{number}": end for number, end in enumerate(ENDS)},
@@ -351,6 +392,31 @@ def test_what_programs_print_need_not_be_utf_8(tmp_path, monkeypatch):
 _RAN = {"created": "1970-01-01T00:01:40Z", "started": "1970-01-01T00:02:40Z", "machine": "a1"}
 _LATER = {**_RAN, "started": "1970-01-01T00:04:00Z", "machine": "a2"}
 _CLEARED = {**_RAN, "started": ""}  # Slurm clears up after it
+
+
+def test_why_no_copy_came_to_a_node_is_said_and_ends_its_row(planned, tmp_path, monkeypatch):
+    engine, run = Slurm(), make_run("slurm", *planned).model_copy(update={"disk": "/scratch"})
+    [row], name = run.batches[0].rows, script.job_name(run, 0)
+    script.logs(run).mkdir(parents=True)
+    programs(tmp_path, monkeypatch, "exit 1")
+    lines = {
+        "sbcast": "echo 'sbcast: error: No space left on device' >&2; exit 1",
+        "scancel": f"echo $* >{tmp_path}/gone",
+    }
+    for program, line in {
+        **lines,
+        "squeue": f'case "$*" in *%F*) echo "{name}|12";; *) echo "{name}|0|12";; esac',
+    }.items():
+        (tmp_path / program).write_text(f"#!/bin/sh\n{line}\n")
+        (tmp_path / program).chmod(0o755)
+    monkeypatch.setattr(copied, "_TRIES", 1)
+    engine.attend(run, [JobStatus(row=row, status="running", **_RAN)])
+    engine._couriers.wait()
+    engine.attend(run, [JobStatus(row=row, status="running", **_LATER)])
+    assert not (tmp_path / "gone").exists(), "it has begun again elsewhere"
+    engine.attend(run, [JobStatus(row=row, status="running", **_RAN)])
+    assert script.log_of(run, row).read_text() == f"{row}: no copy came: sbcast: error: No space left on device\n"
+    assert (tmp_path / "gone").read_text() == "12_0\n"
 
 
 class Played:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from kernel_matrix.ci.engines.state import Batch
 from kernel_matrix.ci.event_plan import Known
@@ -27,24 +27,28 @@ def batches(matrix: Matrix, row_plan: RowPlan, known: Known) -> tuple[Batch, ...
     kinds: dict[str, list[Row]] = defaultdict(list)
     for row in started(row_plan):
         kinds[row.labels[-1] if row.own else ""].append(row)
-    made = []
+    made: list[Batch] = []
     for target, alike in kinds.items():
         device = matrix.platforms[alike[0].platform].device if target else ""
         ask = ask_of(matrix.ci.slurm or Slurm(), target)
-        for part in (alike[first : first + MOST_ROWS] for first in range(0, len(alike), MOST_ROWS)):
-            measured = [asked_minutes(matrix, row, known) for row in part]
-            most = max(asked or minutes(matrix, row) for row, asked in zip(part, measured, strict=True))
-            made.append(
-                Batch(
-                    rows=tuple(row.id for row in part),
-                    target=target,
-                    device=device,
-                    ask=ask,
-                    minutes=min(most, ask.minutes or most),
-                    measured=None not in measured,
-                )
-            )
+        measured = [asked_minutes(matrix, row, known) for row in alike]
+        most = max(asked or minutes(matrix, row) for row, asked in zip(alike, measured, strict=True))
+        batch = Batch(
+            rows=tuple(row.id for row in alike),
+            target=target,
+            device=device,
+            ask=ask,
+            minutes=min(most, ask.minutes or most),
+            measured=None not in measured,
+        )
+        made += parts(batch, MOST_ROWS)
     return tuple(made)
+
+
+def parts(batch: Batch, most: int) -> Iterator[Batch]:
+    """Yield a batch in parts of at most so many rows."""
+    for first in range(0, len(batch.rows), most):
+        yield batch.model_copy(update={"rows": batch.rows[first : first + most]})
 
 
 def ask_of(slurm: Slurm, target: str) -> Ask:

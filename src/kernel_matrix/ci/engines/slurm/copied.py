@@ -53,22 +53,27 @@ def _all_files(root: Path, build: Path) -> Iterator[str]:
 
 
 def arrive(run: ClusterRun) -> Iterator[str]:
-    """Yield the lines of shell that wait for the copy and go there."""
+    """Yield the lines of shell that wait for the copy and go there. However a row ends, what it leaves is packed."""
     yield f'copy={run.disk}/km-{run.id}/$row; rm -rf "$copy"; mkdir -p "$copy"'
     yield f'for _ in $(seq {_ARRIVES}); do [ -e "$copy/{_CAME}" ] && break; sleep 1; done'
-    yield f'[ -e "$copy/{_CAME}" ] || {{ echo "no copy of the checkout came within {_ARRIVES} s"; exit 2; }}'
+    late = f"no copy of the checkout came within {_ARRIVES} s"
+    yield f'[ -e "$copy/{_CAME}" ] || {{ echo "{late}"; rm -rf "$copy"; exit 2; }}'
+    yield "leave() {"
+    yield from _leave(run)
+    yield "}"
+    yield "trap leave EXIT"
     yield f'mkdir {HERE} && tar -xzf "$copy/{_ARCHIVE}" -C {HERE} && cd {HERE} || exit 2'
     yield f"mkdir -p {logs(run)}; export KERNEL_MATRIX_COMMIT={shlex.quote(git.commit(Path(run.root)))}"
 
 
-def leave(run: ClusterRun) -> Iterator[str]:
+def _leave(run: ClusterRun) -> Iterator[str]:
     """Yield the lines of shell that pack what the row has left, and wait until somebody has taken it."""
     build = _build(run)
     log = f"{run.disk}/${{SLURM_JOB_NAME}}_$SLURM_ARRAY_TASK_ID.log"
-    yield f"cp {log} {logs(run)}/"
+    yield f"cd {HERE}; mkdir -p {logs(run)}; cp {log} {logs(run)}/"
     parts = " ".join(f"{build}/{name}" for name in _BACK_FOLDERS)
     yield f"(for part in {parts}; do [ ! -e $part ] || echo $part; done) |"
-    yield f'    tar -czf "$copy/{_BACK}" --files-from=- && touch "$copy/{_ENDED}"'
+    yield f'    tar -czf "$copy/{_BACK}" --files-from=-; touch "$copy/{_ENDED}"'
     yield f'for _ in $(seq {_TAKES}); do [ -e "$copy/{_TAKEN}" ] && break; sleep 1; done'
     yield f'cd /; rm -rf "$copy" {log}; rmdir "${{copy%/*}}" 2>/dev/null'
 
@@ -98,20 +103,31 @@ class Couriers:
     def __init__(self) -> None:
         """Begin with nobody on the way."""
         self._sent: dict[tuple[str, str], Thread] = {}  # by row, and when it began
+        self._faults: dict[tuple[str, str], str] = {}  # why nothing came or left
 
     @property
     def are_on_the_way(self) -> bool:
         """Return whether something of a row may still come."""
         return any(courier.is_alive() for courier in self._sent.values())
 
-    def attend(self, run: ClusterRun, statuses: Iterable[JobStatus], jobs: Callable[[], Mapping[str, str]]) -> None:
-        """Send a courier to each row that has begun. ``jobs`` asks for the ids of the jobs that run."""
+    def attend(
+        self, run: ClusterRun, statuses: Iterable[JobStatus], jobs: Callable[[], Mapping[str, str]]
+    ) -> dict[str, str]:
+        """Send a courier to each row that has begun, and return why those have failed whose rows still wait for them.
+
+        ``jobs`` asks for the ids of the jobs that run.
+        """
         begun = {(one.row, one.started) for one in statuses if one.status == "running" and one.started}
         if new := begun - self._sent.keys():
             ids = jobs()
             for key in (key for key in new if key[0] in ids):
-                self._sent[key] = Thread(target=_serve, args=(run, key[0], ids[key[0]]), daemon=True)
+                self._sent[key] = Thread(target=self._serve, args=(run, key, ids[key[0]]), daemon=True)
                 self._sent[key].start()
+        return {key[0]: self._faults.pop(key) for key in begun & self._faults.keys()}
+
+    def _serve(self, run: ClusterRun, key: tuple[str, str], job: str) -> None:
+        if fault := _serve(run, key[0], job):
+            self._faults[key] = fault
 
     def wait(self) -> None:
         """Wait for what comes from rows that were cancelled."""
@@ -120,13 +136,14 @@ class Couriers:
             courier.join(max(0.0, until - time.monotonic()))
 
 
-def _serve(run: ClusterRun, row: str, job: str) -> None:
-    """Bring a row its copy, and take what it leaves. Whatever fails here is seen: the row has no result."""
+def _serve(run: ClusterRun, row: str, job: str) -> str:
+    """Bring a row its copy, and take what it leaves; return why not."""
     there, folder = on_node(run, row), Path(run.folder)
     for _ in range(_JOURNEYS):
-        came = _send(job, folder / _ARCHIVE, there / _ARCHIVE) and _send(job, folder / "run.json", there / _CAME)
-        if not came or _take(run, _step(run, job, there)):
+        fault = _send(job, folder / _ARCHIVE, there / _ARCHIVE) or _send(job, folder / "run.json", there / _CAME)
+        if fault or not (fault := _take(run, _step(run, job, there))):
             break
+    return fault
 
 
 def _step(run: ClusterRun, job: str, there: PurePosixPath) -> list[str]:
@@ -142,24 +159,26 @@ def _step(run: ClusterRun, job: str, there: PurePosixPath) -> list[str]:
     return [*words, "bash", "-c", f"trap : TERM; {seen}; {left}; read -r && touch {there / _TAKEN}"]
 
 
-def _take(run: ClusterRun, step: Sequence[str]) -> bool:
-    """Take what a step prints, its length first, and tell it so; return whether it was whole."""
+def _take(run: ClusterRun, step: Sequence[str]) -> str:
+    """Take what a step prints, its length first, and tell it so; return why it was not whole."""
     pipe = subprocess.PIPE
     with subprocess.Popen(step, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, start_new_session=True) as process:
         assert process.stdout
         left = process.stdout.read(int(process.stdout.readline() or 0))
         is_whole = _unpack(run, left)
         process.communicate(b"taken\n" if is_whole else b"")
-    return is_whole
+    return "" if is_whole else f"what it left did not come back; is {run.disk} of its node full?"
 
 
-def _send(job: str, file: Path, to: PurePosixPath) -> bool:
+def _send(job: str, file: Path, to: PurePosixPath) -> str:
+    """Copy a file to the node of a job; return why that is not possible."""
     words, quiet = ["sbcast", f"--jobid={job}", "--force", str(file), str(to)], subprocess.DEVNULL
     for _ in range(_TRIES):  # the row makes its folder first
-        if not subprocess.call(words, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True):
-            return True
+        done = subprocess.run(words, stdin=quiet, capture_output=True, check=False, start_new_session=True)
+        if not done.returncode:
+            return ""
         time.sleep(1)
-    return False
+    return f"no copy came: {done.stderr.decode(errors='replace').strip()[-300:]}"
 
 
 def _unpack(run: ClusterRun, left: bytes) -> bool:

@@ -13,6 +13,7 @@ from pathlib import Path
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.ci.engines import REPORT, AwayError, Fitted
+from kernel_matrix.ci.engines.batches import MOST_ROWS
 from kernel_matrix.ci.engines.slurm import copied, nodes, script
 from kernel_matrix.ci.engines.state import Batch, ClusterRun, status_of_report
 from kernel_matrix.ci.placing import Machines
@@ -22,6 +23,7 @@ from kernel_matrix.vendors.registry import vendor_named
 
 _MOST_ROWS = 20_000
 _QUEUE = "%j|%K|%T|%V|%S|%e|%N|%r"  # name, task, state, submitted, start, end, nodes, reason
+_ARRAYS, _TASKS = "%j|%F", "%j|%K|%A"  # name and id; name, task and id
 _ACCOUNTING = "JobName,JobID,State,Submit,Start,End,NodeList,Reason"
 Seen = dict[tuple[str, str], tuple[str, ...]]  # by name of the job and number of the task: the other fields
 
@@ -47,7 +49,8 @@ class Slurm:
     def fit(self, batches: Sequence[Batch]) -> Fitted:
         """Return the batches as sinfo's nodes can have them."""
         listed = nodes.parse(ask("sinfo", "--noheader", "--Node", f"--format={nodes.FORMAT}"))
-        fitted = nodes.fit(batches, listed)
+        longest = re.search(r"MaxArraySize\s*=\s*(\d+)", ask("scontrol", "show", "config"))
+        fitted = nodes.fit(batches, listed, int(longest[1]) if longest else MOST_ROWS)
         idle = ", ".join(nodes.unused(batches, listed))
         sentence = [f"the cluster also has {idle}, and no row asks for it"] if idle else []
         return Fitted(fitted.batches, (*fitted.changed, *sentence), fitted.lacking)
@@ -73,9 +76,8 @@ class Slurm:
                 after, name = f"--dependency=afterany:{':'.join(jobs)}", script.job_name(run, REPORT)
                 _sbatch(folder / f"{name}.sh", script.report(run), after, f"--output={logs}/%x.log")
         except BaseException:
-            if jobs:
-                with suppress(UserError):
-                    ask("scancel", *jobs)
+            with suppress(UserError):
+                self.cancel(run)
             raise
 
     def poll(self, run: ClusterRun) -> list[JobStatus]:
@@ -103,8 +105,10 @@ class Slurm:
 
     def attend(self, run: ClusterRun, statuses: Sequence[JobStatus]) -> None:
         """Bring the rows that run their copies of the checkout, and take their results, where nodes do not see it."""
-        if run.disk:
-            self._couriers.attend(run, statuses, lambda: _running(run))
+        if run.disk and (faults := self._couriers.attend(run, statuses, lambda: _running(run))):
+            for row, fault in faults.items():
+                script.log_of(run, row).write_text(f"{row}: {fault}\n", encoding="utf-8")
+            self.cancel(run, faults.keys())
 
     def cancel(self, run: ClusterRun, rows: Collection[str] | None = None) -> None:
         """Cancel all jobs of a run, or the tasks of some rows."""
@@ -129,11 +133,21 @@ def _sbatch(file: Path, text: str, *options: str) -> str:
     """Submit a script and return the id of its job. A variable such as SBATCH_ACCOUNT is stronger than the script."""
     write_atomically(file, text)
     asked = [line.partition(" ")[2] for line in text.splitlines() if line.startswith("#SBATCH ")]
-    return ask("sbatch", "--parsable", *asked, *options, "--export=ALL", str(file)).strip().partition(";")[0]
+    said = ask("sbatch", "--parsable", *asked, *options, "--export=ALL", str(file))
+    if not (numbers := re.findall(r"^(\d+)(?:;\S*)?$", said, re.MULTILINE)):
+        raise UserError(f"sbatch: it has printed no number of a job: {said.strip()[-300:]}")
+    return str(numbers[-1])
 
 
 def _names(run: ClusterRun) -> list[str]:
     return [script.job_name(run, part) for part in (*range(len(run.batches)), REPORT)]
+
+
+def _table(text: str, form: str) -> Iterator[list[str]]:
+    """Yield the fields of lines of the form that was asked for: a site's own words may stand beside them."""
+    for line in text.splitlines():
+        if len(fields := line.split("|", form.count("|"))) == form.count("|") + 1:
+            yield fields
 
 
 def _queued(run: ClusterRun) -> Seen:
@@ -141,11 +155,7 @@ def _queued(run: ClusterRun) -> Seen:
     text = ask(
         *("squeue", "--noheader", "--array", "--states=all", f"--name={','.join(_names(run))}", f"--format={_QUEUE}")
     )
-    seen: Seen = {}
-    for line in text.splitlines():
-        name, task, *fields = line.split("|", 7)
-        seen[name, task if task.isdigit() else ""] = tuple(fields)
-    return seen
+    return {(name, task if task.isdigit() else ""): tuple(fields) for name, task, *fields in _table(text, _QUEUE)}
 
 
 def _accounted(run: ClusterRun) -> Seen:
@@ -153,8 +163,8 @@ def _accounted(run: ClusterRun) -> Seen:
     since = f"{datetime.fromtimestamp(run.created - 60).astimezone():%Y-%m-%dT%H:%M:%S}"
     named = (f"--name={','.join(_names(run))}", f"--starttime={since}", f"--format={_ACCOUNTING}")
     seen: Seen = {}
-    for line in ask("sacct", "--noheader", "--parsable2", "--allocations", *named).splitlines():
-        name, job, *fields = line.split("|", 7)
+    text = ask("sacct", "--noheader", "--parsable2", "--allocations", *named)
+    for name, job, *fields in _table(text, _ACCOUNTING.replace(",", "|")):
         for task in _tasks(job.partition("_")[2]):
             seen[name, task] = tuple(fields)
     return seen
@@ -172,8 +182,9 @@ def _tasks(text: str) -> Iterator[str]:
 
 def _ids(run: ClusterRun) -> dict[str, str]:
     """Return the id of each array that squeue knows, by its name."""
-    lines = ask("squeue", "--noheader", f"--name={','.join(_names(run))}", "--format=%j|%F").splitlines()
-    return dict(line.split("|", 1) for line in lines)
+    names = _names(run)
+    text = ask("squeue", "--noheader", f"--name={','.join(names)}", f"--format={_ARRAYS}")
+    return {name: job for name, job in _table(text, _ARRAYS) if name in names}
 
 
 def _tasks_by_row(run: ClusterRun) -> dict[str, str]:
@@ -191,8 +202,8 @@ def _tasks_by_row(run: ClusterRun) -> dict[str, str]:
 def _running(run: ClusterRun) -> dict[str, str]:
     """Return the id of the job of each row that runs. srun takes no other one."""
     named = f"--name={','.join(_names(run))}"
-    lines = ask("squeue", "--noheader", "--array", "--states=RUNNING", named, "--format=%j|%K|%A").splitlines()
-    ids = {(name, task): job for name, task, job in (line.split("|", 2) for line in lines)}
+    text = ask("squeue", "--noheader", "--array", "--states=RUNNING", named, f"--format={_TASKS}")
+    ids = {(name, task): job for name, task, job in _table(text, _TASKS)}
     rows = {
         row: (script.job_name(run, number), str(task))
         for number, batch in enumerate(run.batches)

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from kernel_matrix.base.errors import did_you_mean
 from kernel_matrix.ci.engines import Fitted
+from kernel_matrix.ci.engines.batches import parts
 from kernel_matrix.ci.engines.state import Batch
 
-FORMAT = "%N|%P|%t|%c|%m|%G|%f|%l"
+FORMAT = "%N|%P|%a|%t|%c|%m|%G|%f|%l"
 _GRES = re.compile(r"([\w.-]+)(?::([A-Za-z_][\w.+-]*))?(?::(\d+))?(?:\(.*)?")
 _FEATURE = re.compile(r"[A-Za-z_][\w.+:-]*")
 _OUT = ("down", "drain", "drng", "fail", "maint", "unk", "inval")  # how states begin
@@ -25,7 +26,7 @@ class Node:
     name: str
     partition: str
     is_default: bool
-    is_out: bool
+    is_out: bool  # or its partition
     cpus: int
     memory: float  # MiB
     gres: dict[tuple[str, str], int]  # by name and type
@@ -39,9 +40,9 @@ def parse(text: str) -> list[Node]:
 
 
 def _node(fields: Sequence[str]) -> Node | None:
-    if len(fields) != 8:
+    if len(fields) != 9:
         return None
-    name, partition, state, cpus, memory, gres, features, limit = (field.strip() for field in fields)
+    name, partition, up, state, cpus, memory, gres, features, limit = (field.strip() for field in fields)
     found: Counter[tuple[str, str]] = Counter()
     for one in re.split(r",(?![^(]*\))", gres):
         if (match := _GRES.fullmatch(one.replace(":no_consume", ""))) and one != "(null)":
@@ -50,7 +51,7 @@ def _node(fields: Sequence[str]) -> Node | None:
         name=name,
         partition=partition.removesuffix("*"),
         is_default=partition.endswith("*"),
-        is_out=state.startswith(_OUT) or state.endswith("*"),
+        is_out=up != "up" or state.startswith(_OUT) or state.endswith("*"),
         cpus=int(re.sub(r"\D.*", "", cpus) or 0),
         memory=float(re.sub(r"\D.*", "", memory) or 0),
         gres=dict(found),
@@ -75,9 +76,13 @@ def gres_of(asked: str) -> tuple[str, str, int]:
     return name, rest[0] if rest else "", number
 
 
-def fit(batches: Sequence[Batch], nodes: Sequence[Node]) -> Fitted:
-    """Return the batches with times that their partitions allow, and a sentence for all that no node has."""
-    fitted, changed, lacking = [], [], []
+def fit(batches: Sequence[Batch], nodes: Sequence[Node], longest: int) -> Fitted:
+    """Return the batches with times that their partitions allow, and a sentence for all that no node has.
+
+    Each has at most ``longest`` rows: the cluster takes no longer array.
+    """
+    fitted: list[Batch] = []
+    changed, lacking = [], []
     for batch in batches:
         fault, left = _left(batch, nodes)
         if fault:
@@ -93,7 +98,7 @@ def fit(batches: Sequence[Batch], nodes: Sequence[Node]) -> Fitted:
                 f"{_who(batch)}: {why} {batch.minutes} minutes, and the partition {limit:g}: it asks for these"
             )
             batch = batch.model_copy(update={"minutes": int(limit)})
-        fitted.append(batch)
+        fitted += parts(batch, longest)
     return Fitted(tuple(fitted), tuple(changed), tuple(lacking))
 
 

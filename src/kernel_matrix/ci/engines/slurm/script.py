@@ -96,7 +96,6 @@ def array(run: ClusterRun, number: int) -> str:
         'eval "exec $command --jobs ${SLURM_CPUS_ON_NODE:-1} $again" &',
         "row_pid=$!",
         "while kill -0 $row_pid 2>/dev/null; do wait $row_pid; status=$?; done",
-        *(copied.leave(run) if run.disk else []),
         "exit $status",
     ]
     return "\n".join(lines) + "\n"
@@ -136,7 +135,12 @@ def submission(run: ClusterRun) -> str:
     lines += ["set -euo pipefail", f"mkdir -p {folder}", f"rm -f {status}", "jobs="]
     for number in range(len(run.batches)):
         sbatch = f"sbatch --parsable --output={folder}/%x_%a.log"
-        lines += [f"job=$({sbatch} <<'{_END}'", array(run, number) + _END, ")", "jobs+=:${job%%;*}"]
+        lines += [
+            f"job=$({sbatch} <<'{_END}'",
+            array(run, number) + _END,
+            ")",
+            "jobs+=:$(grep -oE '^[0-9]+' <<<\"$job\" | tail -n 1)",
+        ]
     sbatch = f"sbatch --parsable --dependency=afterany$jobs --output={folder}/%x.log"
     return "\n".join([*lines, f"{sbatch} <<'{_END}'", report(run) + _END]) + "\n"
 
