@@ -61,15 +61,15 @@ def start(tmp_path_factory) -> Callable[..., Played]:
     venv.uv("venv", "--quiet", "--seed", "--python", sys.executable, str(folder / "env"))
     first = package(folder / "first")
 
-    def played(name: str, event: str, change: dict[str, str], payload: dict) -> Played:
+    def played(name: str, event: str, change: dict[str, str], payload: dict, programs: Path | None = None) -> Played:
         root = folder / name
         git(folder, "clone", "--quiet", str(first), str(root))
         text = (root / WORKFLOW).read_text()
         assert PLACEHOLDER in text
-        for file, content in {**change, str(WORKFLOW): text.replace(PLACEHOLDER, address)}.items():
+        for file, content in {str(WORKFLOW): text.replace(PLACEHOLDER, address), **change}.items():
             (root / file).write_text(content)
         payload = json.loads(json.dumps(payload).replace("HEAD", commit(root)))
-        path = f"{folder / 'env' / 'bin'}:{folder / f'{name}-run' / 'bin'}:{os.environ['PATH']}"
+        path = f"{programs or folder / 'env' / 'bin'}:{folder / f'{name}-run' / 'bin'}:{os.environ['PATH']}"
         return play(root, event, payload=payload, PATH=path, ACT_VENV="", VIRTUAL_ENV="")
 
     return played
@@ -111,6 +111,23 @@ def test_a_red_test_is_named_on_its_line_and_the_page_is_kept(start):
     assert (ended["Run"], ended["Report"], ended["Summary"]) == ("failure", "failure", "success")
     assert re.search(r"::error file=tests/test_twice.py,line=5,", run.said), run.said
     assert (run.kept("site") / "index.html").exists()
+
+
+@pytest.mark.nightly
+def test_in_a_pod_whose_image_has_all_the_workflow_installs_nothing(start, tmp_path):
+    program = tmp_path / "kernel-matrix"
+    program.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT / "src"} exec {sys.executable} -m kernel_matrix "$@"\n')
+    program.chmod(0o755)
+    text = (package(tmp_path / "written") / WORKFLOW).read_text()
+    before, after = text.index("      - uses: actions/setup-python"), text.index("      - name: Run")
+    run_line = "run: kernel-matrix run --platform cpu"
+    assert run_line in text
+    text = (text[:before] + text[after:]).replace(run_line, f"{run_line} --executor current")
+    run = start("pod", "push", {str(WORKFLOW): text}, {"ref": "refs/heads/main"}, tmp_path)
+    assert run.results == {"matrix": "success"}, run.said
+    assert "executor current (as asked)" in run.said
+    assert "Install" not in steps(run)
+    assert {cell["state"] for cell in run.page()["cells"]} == {"held"}
 
 
 def test_a_run_that_cannot_begin_is_red_and_hides_nothing(start):
