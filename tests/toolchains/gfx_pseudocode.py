@@ -57,6 +57,7 @@ F32 = (
     0x40200000,
 )
 F16 = (0, 0x8000, 0x7C00, 0xFC00, 0x7E00, 1, 0x83FF, 0x7BFF, 0x3C00, 0xBE00)
+BF16 = (*F16, 0x8001)  # the low half: one bit above the middle of two numbers of bf16
 INTEGERS = (0, 1, 0xFFFFFFFF, 0x7FFFFFFF, 0x80000000, 31, 32, 33, 0x00FFFFFF, 0x00800000, 0x8000, 0xFFFF)
 
 
@@ -70,7 +71,7 @@ def drawn(draw: random.Random, name: str) -> int:
             else decoded(draw.gauss(0, 10))
         )
     if re.search(r"(^|_)(pk_)?\w*f16", name) and chance < 0.5:
-        return sum(draw.choice(F16) << 16 * k for k in range(4))
+        return sum(draw.choice(BF16 if "bf16" in name else F16) << 16 * k for k in range(4))
     if chance < 0.25:
         return draw.choice(F32) | draw.choice(F32) << 32
     if chance < 0.5:
