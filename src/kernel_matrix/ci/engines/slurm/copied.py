@@ -112,8 +112,8 @@ class Couriers:
 
     def attend(
         self, run: ClusterRun, statuses: Iterable[JobStatus], jobs: Callable[[], Mapping[str, str]]
-    ) -> dict[str, str]:
-        """Send a courier to each row that has begun, and return why those have failed whose rows still wait for them.
+    ) -> dict[tuple[str, str], str]:
+        """Send a courier to each row that has begun, and return why some have failed, by row and when it began.
 
         ``jobs`` asks for the ids of the jobs that run.
         """
@@ -123,7 +123,7 @@ class Couriers:
             for key in (key for key in new if key[0] in ids):
                 self._sent[key] = Thread(target=self._serve, args=(run, key, ids[key[0]]), daemon=True)
                 self._sent[key].start()
-        return {key[0]: self._faults.pop(key) for key in begun & self._faults.keys()}
+        return {key: self._faults.pop(key) for key in [*self._faults]}
 
     def _serve(self, run: ClusterRun, key: tuple[str, str], job: str) -> None:
         if fault := _serve(run, key[0], job):
@@ -141,9 +141,10 @@ def _serve(run: ClusterRun, row: str, job: str) -> str:
     there, folder = on_node(run, row), Path(run.folder)
     for _ in range(_JOURNEYS):
         fault = _send(job, folder / _ARCHIVE, there / _ARCHIVE) or _send(job, folder / "run.json", there / _CAME)
-        if fault or not (fault := _take(run, _step(run, job, there))):
-            break
-    return fault
+        answer = fault or _take(run, _step(run, job, there))
+        if answer is not None:
+            return answer
+    return "srun reached nothing that it left"
 
 
 def _step(run: ClusterRun, job: str, there: PurePosixPath) -> list[str]:
@@ -159,14 +160,16 @@ def _step(run: ClusterRun, job: str, there: PurePosixPath) -> list[str]:
     return [*words, "bash", "-c", f"trap : TERM; {seen}; {left}; read -r && touch {there / _TAKEN}"]
 
 
-def _take(run: ClusterRun, step: Sequence[str]) -> str:
-    """Take what a step prints, its length first, and tell it so; return why it was not whole."""
+def _take(run: ClusterRun, step: Sequence[str]) -> str | None:
+    """Take what a step prints, its length first, and tell it so; return why it was not whole, None where none came."""
     pipe = subprocess.PIPE
     with subprocess.Popen(step, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, start_new_session=True) as process:
         assert process.stdout
-        left = process.stdout.read(int(process.stdout.readline() or 0))
-        is_whole = _unpack(run, left)
-        process.communicate(b"taken\n" if is_whole else b"")
+        length = process.stdout.readline()
+        is_whole = _unpack(run, process.stdout.read(int(length or 0)))
+        process.communicate(b"taken\n")  # a second try would be as broken
+    if not length:
+        return None
     return "" if is_whole else f"what it left did not come back; is {run.disk} of its node full?"
 
 

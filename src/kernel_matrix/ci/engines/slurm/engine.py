@@ -105,10 +105,13 @@ class Slurm:
 
     def attend(self, run: ClusterRun, statuses: Sequence[JobStatus]) -> None:
         """Bring the rows that run their copies of the checkout, and take their results, where nodes do not see it."""
-        if run.disk and (faults := self._couriers.attend(run, statuses, lambda: _running(run))):
-            for row, fault in faults.items():
-                script.log_of(run, row).write_text(f"{row}: {fault}\n", encoding="utf-8")
-            self.cancel(run, faults.keys())
+        if not run.disk:
+            return
+        faults = self._couriers.attend(run, statuses, lambda: _running(run))
+        for (row, _), fault in faults.items():
+            script.log_of(run, row).write_text(f"{row}: {fault}\n", encoding="utf-8")
+        if waiting := {one.row for one in statuses if one.status == "running" and (one.row, one.started) in faults}:
+            self.cancel(run, waiting)
 
     def cancel(self, run: ClusterRun, rows: Collection[str] | None = None) -> None:
         """Cancel all jobs of a run, or the tasks of some rows."""
