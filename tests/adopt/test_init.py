@@ -104,6 +104,24 @@ def test_the_environment_has_what_is_declared_imported_and_needed_by_a_job_and_n
     assert lines[-1].endswith(": unknown_thing"), "a name of a distribution is never guessed"
 
 
+@pytest.mark.parametrize(
+    ("distribution", "module"),
+    [
+        ("absl-py", "absl"),
+        ("pyserial", "serial"),
+        ("python-jose", "jose"),
+        ("PyZMQ", "zmq"),
+        ("toposort-python", "toposort"),
+    ],
+)
+def test_a_declared_distribution_that_calls_itself_python_s_has_the_module_of_its_other_name(
+    package, distribution, module
+):
+    (package / "pyproject.toml").write_text(PYPROJECT.replace("numpy>=2", distribution))
+    lay(package, {"tests/test_b.py": f"import {module}\nimport {module}_more\ndef test(): ...\n"})
+    assert {*requirements.unknown_imports(look(package))} == {f"{module}_more", "unknown_thing"}
+
+
 def test_the_pytest_of_the_environment_is_one_that_a_job_can_use(package):
     floor = next(line for line in requirements._JOB if line.startswith("pytest"))
     extra = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["job"]
@@ -587,6 +605,24 @@ def test_the_first_cell_has_an_end_and_says_what_to_do(tmp_path, resolved, monke
     said = capsys.readouterr().out
     assert [word for word in words if word not in said] == []
     assert "gives the build 3600 s and each test 300 s (`limits` in matrix.yaml)" in said
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"test_a.py": _QUICK},
+        {"test_a.py": "def test_one(): ...\ndef test_two(): ...\n"},
+        {"test_a.py": _SKIPPED, "test_b.py": _QUICK},
+        {"test_a.py": "def test(): assert False\n"},
+        {"test_a.py": _GONE, "test_b.py": _QUICK},
+    ],
+    ids=["one", "two", "next-file", "fail", "import"],
+)
+def test_no_result_of_the_first_cell_is_stale(tmp_path, resolved, monkeypatch, files):
+    monkeypatch.setattr(first_cell, "_EXECUTOR", "current")
+    root = lay(tmp_path, {"own/__init__.py": "", **{f"tests/{name}": text for name, text in files.items()}})
+    init("--root", str(root))
+    assert {*re.findall(r'"stale_cases": (\d+)', (root / "build/site/compat.json").read_text())} == {"0"}
 
 
 def test_a_build_in_init_has_an_end_too(package, resolved, monkeypatch):

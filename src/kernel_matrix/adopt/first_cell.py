@@ -16,6 +16,7 @@ from kernel_matrix.matrix.dashboard import write_dashboard
 from kernel_matrix.pipeline import Project, Selected
 from kernel_matrix.report.terminal import summary
 from kernel_matrix.run.settings import Progress, Settings
+from kernel_matrix.store import names
 from kernel_matrix.vendors.machine import Machine
 
 _EXECUTOR = "venv"  # an image would take minutes
@@ -63,16 +64,19 @@ def choose(file: Path, machine: Machine, progress: Progress) -> tuple[Project, l
 
 def run(project: Project, selected: Selected, machine: Machine, progress: Progress, seconds: float) -> Ended:
     """Run the tests of a file for so many seconds at most. What they cut has not ended, and is not red."""
-    settings = Settings(project.root, project.build, _EXECUTOR, workers=1)
-    limits, began = project.matrix.limits, time.monotonic()
-    most = {name: min(getattr(limits, name), seconds) for name in ("case", "job", "build")}
-    files = pipeline.run_selected(_limited(project, **most), selected, machine, settings, progress)
+    settings = Settings(project.root, project.build, _EXECUTOR, workers=1, seconds=seconds)
+    began = time.monotonic()
+    files = pipeline.run_selected(project, selected, machine, settings, progress)
     is_cut = time.monotonic() - began >= seconds
     with judging.judged(project, selected.part, files) as judged:
         said = {state for state, count in judged.counts.items() if count} - {"unavailable"}
         said -= {"error", "missing"} if is_cut else set()
         lines = [*summary(project.matrix, judged, lambda: project.rules)]
-        return Ended(lines, judged.is_red if not is_cut else "fail" in said, bool(said), is_cut)
+        ended = Ended(lines, judged.is_red if not is_cut else "fail" in said, bool(said), is_cut)
+    if is_cut:  # another run must not take what these seconds cut for a result
+        for job in selected.jobs:
+            names.remove(project.results, job.id)
+    return ended
 
 
 def on_time(project: Project) -> str:

@@ -60,6 +60,8 @@ _SEVERAL = {
     "cuda": ("cuda-", "numba-cuda"),
     "tensorflow": ("tensorflow", "tf-nightly"),
 }
+# What many distributions say of themselves, and their modules do not: absl-py, pyserial, python-jose.
+_OF_PYTHON = re.compile(r"^(?:python-|py-?)|-py(?:thon)?$")
 # What people list next to the tests' needs, and no test needs if none imports it.
 _TOOLS = re.compile(
     r"(ruff|black|isort|flake8.*|pylint|mypy|pyright|pre-commit|prek|coverage|codespell|build|twine|bump.*|tox|nox"
@@ -113,6 +115,7 @@ def _unknown(repository: Repository) -> list[str]:
         *repository.project.local,
         *(canonicalize_name(Requirement(text).name) for text, _ in repository.project.needs),
     }
+    named |= {_OF_PYTHON.sub("", name) for name in named}
     local = _local(repository)
     return [
         name

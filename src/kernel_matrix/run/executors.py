@@ -8,6 +8,7 @@ starts the job's processes through the interpreter, and knows nothing else of th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Protocol
 
 from kernel_matrix.config.locks import lock_file
 from kernel_matrix.config.model import Matrix, Platform, Toolchain
+from kernel_matrix.config.model.limits import Limits
 from kernel_matrix.config.plan import Job
 from kernel_matrix.job.test_names import Key
 from kernel_matrix.vendors.builds import CPU, OWN
@@ -39,7 +41,8 @@ class Request:
     """A job and what it needs of its environment; ``device`` is None where the job can only compile.
 
     ``tests`` are all that the job's suite has, where its tests are the cases and were listed before the run;
-    ``canaries`` says whether the comparisons of such a suite are asked which faults they see.
+    ``canaries`` says whether the comparisons of such a suite are asked which faults they see. ``seconds`` is how long
+    the run gives each job at most.
     """
 
     root: Path
@@ -50,6 +53,14 @@ class Request:
     say: Callable[[str], None]
     tests: tuple[Key, ...] = ()
     canaries: bool = False
+    seconds: float = math.inf
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of matrix.yaml, and of this run where they are shorter. What jobs read has only the first."""
+        limits = self.matrix.limits
+        shorter = {name: min(getattr(limits, name), self.seconds) for name in ("case", "job")}
+        return limits.model_copy(update=shorter)
 
     @property
     def platform(self) -> Platform:

@@ -279,6 +279,7 @@ class Preparation:
             job,
             device_of(job, decisions),
             lambda text: self.progress.job(job.id, text),
+            seconds=self.settings.seconds,
         )
         run = JobRun(request, self.settings, self.progress, executor, decisions)
         tests = self.settings.tests.get((job.platform, job.toolchain), ())

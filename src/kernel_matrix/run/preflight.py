@@ -22,7 +22,7 @@ def check(request: Request, interpreter: Interpreter) -> None:
     child = interpreter.start(
         [interpreter.seen(request.root / script)], environment(request, interpreter), request.root, log
     )
-    limit = request.matrix.limits.case
+    limit = request.limits.case
     status = wait_for_end(child, limit)
     if status is None:
         raise MachineError(f"{request.device.name} is not fit for work: {script} had no answer within {limit:g} s")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -45,6 +46,7 @@ class Settings:
     resume: bool = False
     excluded: bool = False  # try the excluded cases too
     canaries: bool = True  # ask a suite's own comparisons which faults they see
+    seconds: float = math.inf  # of each job, and of each of its cases; the limits of matrix.yaml hold too
     gathered: bool = False  # a report gathers the results and makes their tables: few results stay a journal
     # The tests of a suite by platform and toolchain, or the end of all cases of one whose tests could not be listed.
     tests: Mapping[tuple[str, str], tuple[Key, ...] | Record] = field(default_factory=dict)

@@ -60,7 +60,7 @@ class Supervisor:
         self.request, self.actions, self.interpreter, self.stop = request, actions, interpreter, stop
         self.share, self.looked = share, time.monotonic()
         self.own_time: OwnTime | None = None  # of the process that runs
-        self.folder, self.limits = request.folder, request.matrix.limits
+        self.folder, self.limits = request.folder, request.limits
         self.deadline = time.monotonic() + self.limits.job
         self.journal = Journal(self.folder / "journal.jsonl")
         self.mark: Mark | None = None  # how far the journal is proven
