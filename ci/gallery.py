@@ -27,7 +27,8 @@ from typing import NamedTuple
 
 from ruamel.yaml import YAML
 
-PAGE = Path(__file__).parents[1] / "docs" / "tutorials" / "six-packages.md"
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "tutorials" / "six-packages.md"
 PACKAGES = {
     "lanczos-triton==0.1.0": "Triton",
     "bm3d-triton==0.1.1": "Triton",
@@ -93,7 +94,7 @@ def timed(root: Path, words: str) -> Done:
     """Run a command of kernel-matrix in a folder, and end it after its time."""
     began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     [_, *arguments] = shlex.split(words)
-    command = ["timeout", "-s", "INT", "-k", "30", str(_LIMIT), sys.executable, "-m", "kernel_matrix", *arguments]
+    command = ["timeout", "-s", "INT", "-k", "30", str(_LIMIT), str(ROOT / "ci" / "kernel-matrix"), *arguments]
     done = subprocess.run(command, cwd=root, check=False, capture_output=True, text=True)
     now = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = now.ru_utime + now.ru_stime - before.ru_utime - before.ru_stime
