@@ -45,6 +45,7 @@ HEAD = "| package | what it is | `init` | `matrix` | workflow | what the page sa
 NOT_RUN = "not run here"
 _TABLE = re.compile(r"(?<=<!-- gallery -->\n).*?(?=<!-- end of the gallery -->)", re.DOTALL)
 _SEEN = re.compile(r"comparisons see (\d+ of \d+) known faults")
+_NO_MATRIX = re.compile(r"^(.*), so no matrix\.yaml is written", re.MULTILINE)
 _CAUSE = re.compile(r"^ *cause: .*\[([a-z0-9-]+)\]$", re.MULTILINE)
 _LIMIT, _LONGEST = 900, 160  # seconds of a command; characters of what it said
 
@@ -118,7 +119,9 @@ def row_of(name: str, kind: str, root: Path) -> str:
     """Return the row of a package: the times of each step, and what was found."""
     init = timed(root, "kernel-matrix init")
     if not (root / "matrix.yaml").is_file():
-        said = (init.printed.strip().splitlines() or [""])[-1].replace(f"{root}", "FOLDER")[:_LONGEST]
+        reason = _NO_MATRIX.search(init.printed)
+        said = reason[1] if reason else (init.printed.strip().splitlines() or [""])[-1]
+        said = said.replace(f"{root}", "FOLDER")[:_LONGEST]
         return f"| {name} | {kind} | {init} | | | {said.replace('|', '/')} |"
     matrix = timed(root, "kernel-matrix matrix --platform cpu --sample 200")
     page, said = root / "build" / "site" / "compat.json", "no page"

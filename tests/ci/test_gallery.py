@@ -14,12 +14,12 @@ PAGE = "before\n<!-- gallery -->\n<!-- end of the gallery -->\nafter\n"
 def answers(tmp_path, monkeypatch):
     """Answer for kernel-matrix: what each command prints, and what it leaves."""
 
-    def answer(status, states=None):
+    def answer(status, states=None, said="kernel-matrix: {root}: no test"):
         def timed(root, words):
             if words == "kernel-matrix init":
                 if states:
                     (root / "matrix.yaml").touch()
-                return gallery.Done(status, f"package it\nkernel-matrix: {root}: no test", 12.4, 3.1)
+                return gallery.Done(status, f"package it\n{said.format(root=root)}", 12.4, 3.1)
             (root / "build/site").mkdir(parents=True)
             (root / "build/site/compat.json").write_text(json.dumps({"run": {"cases_by_state": states}}))
             printed = (
@@ -44,6 +44,11 @@ def test_a_row_says_how_long_it_took_and_what_was_found(answers):
 def test_a_package_that_init_refuses_has_a_row_with_the_reason(answers):
     row = "| it==1 | Triton | 12 s (3 of CPU), status 2 | | | kernel-matrix: FOLDER: no test |"
     assert answers(2) == row
+
+
+def test_a_package_without_tests_has_a_row_with_the_reason_and_not_what_comes_next(answers):
+    said = "no test that imports it was found, so no matrix.yaml is written: write one\nnext: {root}/ci/kernel-matrix"
+    assert answers(0, said=said) == "| it==1 | Triton | 12 s (3 of CPU) | | | no test that imports it was found |"
 
 
 def test_who_ends_the_script_goes_on_where_it_stopped(tmp_path, monkeypatch):
