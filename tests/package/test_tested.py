@@ -22,7 +22,16 @@ from test_operators import FORWARD
 SUITE = Path(__file__).resolve().parents[1] / "mhc"
 X = np.arange(6, dtype=np.float32).reshape(3, 2)
 OUT = np.repeat(X[:, None], 2, axis=1)
-FACTS = {"changed": [], "scratch": [], "operators": [], "marked": [], "overlaps": [], "aliases": [], "kept": 0}
+FACTS = {
+    "changed": [],
+    "scratch": [],
+    "operators": [],
+    "marked": [],
+    "overlaps": [],
+    "odd": [],
+    "aliases": [],
+    "kept": 0,
+}
 
 
 class Case:
