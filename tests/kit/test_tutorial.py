@@ -67,7 +67,7 @@ README = (driving.ROOT / "README.md").read_text(encoding="utf-8").partition("## 
 # Words of the list in README.md, each with a kernel that is red where the words hold, and with its sentence.
 MEANS = {
     "all of its numbers are inside their error budget": ("half", "OutOfBudgetError: out: max_abs"),
-    "It never imports the kernel": ("looks_for_the_golden", "OutOfBudgetError: out: max_abs"),
+    "which never imports it": ("looks_for_the_golden", "OutOfBudgetError: out: max_abs"),
     "writes past the end of a tensor": ("past_end", SENTENCES["past_end"]),
     "memory that nobody wrote": ("reads_garbage", SENTENCES["reads_garbage"]),
     "its process": ("state", SENTENCES["state"]),

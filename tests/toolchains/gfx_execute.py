@@ -12,7 +12,7 @@ import numpy as np
 from gpu_emulators.amd import decoding, library
 from gpu_emulators.amd.translate import translate
 
-FAMILIES = list(decoding.FAMILIES.values())
+FAMILIES = list(dict.fromkeys(decoding.FAMILIES.values()))
 REGISTERS, LANES, RESULT = 64, 64, 40  # the first factor is in register 0, the second in 16, what is added in 40
 SECOND = 16
 USUAL = 0xF0  # of MODE
