@@ -12,6 +12,7 @@ from pathlib import Path
 from kernel_matrix.base.words import some
 from kernel_matrix.ci.engines import REPORT, AwayError, Engine, state
 from kernel_matrix.ci.engines.state import ClusterRun
+from kernel_matrix.job import own_files
 from kernel_matrix.machines.job_status import JobStatus
 from kernel_matrix.pipeline import Project
 
@@ -208,7 +209,8 @@ def _by_reason(reasons: Mapping[str, str]) -> dict[str, list[str]]:
 
 def _last_lines(log: Path) -> list[str]:
     try:
-        text = log.read_text(encoding="utf-8", errors="replace")
+        with log.open("rb") as file:
+            text = own_files.last_lines(file.fileno())
     except OSError:
         return []
     return [line for line in text.splitlines() if line.strip()][-_LINES:]

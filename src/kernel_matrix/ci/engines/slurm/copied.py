@@ -6,7 +6,6 @@ what it has left. So whoever follows the run has to stay until the rows have end
 
 from __future__ import annotations
 
-import io
 import re
 import shlex
 import subprocess
@@ -15,10 +14,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
+from tempfile import TemporaryFile
 from threading import Thread
+from typing import IO
 
 from kernel_matrix.base import git
-from kernel_matrix.base.files import write_atomically
+from kernel_matrix.base.files import written_whole
 from kernel_matrix.ci.engines.state import ClusterRun
 from kernel_matrix.machines.job_status import JobStatus
 
@@ -28,6 +29,8 @@ _CAME, _ENDED, _TAKEN = "came", "ended", "taken"  # files there that say how far
 _BACK_FOLDERS = ("results", "jobs", "cluster/logs")  # of the build folder
 _ARRIVES, _TAKES = 600, 300  # seconds that a row waits for its copy, and for somebody to take its results
 _LAST, _TRIES = 60.0, 30  # seconds for which what was cancelled is waited for, and tries to reach a node
+_LEFT = re.compile(rb"left (\d+)\n")  # what stands before that, with its length in bytes
+_PIECE = 1 << 20  # bytes of what comes back that are in memory at once
 _JOURNEYS = 3  # a row that begins empties its folder, and with it what may have come before
 
 
@@ -37,12 +40,10 @@ def pack(run: ClusterRun) -> None:
     tracked = git.tracked_files(root)
     names = {*tracked, *git.other_files(root)} if tracked is not None else set(_all_files(root, folder.parent))
     names |= {str(path.relative_to(root)) for path in folder.glob("*.json")}
-    content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w:gz", compresslevel=1) as archive:
+    with written_whole(folder / _ARCHIVE) as part, tarfile.open(part, mode="w:gz", compresslevel=1) as archive:
         for name in sorted(names):
             if (path := root / name).is_symlink() or path.is_file():
                 archive.add(path, name, recursive=False)
-    write_atomically(folder / _ARCHIVE, content.getvalue())
 
 
 def _all_files(root: Path, build: Path) -> Iterator[str]:
@@ -155,22 +156,28 @@ def _step(run: ClusterRun, job: str, there: PurePosixPath) -> list[str]:
     """
     copy, back = there / _COPY, there / _BACK
     seen = f"for _ in $(seq {_TRIES}); do [ ! -d {copy} ] || break; sleep 1; done; [ -d {copy} ] || exit 1"
-    left = f"until [ -e {there / _ENDED} ]; do sleep 0.5; done; stat -c %s {back}; cat {back}; echo"
+    left = f"until [ -e {there / _ENDED} ]; do sleep 0.5; done; stat -c 'left %s' {back}; cat {back}; echo"
     words = ["srun", f"--jobid={job}", "--overlap", "--nodes=1", "--ntasks=1", f"--chdir={run.disk}"]
     return [*words, "bash", "-c", f"trap : TERM; {seen}; {left}; read -r && touch {there / _TAKEN}"]
 
 
 def _take(run: ClusterRun, step: Sequence[str]) -> str | None:
-    """Take what a step prints, its length first, and tell it so; return why it was not whole, None where none came."""
+    """Take what a step prints, its length first, and tell it so; return why it was not whole, None where none came.
+
+    A site's own words may stand before it.
+    """
     pipe = subprocess.PIPE
     with subprocess.Popen(step, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, start_new_session=True) as process:
+        assert process.stdin
         assert process.stdout
-        length = process.stdout.readline()
-        is_whole = _unpack(run, process.stdout.read(int(length or 0)))
-        process.communicate(b"taken\n")  # a second try would be as broken
-    if not length:
-        return None
-    return "" if is_whole else f"what it left did not come back; is {run.disk} of its node full?"
+        found = next(filter(None, map(_LEFT.fullmatch, process.stdout)), None)
+        fault = _unpacked(run, process.stdout, int(found[1])) if found else None
+        with suppress(BrokenPipeError):  # it has ended
+            process.stdin.write(b"taken\n")  # also of what was broken: a second try would be
+            process.stdin.close()
+        while process.stdout.read(_PIECE):
+            pass
+    return fault
 
 
 def _send(job: str, file: Path, to: PurePosixPath) -> str:
@@ -184,13 +191,24 @@ def _send(job: str, file: Path, to: PurePosixPath) -> str:
     return f"no copy came: {done.stderr.decode(errors='replace').strip()[-300:]}"
 
 
-def _unpack(run: ClusterRun, left: bytes) -> bool:
-    """Unpack what a row has left, nothing of it outside of the build folder's; return whether it was whole."""
+def _unpacked(run: ClusterRun, stream: IO[bytes], length: int) -> str:
+    """Unpack what a row has left, nothing of it outside of the build folder's; return why it was not whole.
+
+    A file keeps it meanwhile: it may be larger than the memory.
+    """
     root, build = Path(run.root), Path(run.folder).parent
     wanted = tuple(build / name for name in _BACK_FOLDERS)
-    with suppress(tarfile.TarError, EOFError, OSError), tarfile.open(fileobj=io.BytesIO(left)) as archive:
-        for member in archive:
-            if ".." not in member.name and any((root / member.name).is_relative_to(folder) for folder in wanted):
-                archive.extract(member, root, filter="data")
-        return True
-    return False
+    try:
+        with TemporaryFile(dir=run.folder) as left:
+            for size in range(length, 0, -_PIECE):
+                left.write(stream.read(min(size, _PIECE)))
+            left.seek(0)
+            with tarfile.open(fileobj=left) as archive:
+                for member in archive:
+                    if ".." not in member.name and any((root / member.name).is_relative_to(one) for one in wanted):
+                        archive.extract(member, root, filter="data")
+    except (tarfile.TarError, EOFError):
+        return f"what it left did not come back; is {run.disk} of its node full?"
+    except OSError as error:
+        return f"what it left did not come back: {error.strerror}: {error.filename or run.folder}"
+    return ""
