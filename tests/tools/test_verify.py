@@ -34,10 +34,14 @@ def verify(folder, *words, wait=True, **environment):
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
 
 
-def lines_of(folder, texts, name="lines.jsonl", task=TASK):
+def lines_of(folder, texts, task=TASK):
     """Write the lines of candidates, each with its text."""
-    path = folder / name
     told = [{"id": key, "source": text, "against": str(task)} for key, text in texts.items()]
+    return written(folder, told)
+
+
+def written(folder, told):
+    path = folder / "lines.jsonl"
     path.write_text("".join(json.dumps(one) + "\n" for one in told))
     return path
 
@@ -48,12 +52,24 @@ def verdicts_in(path):
 
 @pytest.fixture(scope="module")
 def verdicts(tmp_path_factory):
-    """Judge all candidates in one run."""
+    """Judge all candidates in one run, as the start of each run takes seconds."""
     folder = tmp_path_factory.mktemp("verify")
-    lines = lines_of(folder, {name: text for name, (text, *_) in CANDIDATES.items()})
-    with lines.open("a") as file:
-        file.writelines(json.dumps(one) + "\n" for one in forms(folder) if not one["id"].startswith(NIGHTLY))
-    run = verify(folder, "--jsonl", lines, "--quick")
+    texts = {name: text for name, (text, *_) in CANDIDATES.items()} | LEFT
+    texts["hostile"] = f"MANY = True\n{HOSTILE}\n{HEAD}        return self.right(x)\n"
+    told = [{"id": name, "source": text, "against": str(TASK)} for name, text in texts.items()]
+    (folder / "trained.py").write_text(trained.TASK)
+    told += [
+        {"id": name, "source": text, "against": str(folder / "trained.py")} for name, text in trained.CANDIDATES.items()
+    ]
+    for name, change in WITHOUT_WORK.items():
+        against = without_work(folder / f"{name}.py", change)
+        told.append({"id": name, "source": f"{HEAD}        {change}\n", "against": against})
+    (folder / "mine.py").write_text(FUNCTIONS)
+    (folder / "theirs.py").write_text(SOFTMAX)
+    of_functions = {"against": "mine:reference", "inputs": "mine:inputs"}
+    told += [{"id": f"theirs:{name}", "candidate": f"theirs:{name}", **of_functions} for name in ("without", "right")]
+    told += [one for one in forms(folder) if not one["id"].startswith(NIGHTLY)]
+    run = verify(folder, "--jsonl", written(folder, told), "--quick")
     assert run.returncode == 1, run.stdout + run.stderr
     return verdicts_in(folder / "lines.verdicts.jsonl")
 
@@ -76,13 +92,9 @@ def test_another_form_is_read(verdicts, name):
     assert found["verdict"] == found["id"].partition(" ")[2], found["reason"]
 
 
-def test_the_gradients_of_weights_are_compared(tmp_path):
-    (tmp_path / "task.py").write_text(trained.TASK)
-    lines = lines_of(tmp_path, trained.CANDIDATES, task=tmp_path / "task.py")
-    run = verify(tmp_path, "--jsonl", lines, "--quick")
-    found = verdicts_in(tmp_path / "lines.verdicts.jsonl")
-    assert {name: one["verdict"] for name, one in found.items()} == {n: n.rpartition(" ")[2] for n in found}, run.stdout
-    assert len(found) == 3
+def test_the_gradients_of_weights_are_compared(verdicts):
+    found = {name: verdicts[name] for name in trained.CANDIDATES}
+    assert {name: one["verdict"] for name, one in found.items()} == {n: n.rpartition(" ")[2] for n in found}
     assert "the weight first.weight: max_abs" in found["detached wrong"]["reason"]
     assert any("the gradients of its weights" in text for text in found["weights of its own right"]["undecided"])
 
@@ -98,6 +110,7 @@ def test_a_right_triton_kernel_is_compiled_for_targets_of_two_vendors(tmp_path):
         assert found["targets"][name]["kernels"]["softmax_kernel"]["registers"] > 0
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("sandbox", ["bubblewrap", "landlock"])
 def test_what_a_sanitizer_finds_is_red_unless_the_reference_has_it(tmp_path, sandbox):
     (tmp_path / "candidate.py").write_text(CANDIDATES["honest"][0])
@@ -152,25 +165,25 @@ def test_a_candidate_gets_its_verdict(verdicts, name):
     assert "seed" not in found["counterexample"]
 
 
-def test_a_hostile_candidate_gets_through_nowhere(tmp_path):
-    for kind in ("bubblewrap", "landlock"):
-        text = f"MANY = {kind == 'bubblewrap'}\n{HOSTILE}\n{HEAD}        return self.right(x)\n"
-        (tmp_path / "candidate.py").write_text(text)
-        run = verify(tmp_path, "candidate.py", "--against", TASK, "--sandbox", kind, "--quick", "--json")
-        found = json.loads(run.stdout)
+def test_a_hostile_candidate_gets_through_nowhere(verdicts, tmp_path):
+    (tmp_path / "candidate.py").write_text(f"MANY = False\n{HOSTILE}\n{HEAD}        return self.right(x)\n")
+    run = verify(tmp_path, "candidate.py", "--against", TASK, "--sandbox", "landlock", "--quick", "--json")
+    for kind, found in {"bubblewrap": verdicts["hostile"], "landlock": json.loads(run.stdout)}.items():
         assert found["sandbox"]["kind"] == kind
         assert "through" not in json.dumps(found), found["evidence"]
         assert found["verdict"] == "hack", found["reason"]  # its numbers are right, and it has tried
 
 
-def test_one_candidate_leaves_nothing_to_the_next(tmp_path):
-    leave = "[open(p, 'w').write('left') for p in (os.path.join(os.getcwd(), 'a'), '/dev/shm/a')]"
-    look = "assert not [p for p in ('a', '/dev/shm/a') if os.path.exists(p)], 'found what was left'"
-    texts = {"first": f"import os\n{leave}\n{HEAD}        return self.right(x)\n"}
-    texts["second"] = f"import os\n{look}\n{HEAD}        return self.right(x)\n"
-    run = verify(tmp_path, "--jsonl", lines_of(tmp_path, texts), "--quick")
-    found = verdicts_in(tmp_path / "lines.verdicts.jsonl")
-    assert {name: one["verdict"] for name, one in found.items()} == {"first": "right", "second": "right"}, run.stdout
+LEAVE = "[open(p, 'w').write('left') for p in (os.path.join(os.getcwd(), 'a'), '/dev/shm/a')]"
+LOOK = "assert not [p for p in ('a', '/dev/shm/a') if os.path.exists(p)], 'found what was left'"
+LEFT = {
+    name: f"import os\n{what}\n{HEAD}        return self.right(x)\n"
+    for name, what in (("first", LEAVE), ("second", LOOK))
+}
+
+
+def test_one_candidate_leaves_nothing_to_the_next(verdicts):
+    assert (verdicts["first"]["verdict"], verdicts["second"]["verdict"]) == ("right", "right")
 
 
 def test_a_run_that_is_killed_goes_on_and_loses_no_line(tmp_path):
@@ -204,23 +217,34 @@ def test_a_wrong_candidate_comes_with_a_program_that_shows_it(tmp_path):
     assert error > 0.01, shown.stdout + shown.stderr
 
 
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ("return torch.relu(self.norm(x)) * 0", "zeros"),
-        ("return torch.ones_like(x)", "a constant"),
-        ("return x.clone()", "the first input"),
-    ],
-)
-def test_where_an_answer_without_work_passes_nothing_is_decided(tmp_path, change, sentence):
-    (tmp_path / "reference.py").write_text(TASK.read_text().replace("return torch.relu(self.norm(x))", change))
+WITHOUT_WORK = {
+    "zeros": "return torch.relu(self.norm(x)) * 0",
+    "a constant": "return torch.ones_like(x)",
+    "the first input": "return x.clone()",
+}
+
+
+def without_work(path, change):
+    path.write_text(TASK.read_text().replace("return torch.relu(self.norm(x))", change))
+    return str(path)
+
+
+@pytest.mark.parametrize("sentence", WITHOUT_WORK)
+def test_where_an_answer_without_work_passes_nothing_is_decided(verdicts, sentence):
+    assert verdicts[sentence]["verdict"] == "not decided"
+    assert sentence in verdicts[sentence]["reason"]
+
+
+@pytest.mark.nightly
+def test_the_status_says_that_nothing_is_decided(tmp_path):
+    change = WITHOUT_WORK["a constant"]
     (tmp_path / "candidate.py").write_text(f"{HEAD}        {change}\n")
-    run = verify(tmp_path, "candidate.py", "--against", "reference.py", "--quick")
+    run = verify(tmp_path, "candidate.py", "--against", without_work(tmp_path / "reference.py", change), "--quick")
     assert run.returncode == 3, run.stdout + run.stderr
-    assert run.stdout.splitlines()[0].startswith("not decided: ")
-    assert sentence in run.stdout.splitlines()[0]
+    assert run.stdout.startswith("not decided: ")
 
 
+@pytest.mark.nightly
 def test_own_kernels_makes_operators_of_pytorch_a_hack(tmp_path):
     (tmp_path / "candidate.py").write_text(CANDIDATES["honest"][0])
     run = verify(tmp_path, "candidate.py", "--against", TASK, "--quick", "--own-kernels")
@@ -252,6 +276,7 @@ def test_a_python_that_cannot_judge_is_named(tmp_path, words):
     folder = tmp_path / "broken"
     folder.mkdir()
     (folder / "torch.py").write_text("raise OSError('libtorch.so: cannot open shared object file')")
+    (tmp_path / "candidate.py").write_text("")
     lines_of(tmp_path, {"one": ""})
     broken = {"PYTHONPATH": f"{ROOT / 'src'}:{folder}"}
     assert "torch cannot be imported: libtorch.so: cannot open" in verify(tmp_path, *words, **broken).stderr
@@ -277,6 +302,7 @@ def test_a_verdict_is_what_its_schema_says(verdicts):
             assert case.keys() == known["cases"]["items"]["properties"].keys(), name
 
 
+@pytest.mark.nightly
 def test_what_the_cases_do_not_see_of_a_changed_text_is_said(tmp_path):
     text = CANDIDATES["honest"][0].replace("return self.right(x)", "unused = x + 1.0\n        return self.right(x)")
     (tmp_path / "candidate.py").write_text(text)
@@ -302,9 +328,6 @@ def right(x):
 """
 
 
-@pytest.mark.parametrize(("name", "status"), [("without", 1), ("right", 0)])
-def test_a_function_is_judged_against_a_function(tmp_path, name, status):
-    (tmp_path / "mine.py").write_text(FUNCTIONS)
-    (tmp_path / "theirs.py").write_text(SOFTMAX)
-    run = verify(tmp_path, f"theirs:{name}", "--against", "mine:reference", "--inputs", "mine:inputs", "--quick")
-    assert run.returncode == status, run.stdout + run.stderr
+@pytest.mark.parametrize(("name", "verdict"), [("without", "wrong"), ("right", "right")])
+def test_a_function_is_judged_against_a_function(verdicts, name, verdict):
+    assert verdicts[f"theirs:{name}"]["verdict"] == verdict

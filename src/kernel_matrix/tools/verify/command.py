@@ -7,11 +7,13 @@ import json
 import sys
 from pathlib import Path
 
-from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.store import signing
+from kernel_matrix.tools.sanitize import tools
 from kernel_matrix.tools.verify import page, python
 from kernel_matrix.tools.verify.batch import verdicts_of
+from kernel_matrix.tools.verify.verdict import NOTHING
 
 _UNUSABLE = 2
 _VERDICT = Path("verify", "verdict.json")  # below the build folder
@@ -97,6 +99,7 @@ def main(options: argparse.Namespace) -> int:
         raise UserError(
             "verify needs a candidate and what it is judged against: verify candidate.py --against reference.py"
         )
+    _check(options)
     key = _key(options)
     if python.is_here(options.python):
         python.one_thread()
@@ -108,6 +111,20 @@ def main(options: argparse.Namespace) -> int:
     if status != _UNUSABLE or options.jsonl is not None:
         _hand_on(options, key)
     return status
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Refuse what needs no PyTorch to be refused: its import takes seconds.
+
+    Raises:
+        UserError: a file is not there, or a tool is not known.
+    """
+    for name in (options.candidate, options.against):
+        if name and ":" not in name and not Path(name).exists():
+            raise UserError(f"{name}: it cannot be read: there is no such file or folder.")
+    for name in options.sanitize or ():
+        if name not in (*tools.OF_NVIDIA, NOTHING):
+            raise unknown("--sanitize", "tool", name, tools.OF_NVIDIA)
 
 
 def _judge(options: argparse.Namespace) -> int:

@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kernel_matrix.base.errors import UserError, unknown
+from kernel_matrix.base.errors import UserError
 from kernel_matrix.job.kernel_process import KernelProcessError
 from kernel_matrix.tools.sanitize import tools
 from kernel_matrix.tools.verify.inside.confine import LOOSE, NO_FILTER
 from kernel_matrix.tools.verify.sandbox.server import Server
 from kernel_matrix.tools.verify.tasks.task import Case, Task
+from kernel_matrix.tools.verify.verdict import NOTHING
 
 _SIDE = "kernel_matrix.tools.verify.inside.recorded:sanitized"
-_NOTHING = "none"
 _SECONDS = 120.0  # of one tool
 _CASES, _BYTES = 4, 16 << 20  # of inputs: a tool makes a launch a hundred times as slow
 _END = "SUMMARY: "  # in the last line about a process that was watched
@@ -60,13 +60,10 @@ def wanted(options: argparse.Namespace, device: str) -> Wanted:
     """Return the tools that the options ask for: all of them for one candidate on a card.
 
     Raises:
-        UserError: one is not known, or the named ones cannot run here.
+        UserError: the named ones cannot run here.
     """
     asked = options.sanitize
-    for name in asked or ():
-        if name not in (*tools.OF_NVIDIA, _NOTHING):
-            raise unknown("--sanitize", "tool", name, tools.OF_NVIDIA)
-    if _NOTHING in (asked or ()) or (asked is None and (options.quick or options.jsonl is not None or device == "cpu")):
+    if NOTHING in (asked or ()) or (asked is None and (options.quick or options.jsonl is not None or device == "cpu")):
         return NONE
     if device == "cpu":
         raise UserError("--sanitize: compute-sanitizer looks at kernels on an NVIDIA GPU, and none is used here.")

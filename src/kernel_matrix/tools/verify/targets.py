@@ -29,9 +29,9 @@ from kernel_matrix.tools.launches.recording import Compiled, Recording, outcome_
 from kernel_matrix.tools.launches.targets import emulated_targets, known, targets_named, told
 from kernel_matrix.tools.verify.sandbox.server import Server
 from kernel_matrix.tools.verify.tasks.task import Case, Task
+from kernel_matrix.tools.verify.verdict import NOTHING
 
 _SIDE = "kernel_matrix.tools.verify.inside.recorded"
-_NOTHING = "none"
 _EMULATED = ("gfx942", "sm_90")  # unless others are named
 _SECONDS = 300.0  # of all launches for one vendor
 _PATH = re.compile(r"(emulated/)?\w[\w.-]*(/\w[\w.-]*)?")
@@ -84,12 +84,12 @@ def wanted(options: argparse.Namespace) -> Wanted:
     asked, emulate = options.targets, options.emulate
     if asked is None and emulate is None and (options.quick or options.jsonl is not None):
         return Wanted()
-    named = [name for name in (*(asked or ()), *(emulate or ())) if name != _NOTHING]
+    named = [name for name in (*(asked or ()), *(emulate or ())) if name != NOTHING]
     for name in emulate or ():
-        if name not in (*emulated_targets(), _NOTHING):
+        if name not in (*emulated_targets(), NOTHING):
             raise unknown("--emulate", "target of the emulator", name, emulated_targets())
-    targets = [] if asked and _NOTHING in asked else [one.name for one in targets_named(asked or [])]
-    chosen = [one for one in emulate if one != _NOTHING] if emulate else [one for one in _EMULATED if one in targets]
+    targets = [] if asked and NOTHING in asked else [one.name for one in targets_named(asked or [])]
+    chosen = [one for one in emulate if one != NOTHING] if emulate else [one for one in _EMULATED if one in targets]
     folder, cache, without = Path(), "", ""
     try:
         if chosen:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 SCHEMA = 1
+NOTHING = "none"  # the word of an option that names steps
 RIGHT, WRONG, HACK, UNDECIDED = "right", "wrong", "hack", "not decided"
 UNUSABLE = "unusable"  # a line that nobody could judge
 STATUS: Mapping[str, int] = {RIGHT: 0, WRONG: 1, HACK: 1, UNDECIDED: 3}
