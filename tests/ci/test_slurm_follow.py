@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from slurm_plans import CLEARED, LATER, RAN, plan_in
 
-from kernel_matrix.ci.cluster import make_run
-from kernel_matrix.ci.engines import engine_named
+from kernel_matrix.base.errors import UserError
+from kernel_matrix.ci import cluster
+from kernel_matrix.ci.cluster import keep, make_run
+from kernel_matrix.ci.engines import AwayError, engine_named, state
 from kernel_matrix.ci.engines.slurm import script
 from kernel_matrix.ci.engines.slurm.engine import never_starts
 from kernel_matrix.ci.follow import Follower
@@ -103,3 +107,56 @@ def test_of_a_log_larger_than_the_memory_the_end_is_read(planned):
     ended = {**RAN, "status": "completed", "conclusion": "failure"}
     Follower(engine_named("slurm"), project, run, said.append)._show([JobStatus(row="here.plain", **ended)])
     assert [line[9:] for line in said][1:6] == [f"    {number}" for number in range(1, 6)]
+
+
+@pytest.fixture
+def waits(planned, monkeypatch):
+    """Return a project, its run, which waits for ever, its rows and the engine; the call that submitted it has died."""
+    project, plan = planned
+    run, played = (
+        make_run("slurm", project, plan),
+        Played(({"status": "queued"}, {"status": "queued", "why": "InvalidQOS"})),
+    )
+    monkeypatch.setattr("kernel_matrix.ci.cluster._END_SECONDS", 0.0)
+    monkeypatch.setattr(played, "cancel", lambda run, rows=("all",): played.cancelled.extend(rows))
+    keep(project, run, plan.rows)
+    return project, run, plan.rows, played
+
+
+def test_what_is_left_of_a_call_that_was_interrupted_is_cancelled_and_not_gone_on_with(waits):
+    project, run, rows, played = waits
+    assert cluster._going_on(played, project, rows, print) == run
+    state.mark_interrupted(run)
+    assert cluster._going_on(played, project, rows, print) is None
+    assert played.cancelled == ["all"]
+
+
+def test_a_cancel_that_the_cluster_does_not_hear_is_made_up_for_by_the_next_call(waits, monkeypatch):
+    project, run, rows, played = waits
+
+    def away(run):
+        raise AwayError("scancel: Unable to contact slurm controller")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(played, "cancel", away)
+        with pytest.raises(AwayError, match=f"Jobs of km-{run.id} may go on. The next call ends them"):
+            cluster._cancel(played, run)
+    assert cluster._going_on(played, project, rows, print) is None
+    assert played.cancelled == ["all"]
+
+
+def test_another_user_s_run_can_be_followed_and_neither_ended_nor_gone_on_with(waits):
+    project, run, rows, played = waits
+    other = run.model_copy(update={"user": os.getuid() + 70_000})
+    keep(project, other, rows)
+    with pytest.raises(
+        UserError, match=f"km-{run.id}, which user {other.user} has submitted.*--attach.*--build FOLDER"
+    ):
+        cluster._going_on(played, project, rows, print)
+    with pytest.raises(UserError, match="who alone can end it"):
+        cluster._cancel(played, other)
+    assert not state.is_interrupted(other)
+    assert Follower(played, project, other, print)._look()
+    assert (played.cancelled, state.read(project.build)) == ([], other)
+    state.status_of_report(other).write_text("0\n")
+    assert cluster._going_on(Played((ENDED, ENDED)), project, rows, print) is None, "it has ended"

@@ -123,8 +123,17 @@ def test_each_state_of_slurm_is_one_status(state, status, conclusion):
     [
         *((reason, True) for reason in ("BadConstraints", "PartitionTimeLimit", "QOSMaxGRESPerJob", "InvalidAccount")),
         *((reason, True) for reason in ("AssocMaxWallDurationPerJobLimit", "launch failed requeued held")),
+        *(
+            (reason, True)
+            for reason in ("QOSMaxMemoryPerNode", "AssocMaxCpuPerNode", "QOSMinGRES", "JobHoldMaxRequeue")
+        ),
+        ("Job's account not permitted to use this partition (gpu allows lab not root)", True),
+        ("Job's QOS not permitted to use this partition (gpu denies short including short)", True),
+        ("RequiresReservation", True),
         *((reason, False) for reason in ("Priority", "Resources", "ReqNodeNotAvail, UnavailableNodes:a1", "BeginTime")),
         *((reason, False) for reason in ("QOSMaxJobsPerUserLimit", "AssocGrpCPULimit", "Dependency", "None", "")),
+        *((reason, False) for reason in ("QOSMaxSubmitJobPerUserLimit", "QOSMaxCpuPerUserLimit", "BurstBufferStageIn")),
+        *((reason, False) for reason in ("AssocMaxJobsLimit", "AssocGrpSubmitJobsLimit", "JobHeldUser")),
     ],
 )
 def test_only_reasons_that_no_time_mends_end_a_row(reason, ever):

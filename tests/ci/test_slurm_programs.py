@@ -7,6 +7,7 @@ import re
 import subprocess
 import tarfile
 import tracemalloc
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,8 @@ from slurm_plans import BANNER, LATER, RAN, plan_in, programs
 from kernel_matrix import pipeline
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.ci.cluster import make_run
-from kernel_matrix.ci.engines import AwayError, engine_named
-from kernel_matrix.ci.engines.slurm import copied, script
+from kernel_matrix.ci.engines import AwayError, engine_named, state
+from kernel_matrix.ci.engines.slurm import copied, engine, script
 from kernel_matrix.ci.engines.slurm.engine import Slurm, ask
 from kernel_matrix.ci.engines.state import ClusterRun
 from kernel_matrix.ci.event_plan import EventPlan
@@ -54,6 +55,56 @@ def test_what_an_sbatch_that_prints_no_number_has_submitted_is_cancelled(planned
     with pytest.raises(UserError, match="no number of a job: queued for approval"):
         engine_named("slurm").submit(run)
     assert (tmp_path / "cancelled").read_text() == "12\n"
+
+
+# It has what it was asked for in the queue, if it came, and says nothing of it.
+_NO_ANSWER = """#!/bin/bash
+echo "$*" >>{0}/asked
+name=$(grep -o 'job-name=[^ ]*' <<<"$*")
+[ {comes} = 0 ] || echo "${{name#*=}}|$(wc -l <{0}/asked)" >>{0}/queue
+echo 'sbatch: error: Batch job submission failed: Socket timed out on send/recv operation' >&2
+exit 1
+"""
+_LOOKED_AT = """#!/bin/bash
+echo x >>{0}/looks
+[ $(wc -l <{0}/looks) -le {unseen} ] || [ ! -e {0}/queue ] || cat {0}/queue
+"""
+
+
+@pytest.mark.parametrize(("comes", "unseen"), [(1, 0), (1, 3), (0, 0)], ids=["at once", "later", "never"])
+def test_a_job_whose_submission_had_no_answer_is_found_by_its_name_and_never_sent_twice(
+    planned, tmp_path, monkeypatch, comes, unseen
+):
+    run = make_run("slurm", *planned)
+    programs(tmp_path, monkeypatch, "exit 1")
+    for name, text in {"sbatch": _NO_ANSWER, "squeue": _LOOKED_AT, "scancel": "#!/bin/sh\n"}.items():
+        (tmp_path / name).write_text(text.format(tmp_path, comes=comes, unseen=unseen) if name[1] != "c" else text)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setattr(engine, "_LATE", 0.5)
+    monkeypatch.setattr(engine, "_PAUSE", 0.01)
+    if comes:
+        Slurm().submit(run)
+    else:
+        with pytest.raises(AwayError, match="timed out"):
+            Slurm().submit(run)
+    asked = (tmp_path / "asked").read_text().splitlines()
+    names = [re.search(r"--job-name=(\S+)", line)[1] for line in asked]
+    assert names == [script.job_name(run, part) for part in (0, 1, 2, "report")][: 4 if comes else 1]
+    assert not comes or "--dependency=afterany:1:2:3 " in asked[-1]
+    assert state.is_interrupted(run) is not comes, "what may come later is no run to go on with"
+
+
+def test_a_script_that_is_submitted_twice_by_hand_submits_once(planned, tmp_path, monkeypatch):
+    run = make_run("slurm", *planned)
+    programs(tmp_path, monkeypatch, "exit 1")
+    (tmp_path / "sbatch").write_text(f"#!/bin/sh\necho x >>{tmp_path}/asked; echo 12\n")
+    (tmp_path / "sbatch").chmod(0o755)
+    (tmp_path / "squeue").write_text(f"#!/bin/sh\n[ ! -e {tmp_path}/asked ] || echo km-{run.id}-0\n")
+    call = {"input": Slurm().script(run), "text": True, "capture_output": True, "check": False}
+    first, second = (subprocess.run(["bash"], **call) for _ in range(2))
+    assert (first.returncode, second.returncode) == (0, 2), first.stderr
+    assert f"jobs of km-{run.id} wait or run" in second.stdout
+    assert len((tmp_path / "asked").read_text().split()) == 4
 
 
 _PRINTS = "cat {back}; echo; read -r word; echo $word >{told}"
@@ -133,7 +184,8 @@ def forgotten(planned: tuple[pipeline.Project, EventPlan]) -> ClusterRun:
 
 def test_what_squeue_has_forgotten_is_known_where_there_is_accounting(planned, tmp_path, monkeypatch):
     run = forgotten(planned)
-    programs(tmp_path, monkeypatch, f"{BANNER}cat <<'END'\n{SACCT.strip().format(id=run.id)}\nEND")
+    lines = f"{BANNER}cat <<'END'\n{SACCT.strip().format(id=run.id)}\nEND"
+    programs(tmp_path, monkeypatch, f"echo $* >{tmp_path}/asked\n{lines}")
     found = {status.row: status for status in engine_named("slurm").poll(run)}
     assert {row: (one.status, one.conclusion) for row, one in found.items()} == {
         **{f"row{number}": end for number, end in enumerate(ENDS)},
@@ -141,6 +193,9 @@ def test_what_squeue_has_forgotten_is_known_where_there_is_accounting(planned, t
     }
     assert (found["row2"].machine, found["row2"].ended) == ("a2", "1970-01-01T00:03:40Z")
     assert (found["row8"].why, found["row6"].machine) == ("Priority", "")
+    asked = dict(re.findall(r"--(\w+)=(\S+)", (tmp_path / "asked").read_text()))
+    assert datetime.fromisoformat(asked["starttime"]).timestamp() < run.created - 3600, "its clock may be another one"
+    assert asked["endtime"] == "now+90minutes"
 
 
 def test_a_cluster_without_accounting_forgets_and_one_whose_accounts_are_away_is_asked_again(

@@ -33,6 +33,7 @@ from kernel_matrix.run import proven
 from kernel_matrix.store import names
 
 _AWAY_SECONDS, _PAUSE = 1800.0, 15.0  # for which a controller may be away, and between two questions
+_END_SECONDS = 60.0  # in which rows end that were cancelled
 Say = Callable[[str], object]  # prints a line
 _PLAN, _STATUSES = "plan.json", "jobs.json"
 
@@ -256,10 +257,19 @@ def _going_on(engine: Engine, project: Project, row_plan: RowPlan, say: Say) -> 
     """Return the run that was submitted before, if its jobs wait or run.
 
     Raises:
-        UserError: it is of another plan.
+        UserError: it is of another plan, or of another user.
     """
     run = state.read(project.build)
+    if run and not run.is_mine and not state.status_of_report(run).exists():  # a cluster may hide their jobs
+        raise UserError(
+            f"km-{run.id}, which {run.whose} has submitted, has made no report yet in {project.build}. Follow it: "
+            "`kernel-matrix matrix --attach`; or give a folder of your own: --build FOLDER."
+        )
     if run is None or not goes_on(engine.poll(run)):
+        return None
+    if state.is_interrupted(run):
+        _end_what_is_left(engine, run)
+        say(f"jobs of km-{run.id} were left of a call that was interrupted: cancelled")
         return None
     if run.plan != _digest(row_plan):
         raise UserError(
@@ -271,9 +281,28 @@ def _going_on(engine: Engine, project: Project, row_plan: RowPlan, say: Say) -> 
 
 
 def _cancel(engine: Engine, run: ClusterRun) -> None:
-    """Cancel all jobs of a run. Its report does not come: its status is that of a command that was interrupted."""
-    engine.cancel(run)
-    state.status_of_report(run).write_text("130\n")
+    """Cancel all jobs of a run. Its report does not come.
+
+    Raises:
+        AwayError: the cluster does not answer.
+        UserError: another user has submitted it.
+    """
+    if not run.is_mine:
+        raise UserError(f"km-{run.id} is a run of {run.whose}, who alone can end it.")
+    state.mark_interrupted(run)
+    try:
+        engine.cancel(run)
+    except AwayError as error:
+        text = f"{error}. Jobs of km-{run.id} may go on. The next call ends them, or `kernel-matrix matrix --cancel`."
+        raise AwayError(text) from None
+
+
+def _end_what_is_left(engine: Engine, run: ClusterRun) -> None:
+    """Cancel the jobs of a run, and wait until the rows have written what had ended."""
+    _cancel(engine, run)
+    until = time.monotonic() + _END_SECONDS
+    while goes_on(engine.poll(run)) and time.monotonic() < until:
+        time.sleep(1)
 
 
 def _former(options: argparse.Namespace, project: Project, say: Say) -> int:

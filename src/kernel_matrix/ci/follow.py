@@ -61,8 +61,9 @@ class Follower:
         """Return the statuses; None while the cluster does not answer."""
         try:
             statuses = self.engine.poll(self.run)
-            self.engine.attend(self.run, statuses)
-            self._end_what_waits_in_vain(statuses)
+            if self.run.is_mine:  # who follows another user's jobs can do nothing for them
+                self.engine.attend(self.run, statuses)
+                self._end_what_waits_in_vain(statuses)
         except AwayError as error:
             if not self.away:
                 self._say(f"the cluster does not answer, and its jobs may go on: {error}")
@@ -132,7 +133,7 @@ class Follower:
         """Cancel a report that no node takes: it would wait for ever, or has waited too long since its rows ended."""
         self.rows_ended = self.rows_ended or time.monotonic()
         in_vain = time.monotonic() - self.rows_ended > 60 * self.run.queue_minutes
-        if not self.run.disk and (in_vain or self.engine.never_starts(report.why)):
+        if self.run.is_mine and not self.run.disk and (in_vain or self.engine.never_starts(report.why)):
             self._say(f"no node makes the report ({report.why or 'no reason is known'}): it is made here")
             self.engine.cancel(self.run, [REPORT])
             return True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from kernel_matrix.config.model import Ask
 
 FOLDER = "cluster"  # in the build folder
 _FILE = "run.json"
+_INTERRUPTED = 130  # the status of a command that somebody has interrupted
 
 
 class Batch(Strict):
@@ -36,6 +39,7 @@ class ClusterRun(Strict):
     engine: str
     id: str = Field(pattern=r"^[0-9a-f]{8}$")
     created: float  # seconds since 1970
+    user: int = Field(default_factory=os.getuid)  # who has submitted it: nobody else can end its jobs
     plan: str  # the SHA-256 of the row plan
     queue_minutes: float
     batches: tuple[Batch, ...]
@@ -54,10 +58,36 @@ class ClusterRun(Strict):
         """The rows of all batches."""
         return tuple(row for batch in self.batches for row in batch.rows)
 
+    @property
+    def is_mine(self) -> bool:
+        """Whether the user of this process has submitted it."""
+        return self.user == os.getuid()
+
+    @property
+    def whose(self) -> str:
+        """The name of who has submitted it."""
+        try:
+            return pwd.getpwuid(self.user).pw_name
+        except KeyError:
+            return f"user {self.user}"
+
 
 def status_of_report(run: ClusterRun) -> Path:
     """Return the file with the exit status of the report, which is there when a run has ended."""
     return Path(run.folder) / "status"
+
+
+def mark_interrupted(run: ClusterRun) -> None:
+    """Write that a run was cancelled, or is not submitted whole. What is left of it is no run to go on with."""
+    status_of_report(run).write_text(f"{_INTERRUPTED}\n", encoding="ascii")
+
+
+def is_interrupted(run: ClusterRun) -> bool:
+    """Return whether a run was cancelled, or was not submitted whole."""
+    try:
+        return status_of_report(run).read_text(encoding="ascii").strip() == str(_INTERRUPTED)
+    except OSError:
+        return False
 
 
 def going_on(build: Path) -> ClusterRun | None:

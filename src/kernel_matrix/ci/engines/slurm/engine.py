@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -15,7 +16,7 @@ from kernel_matrix.base.files import write_atomically
 from kernel_matrix.ci.engines import REPORT, AwayError, Fitted
 from kernel_matrix.ci.engines.batches import MOST_ROWS
 from kernel_matrix.ci.engines.slurm import copied, nodes, script
-from kernel_matrix.ci.engines.state import Batch, ClusterRun, status_of_report
+from kernel_matrix.ci.engines.state import Batch, ClusterRun, mark_interrupted, status_of_report
 from kernel_matrix.ci.placing import Machines
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.machines.job_status import JobStatus
@@ -25,6 +26,8 @@ _MOST_ROWS = 20_000
 _QUEUE = "%j|%K|%T|%V|%S|%e|%N|%r"  # name, task, state, submitted, start, end, nodes, reason
 _ARRAYS, _TASKS = "%j|%F", "%j|%K|%A"  # name and id; name, task and id
 _ACCOUNTING = "JobName,JobID,State,Submit,Start,End,NodeList,Reason"
+_LATE, _PAUSE = 60.0, 2.0  # seconds in which a job may come whose submission had no answer, and between two looks
+_MINUTES_OFF = 90  # that two clocks are apart at most: munge refuses 5, and a night of autumn has an hour twice
 Seen = dict[tuple[str, str], tuple[str, ...]]  # by name of the job and number of the task: the other fields
 
 
@@ -61,21 +64,22 @@ class Slurm:
 
     def submit(self, run: ClusterRun) -> None:
         """Submit each batch, and the report after them."""
-        folder, logs = Path(run.folder), script.logs(run)
+        logs = script.logs(run)
         logs.mkdir(parents=True, exist_ok=True)
-        status_of_report(run).unlink(missing_ok=True)
+        mark_interrupted(run)  # until all rows are there: else a later call would go on with a part of them
         if run.disk:
             copied.pack(run)
         jobs: list[str] = []
         try:
             for number in range(len(run.batches)):
-                name = script.job_name(run, number)
                 output = [] if run.disk else [f"--output={logs}/%x_%a.log"]
-                jobs.append(_sbatch(folder / f"{name}.sh", script.array(run, number), *output))
+                jobs.append(_sbatch(run, number, script.array(run, number), *output))
+            status_of_report(run).unlink()
             if not run.disk:  # nodes do not see the results
-                after, name = f"--dependency=afterany:{':'.join(jobs)}", script.job_name(run, REPORT)
-                _sbatch(folder / f"{name}.sh", script.report(run), after, f"--output={logs}/%x.log")
+                after = f"--dependency=afterany:{':'.join(jobs)}"
+                _sbatch(run, REPORT, script.report(run), after, f"--output={logs}/%x.log")
         except BaseException:
+            mark_interrupted(run)
             with suppress(UserError):
                 self.cancel(run)
             raise
@@ -116,7 +120,9 @@ class Slurm:
     def cancel(self, run: ClusterRun, rows: Collection[str] | None = None) -> None:
         """Cancel all jobs of a run, or the tasks of some rows."""
         gone = (
-            [*_ids(run).values()] if rows is None else [job for row, job in _tasks_by_row(run).items() if row in rows]
+            [job for _, job in _arrays(run)]
+            if rows is None
+            else [job for row, job in _tasks_by_row(run).items() if row in rows]
         )
         if gone:
             ask("scancel", *gone)
@@ -132,14 +138,34 @@ class Slurm:
         return script.log_of(run, row)
 
 
-def _sbatch(file: Path, text: str, *options: str) -> str:
+def _sbatch(run: ClusterRun, part: int | str, text: str, *options: str) -> str:
     """Submit a script and return the id of its job. A variable such as SBATCH_ACCOUNT is stronger than the script."""
+    name = script.job_name(run, part)
+    file = Path(run.folder) / f"{name}.sh"
     write_atomically(file, text)
     asked = [line.partition(" ")[2] for line in text.splitlines() if line.startswith("#SBATCH ")]
-    said = ask("sbatch", "--parsable", *asked, *options, "--export=ALL", str(file))
+    try:
+        said = ask("sbatch", "--parsable", *asked, *options, "--export=ALL", str(file))
+    except AwayError as error:
+        said = _arrived(run, name, error)
     if not (numbers := re.findall(r"^(\d+)(?:;\S*)?$", said, re.MULTILINE)):
         raise UserError(f"sbatch: it has printed no number of a job: {said.strip()[-300:]}")
     return str(numbers[-1])
+
+
+def _arrived(run: ClusterRun, name: str, error: AwayError) -> str:
+    """Return the id of a job that was submitted and had no answer. It may have come all the same: it is not sent again.
+
+    Raises:
+        AwayError: it has not come.
+    """
+    until = time.monotonic() + _LATE
+    while time.monotonic() < until:
+        with suppress(AwayError):
+            if jobs := [job for of, job in _arrays(run, "--states=all") if of == name]:
+                return jobs[0]
+        time.sleep(_PAUSE)
+    raise error
 
 
 def _names(run: ClusterRun) -> list[str]:
@@ -162,9 +188,10 @@ def _queued(run: ClusterRun) -> Seen:
 
 
 def _accounted(run: ClusterRun) -> Seen:
-    """Return what the accounting knows of the jobs since the run was made."""
-    since = f"{datetime.fromtimestamp(run.created - 60).astimezone():%Y-%m-%dT%H:%M:%S}"
-    named = (f"--name={','.join(_names(run))}", f"--starttime={since}", f"--format={_ACCOUNTING}")
+    """Return what the accounting knows of the jobs since the run was made. Its clock may be another one."""
+    since = f"{datetime.fromtimestamp(run.created - 60 * _MINUTES_OFF).astimezone():%Y-%m-%dT%H:%M:%S}"
+    times = (f"--starttime={since}", f"--endtime=now+{_MINUTES_OFF}minutes")
+    named = (f"--name={','.join(_names(run))}", *times, f"--format={_ACCOUNTING}")
     seen: Seen = {}
     text = ask("sacct", "--noheader", "--parsable2", "--allocations", *named)
     for name, job, *fields in _table(text, _ACCOUNTING.replace(",", "|")):
@@ -183,16 +210,16 @@ def _tasks(text: str) -> Iterator[str]:
             yield ""
 
 
-def _ids(run: ClusterRun) -> dict[str, str]:
-    """Return the id of each array that squeue knows, by its name."""
+def _arrays(run: ClusterRun, *options: str) -> list[tuple[str, str]]:
+    """Return name and id of each array that squeue knows. Who submits a script twice has two of a name."""
     names = _names(run)
-    text = ask("squeue", "--noheader", f"--name={','.join(names)}", f"--format={_ARRAYS}")
-    return {name: job for name, job in _table(text, _ARRAYS) if name in names}
+    text = ask("squeue", "--noheader", f"--name={','.join(names)}", f"--format={_ARRAYS}", *options)
+    return list(dict.fromkeys((name, job) for name, job in _table(text, _ARRAYS) if name in names))
 
 
 def _tasks_by_row(run: ClusterRun) -> dict[str, str]:
     """Return the id of the job of each row and of the report, of those that squeue knows."""
-    jobs = _ids(run)
+    jobs = dict(_arrays(run))
     report = jobs.get(script.job_name(run, REPORT))
     return ({REPORT: report} if report else {}) | {
         row: f"{jobs[name]}_{task}"
@@ -239,6 +266,8 @@ _AWAY = re.compile(
     r"communication (connection )?failure|slurmdbd|resource temporarily unavailable|backup controller|munge"
 )
 
+_BY_CLOCK = re.compile(r"(?i)zero bytes|authentication error|(expired|rewound) credential")
+
 
 def _variables() -> dict[str, str]:
     """Return the variables of Slurm's programs, without those in which people keep their habits."""
@@ -278,6 +307,8 @@ def ask(*words: str) -> str:
 def _fault(words: Sequence[str], said: str) -> UserError:
     reason = "; ".join(dict.fromkeys(line.partition("error: ")[2] or line for line in said.splitlines()[-3:]))
     text = f"{words[0]}: {reason or 'it failed and said nothing'}"
+    if _BY_CLOCK.search(said):
+        text += " (so does a clock of this machine that is minutes off: munge refuses it)"
     return AwayError(text) if _AWAY.search(said) else UserError(text)
 
 
@@ -295,10 +326,10 @@ _CONCLUSIONS = {
 }
 # What no time mends. Other reasons end by themselves, or when somebody repairs a node or a limit is free again.
 _FOR_EVER = re.compile(
-    r"BadConstraints|InvalidAccount|InvalidQOS|(Account|Qos|QOS)NotAllowed|DependencyNeverSatisfied|"
-    r"Partition(Node|Time)Limit|MaxMemPerLimit|BurstBufferStageIn|"
-    r"(Assoc|QOS)(Max|Grp)\w*(PerJob|WallDuration)\w*|(Assoc|QOS)MaxWall\w*|"
-    r"launch[ _]failed[ _]requeued[ _]held|AccountingPolicy"
+    r"BadConstraints|InvalidAccount|InvalidQOS|(Account|Qos|QOS)NotAllowed|not permitted to use|DependencyNever|"
+    r"Partition(Node|Time)Limit|MaxMemPerLimit|ReservationDeleted|RequiresReservation|"
+    r"(Assoc|QOS)Max\w*(Per(Job|Node)|Wall)\w*|QOSMin\w+|"  # what one job asks for, not what others have taken
+    r"JobHoldMaxRequeue|launch[ _]failed[ _]requeued[ _]held|AccountingPolicy"
 )
 
 

@@ -131,7 +131,10 @@ def submission(run: ClusterRun) -> str:
     status = shlex.quote(str(status_of_report(run)))
     lines = ["#!/bin/bash", "# Submit the rows of a plan to Slurm, and the report that waits for them."]
     lines += [f"export {KEY}=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \\n')"]
-    lines += ["unset ${!SBATCH_@}  # they are stronger than what stands here"]
+    lines += ["unset ${!SBATCH_@} ${!SQUEUE_@}  # they are stronger than what stands here"]
+    names = ",".join(job_name(run, part) for part in (*range(len(run.batches)), REPORT))
+    known = f"squeue --noheader --format=%j --name={names} | grep -q '^km-{run.id}-'"
+    lines += [f'if {known}; then echo "jobs of km-{run.id} wait or run"; exit 2; fi']
     lines += ["set -euo pipefail", f"mkdir -p {folder}", f"rm -f {status}", "jobs="]
     for number in range(len(run.batches)):
         sbatch = f"sbatch --parsable --output={folder}/%x_%a.log"
