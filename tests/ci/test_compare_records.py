@@ -1,4 +1,4 @@
-"""ci/compare-records reads JUnit XML and tables, and finds the same records in both."""
+"""ci/compare-records reads JUnit XML, tables and journals, and finds the same records in all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from common import write_results
 
-from kernel_matrix.store import junit
+from kernel_matrix.store import journal, junit
 from kernel_matrix.store.pack import pack
 from kernel_matrix.store.record import Record
 
@@ -68,6 +68,14 @@ def test_the_same_records_are_found_in_xml_and_in_tables(tmp_path):
     (tmp_path / "xml.xml").rename(tmp_path / "xml" / "cpu.one.xml")
     write_results(tmp_path / "tables", RECORDS)
     assert compared(tmp_path / "xml", tmp_path / "tables") == (0, "\n3 cases before, 3 after, 0 differences\n")
+
+
+def test_the_same_records_are_found_in_journals_and_in_tables(tmp_path):
+    journal.write(tmp_path / "journals", "cpu.one-0123", JOB, RECORDS)
+    write_results(tmp_path / "tables", RECORDS)
+    assert compared(tmp_path / "journals", tmp_path / "tables") == (0, "\n3 cases before, 3 after, 0 differences\n")
+    journal.write(tmp_path / "other", "cpu.one-0123", JOB, [replace(RECORDS[0], metrics={}), *RECORDS[1:]])
+    assert "metric.h.max_abs: '1e-07' -> None" in compared(tmp_path / "tables", tmp_path / "other")[1]
 
 
 def test_the_same_records_are_found_in_tables_of_runs_and_in_a_packed_set(tmp_path):
