@@ -59,17 +59,19 @@ def untouched(secret: Path) -> bool:
     return secret.read_text() == SECRET and not secret.with_name(f"{secret.name}.new").exists()
 
 
-@pytest.mark.parametrize(
-    ("thing", "resume"), [*((thing, False) for thing in THINGS), ("a link", True), ("a pipe", True)]
-)
+# The things at the files: by day each thing at two or three files, by night at all.
+SHIFTS = [pytest.param(n, False, marks=[] if n < 3 else pytest.mark.nightly) for n in range(len(THINGS))]
+
+
+@pytest.mark.parametrize(("shift", "resume"), [*SHIFTS, (0, True)])
 @pytest.mark.slow
 def test_what_an_earlier_kernel_has_left_in_the_place_of_a_file_is_neither_read_nor_written(
-    patient: Doubles, secret: Path, thing: str, resume: bool
+    patient: Doubles, secret: Path, shift: int, resume: bool
 ):
-    folder = patient.root / "build" / "jobs" / "here.good"
+    folder, things = patient.root / "build" / "jobs" / "here.good", [*THINGS]
     folder.mkdir(parents=True)
-    for file in FILES:
-        put(thing, folder / file, secret)
+    for number, file in enumerate(FILES):
+        put(things[(number + 3 * shift) % len(things)], folder / file, secret)
     comparison = patient.run("good", resume=resume)
     assert states(comparison) == ["pass"] * 3
     assert untouched(secret)
@@ -129,8 +131,15 @@ def test_what_a_kernel_puts_in_the_place_of_a_file_comes_into_no_record(put_by_k
     assert untouched(secret)
 
 
-@pytest.mark.parametrize("file", ["todo.json", "journal.jsonl", "log.txt"])
-@pytest.mark.parametrize("thing", ["a link", "a pipe", "a folder"])
+# By day each thing and each file once, by night all pairs.
+PAIRS = [
+    pytest.param(thing, file, marks=[] if row == column else pytest.mark.nightly)
+    for row, thing in enumerate(("a link", "a pipe", "a folder"))
+    for column, file in enumerate(("todo.json", "journal.jsonl", "log.txt"))
+]
+
+
+@pytest.mark.parametrize(("thing", "file"), PAIRS)
 @pytest.mark.slow
 def test_what_a_kernel_puts_there_before_the_next_process_begins_ends_in_states(
     patient: Doubles, secret: Path, thing: str, file: str

@@ -59,7 +59,7 @@ def lane(here: Doubles) -> Lane:
     return Lane(here.root, matrix, good, old, here.root / "build", lambda build: share(build, COPY), "current")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_each_kind_of_cache_finds_the_compiler_that_mishandles_it_and_no_other(lane: Lane):
     if why_not := no_mounts():
         pytest.skip(why_not)

@@ -69,6 +69,7 @@ def test_programs_of_tilelang_are_compiled_for_every_target(tmp_path):
     assert f"/{toolchain}/" in next(iter(done.records))
 
 
+@pytest.mark.nightly
 def test_the_sources_of_an_extension_of_pytorch_are_compiled_kernel_by_kernel(tmp_path, monkeypatch):
     """Put a hipcc there; ``test_launch_sources.py`` has what is said without one."""
     (tmp_path / "bin").mkdir()
