@@ -1,4 +1,4 @@
-"""Who follows a run of Slurm: what is said of its rows, and who makes its report."""
+"""A run of Slurm that is followed: the words about its rows, its report, its owner."""
 
 from __future__ import annotations
 

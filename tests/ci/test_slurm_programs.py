@@ -1,4 +1,4 @@
-"""What Slurm's programs say, played by stand-ins: numbers of jobs, accounts, copies of the checkout and their results."""
+"""The answers of Slurm's programs, by stand-ins: numbers of jobs, accounts, copies of the checkout, their results."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class ClusterRun(Strict):
 
     @property
     def is_mine(self) -> bool:
-        """Whether the user of this process has submitted it."""
+        """Tell whether the user of this process has submitted it."""
         return self.user == os.getuid()
 
     @property
