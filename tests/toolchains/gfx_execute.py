@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gpu_emulators.amd import decoding, library
+from gpu_emulators.amd import decoding, gfx1250, library
 from gpu_emulators.amd.translate import translate
 
 FAMILIES = list(dict.fromkeys(decoding.FAMILIES.values()))
@@ -24,12 +24,15 @@ def encoded(target: str, encoding: str, name: str, **fields: int) -> bytes:
     kind = getattr(module, encoding)
     positions = dict(kind._fields)
     names = {decoding._SUFFIX.sub("", one.name.lower()): one.value for one in positions["op"].allowed}
+    if target == "gfx1250":
+        names |= {one[0]: opcode for opcode, one in gfx1250.OPCODES.get(encoding, {}).items()}
     if target == "gfx90a":
         names |= {name: opcode for opcode, name in decoding._MATRIX_OPCODES_OF_GFX90A.items()}
     raw = 0
     for field, position in positions.items():
         fixed = position.default if type(position).__name__ == "FixedBitField" else 0
-        raw |= ((fields | {"op": names[name]}).get(field, fixed) & position.mask) << position.lo
+        mask = 255 if field == "op" and encoding == "VOP3P" and target == "gfx1250" else position.mask
+        raw |= ((fields | {"op": names[name]}).get(field, fixed) & mask) << position.lo
     return raw.to_bytes(16, "little")
 
 
@@ -42,12 +45,12 @@ def executed(
     vectors = np.zeros((REGISTERS, LANES), np.uint32)
     for number, values in registers.items():
         vectors[number, : values.size] = values
-    [record] = translate([decoding._decoded(code, family, target, 0)], target).records
+    records = translate([decoding._decoded(code, family, target, 0)], target).records
     given = (ctypes.c_uint32 * 128)(*((scalars or {}).get(number, 0) for number in range(128)))
-    handler = library.handler(record.handler)
-    assert handler is not None, record.handler
+    handlers = {record.handler: library.handler(record.handler) for record in records}
+    assert None not in handlers.values(), handlers
     library.library().execute(
-        record.packed(handler), lanes, FAMILIES.index(family), mode,
+        b"".join(record.packed(handlers[record.handler]) for record in records), lanes, FAMILIES.index(family), mode,
         vectors.ctypes.data_as(ctypes.c_void_p), REGISTERS, given,
         ctypes.byref(ctypes.c_uint64((1 << lanes) - 1)), ctypes.byref(ctypes.c_uint32(0)),
     )  # fmt: skip

@@ -13,7 +13,7 @@ from interpreters import kept_interpreter
 pytestmark = pytest.mark.environments
 
 BY_DAY = ("gfx942", "gfx1100", "gfx1201")
-AT_NIGHT = ("gfx90a", "gfx950", "gfx1030")
+AT_NIGHT = ("gfx90a", "gfx950", "gfx1030", "gfx1250")
 TARGETS = (*BY_DAY, *(pytest.param(target, marks=pytest.mark.nightly) for target in AT_NIGHT))
 LEAST = {
     "angles": 3e-7,

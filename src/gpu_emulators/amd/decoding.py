@@ -12,9 +12,11 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
+from gpu_emulators.amd import gfx1250
 from gpu_emulators.amd.rdna2 import in_table, name_in_table
 from gpu_emulators.common.errors import EmulatorError, UnknownInstructionError
 
@@ -22,14 +24,12 @@ VERSION = "0.14.0"  # of tinygrad
 FAMILIES = {"gfx9": "cdna", "gfx103": "rdna3", "gfx11": "rdna3", "gfx12": "rdna4"}
 TARGETS = (
     *("gfx906", "gfx908", "gfx90a", "gfx942", "gfx950"),
-    *("gfx1030", "gfx1100", "gfx1150", "gfx1151", "gfx1200", "gfx1201"),
+    *("gfx1030", "gfx1100", "gfx1150", "gfx1151", "gfx1200", "gfx1201", "gfx1250"),
 )
 RDNA2 = ("gfx1030",)
+GFX1250 = ("gfx1250",)
 _SDWA = 249  # as the first source: the second word says which parts of registers are meant
 _WITH_PARTS = {"VOP1": "VOP1_SDWA", "VOP2": "VOP2_SDWA", "VOPC": "VOPC_SDWA_SDST"}  # of CDNA, which RDNA 2 shares
-_WITHOUT_TABLE = {
-    "gfx1250": "GFX12.5 has instructions and encodings, such as pairs and sums of 64 bits, that RDNA 4's table lacks",
-}
 _LONGEST = 16  # bytes of an instruction
 _SUFFIX = re.compile(r"_(e32|e64|vop3)$")
 _FORMAT = re.compile(r"FMT_(NUM_)?")
@@ -105,8 +105,6 @@ def family_of(target: str) -> str:
     Raises:
         EmulatorError: the emulator has no such target.
     """
-    if target in _WITHOUT_TABLE:
-        raise EmulatorError(f"{target} is not emulated: {_WITHOUT_TABLE[target]}")
     if target not in TARGETS:
         raise EmulatorError(f"there is no target {target!r}; there are {', '.join(TARGETS)}")
     return next(family for prefix, family in FAMILIES.items() if target.startswith(prefix))
@@ -123,7 +121,7 @@ def decode(text: bytes, target: str) -> list[Instruction]:
         instruction = _decoded(text[at : at + _LONGEST].ljust(_LONGEST, b"\0"), family, target, at)
         instructions.append(instruction)
         at += instruction.size
-    return instructions
+    return gfx1250.with_upper_registers(instructions) if target in GFX1250 else instructions
 
 
 def _decoded(data: bytes, family: str, target: str, address: int) -> Instruction:
@@ -134,6 +132,8 @@ def _decoded(data: bytes, family: str, target: str, address: int) -> Instruction
         data = _in_table(word, target).to_bytes(4, "little") + data[4:]
     if target in RDNA2:
         data = _of_rdna2(data, target, address)
+    if target in GFX1250 and (one := _of_gfx1250(data, target, address)):
+        return one
     if family == "cdna" and word >> 16 != _SCALES:
         data = data[:8].ljust(_LONGEST, b"\0")
     try:
@@ -145,11 +145,11 @@ def _decoded(data: bytes, family: str, target: str, address: int) -> Instruction
     size, literal = found.size(), found._literal
     if target in RDNA2 and word & 511 == _SDWA and (parts := _WITH_PARTS.get(encoding.split("_")[0])):
         encoding, raw, literal = parts, int.from_bytes(data[:8], "little"), None
-        size, positions = 8, _positions(_of_cdna(encoding))
+        size, positions = 8, _positions(_of_family("cdna", encoding))
         fields = {name: raw >> low & mask for name, low, mask in positions}
     name, is_older = _name(found, encoding, word, target)
     bits = dict.fromkeys(("s0", "s1", "s2", "d"), 32) if is_older else found.canonical_op_bits
-    return Instruction(
+    one = Instruction(
         address,
         size,
         encoding,
@@ -162,6 +162,35 @@ def _decoded(data: bytes, family: str, target: str, address: int) -> Instruction
         found.num_srcs(),
         (_SINGLE,) * 3 if is_older else _kinds(found),
     )
+    return gfx1250.with_own_fields(one, data) if target in GFX1250 else one
+
+
+def _of_gfx1250(data: bytes, target: str, address: int) -> Instruction | None:
+    """Return an instruction of gfx1250 that RDNA 4 lacks."""
+    try:
+        found = gfx1250.found(data)
+    except UnknownInstructionError as error:
+        raise UnknownInstructionError(f"{target}: {error} (at {address:#x} of the kernel)") from None
+    if found is None:
+        return None
+    raw = int.from_bytes(data[: found.size], "little")
+    is_long = found.encoding == "VOPD_LONG"
+    positions = gfx1250.LONG_PAIR if is_long else _positions(_of_family("rdna4", found.encoding))
+    kinds = (*found.kinds, "", "", "")[:3]
+    one = Instruction(
+        address,
+        found.size,
+        found.encoding,
+        found.name,
+        raw,
+        {name: raw >> low & mask for name, low, mask in positions},
+        frozenset(place for place, kind in enumerate(kinds) if kind.endswith("64") or kind == "pk2_f32"),
+        found.literal,
+        max(1, found.result),
+        len(found.kinds),
+        kinds,
+    )
+    return gfx1250.with_own_fields(one, data)
 
 
 def _of_rdna2(data: bytes, target: str, address: int) -> bytes:
@@ -218,11 +247,9 @@ def _positions(kind: Any) -> tuple[tuple[str, int, int], ...]:
 
 
 @functools.cache
-def _of_cdna(encoding: str) -> Any:
-    """Return the fields of an encoding of CDNA."""
-    from tinygrad.runtime.autogen.amd.cdna import ins
-
-    return getattr(ins, encoding)
+def _of_family(family: str, encoding: str) -> Any:
+    """Return the fields of an encoding of a family."""
+    return getattr(import_module(f"tinygrad.runtime.autogen.amd.{family}.ins"), encoding)
 
 
 @functools.cache
@@ -252,8 +279,6 @@ def _decoder() -> Any:
 def pseudocode(family: str) -> dict[str, str]:
     """Return AMD's description of each opcode as pseudocode, by the opcode's name."""
     _decoder()
-    from importlib import import_module
-
     table = import_module(f"tinygrad.runtime.autogen.amd.{family}.str_pcode").PCODE
     return {_SUFFIX.sub("", opcode.name.lower()): text for opcode, text in table.items()}
 

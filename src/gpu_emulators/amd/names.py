@@ -12,7 +12,7 @@ NOTHING = frozenset(
     v_nop s_nop s_setprio s_sleep s_delay_alu s_clause s_inst_prefetch s_set_inst_prefetch_distance s_icache_inv
     s_gl1_inv s_dcache_inv s_dcache_wb buffer_gl0_inv buffer_gl1_inv buffer_wbl2 buffer_inv global_inv global_wb
     global_wbinv s_wait_alu s_waitcnt_depctr s_wait_storecnt s_wait_xcnt s_wait_bvhcnt s_wait_samplecnt s_wait_expcnt
-    s_waitcnt_vscnt s_waitcnt_expcnt s_version s_barrier_signal s_ttracedata s_ttracedata_imm
+    s_waitcnt_vscnt s_waitcnt_expcnt s_set_vgpr_msb s_version s_barrier_signal s_ttracedata s_ttracedata_imm
     """.split()  # noqa: SIM905  # a list of literals is one name a line
 )
 _RENAMED = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 
 from gpu_emulators.amd.decoding import Instruction
+from gpu_emulators.amd.gfx1250 import LONG_LITERAL
 from gpu_emulators.amd.records import CONSTANT, SCALAR, SPECIAL, VECTOR, Operand
 from gpu_emulators.common.errors import UnknownInstructionError
 
@@ -43,6 +44,8 @@ def _constant(instruction: Instruction, number: int, kind: str, *, wide: bool) -
         value = _float(FLOATS[number], kind, wide=wide and not is_pair)
     elif number == _LITERAL and instruction.literal is not None:
         value = _literal(instruction.literal, kind)
+    elif number == LONG_LITERAL and instruction.literal is not None:
+        return instruction.literal
     else:
         return None
     return value | value << 32 if is_pair else value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpu_emulators.amd.decoding import Instruction, family_of
+from gpu_emulators.amd.decoding import GFX1250, Instruction, family_of
 from gpu_emulators.amd.names import common, precision_of
 from gpu_emulators.amd.operands import operand, signed
 from gpu_emulators.amd.records import CONSTANT, SCALAR, Operand, Record
@@ -20,8 +20,11 @@ _SCALAR_LOADS = {
 _SHORT_LOADS = {"u8": (1, 0), "i8": (1, 1), "u16": (2, 0), "i16": (2, 1)}  # the bytes, and whether there is a sign
 _MEMORY = ("GLOBAL", "FLAT", "SCRATCH", "MUBUF", "VGLOBAL", "VFLAT", "VSCRATCH", "VBUFFER")
 _NULL = 124
+_SCALE = 5  # the parameter of an access: what its offset is multiplied with
 _MOST_STATES = 15  # that s_nop waits in addition to its own
 _MODE = 1  # the number of that register of the hardware
+_REPLAYS = (1, 25, 1)  # of gfx1250: the bit of MODE that says how a fault of memory is repeated
+_CLUSTER = (28, 6, 4)  # of gfx1250: the bits of IB_STS2 that say how the cluster is formed
 _MODE_FIELDS = {"s_round_mode": 0, "s_denorm_mode": 4}  # the first of four bits
 _RELEASE_REGISTERS = 3  # a message that a wave sends before its end
 _RECORDS_OF_PAIR = 3  # the pair, and each of its halves
@@ -74,20 +77,21 @@ def unknown(instructions: Sequence[Instruction], target: str, handlers: Collecti
 def _records(one: Instruction, target: str, numbers: Mapping[int, int]) -> list[Record]:
     family = family_of(target)
     if one.base == "VOPD":
-        return [Record("v_dual"), dual_half(one, "x"), dual_half(one, "y")]
+        pair = Record("v_dual", parameters=[2 if one.name.split()[0].endswith("64") else 1, 0, 0, 0, 0, 0])
+        return [pair, dual_half(one, "x"), dual_half(one, "y")]
     name = common(one.name)
     if name == "s_nop":
         return [Record(name, immediate=one.get("simm16") & _MOST_STATES if one.name == name else 0)]
     if one.base == "SOPP":
         return [_control(one, name, numbers)]
     if name.startswith(("s_getreg_", "s_setreg_")):
-        return [_mode(one)]
+        return [_mode(one, target)]
     if one.base in ("SOP1", "SOP2", "SOPC", "SOPK"):
         return [_scalar(one, name, family)]
     if one.base == "SMEM":
         return [_scalar_load(one, family)]
     if one.base in _MEMORY:
-        return [memory_access(one, family)]
+        return [memory_access(one, target)]
     if one.base == "DS":
         return [lds_access(one, family)]
     return [vector_instruction(one, name, target)]
@@ -123,7 +127,7 @@ def _scalar(one: Instruction, name: str, family: str) -> Record:
     return record
 
 
-def _mode(one: Instruction) -> Record:
+def _mode(one: Instruction, target: str) -> Record:
     """Return the record of an access to some bits of MODE.
 
     Raises:
@@ -131,6 +135,10 @@ def _mode(one: Instruction) -> Record:
     """
     word = one.get("simm16")
     number, first, bits = word & 63, word >> 6 & 31, (word >> 11) + 1
+    if target in GFX1250 and (number, first, bits) == _REPLAYS and "set" in one.name:
+        return Record("s_nop")
+    if target in GFX1250 and (number, first, bits) == _CLUSTER and "get" in one.name:
+        return Record("s_mov_b32", scalar_destination=one.get("sdst"))  # of zero: there are no clusters
     if number != _MODE:
         raise UnknownInstructionError(f"{one.name} of the register {number} of the hardware")
     record = Record("get_mode" if "get" in one.name else "set_mode", scalar_destination=one.get("sdst"))
@@ -155,4 +163,6 @@ def _scalar_load(one: Instruction, family: str) -> Record:
         record.sources[1], record.immediate = Operand(SCALAR, one.get("offset") & 127), 0
     record.parameters[1] = _SCALAR_LOADS.get(size, 1)
     record.parameters[2:4] = _SHORT_LOADS.get(size, (4, 0))
+    if one.get("scale_offset"):
+        record.parameters[_SCALE] = record.parameters[1] * record.parameters[2]
     return record

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from gpu_emulators.amd.decoding import Instruction
+from gpu_emulators.amd.decoding import GFX1250, Instruction, family_of
 from gpu_emulators.amd.operands import operand, signed
 from gpu_emulators.amd.records import CONSTANT, SCALAR, VECTOR, Operand, Record
 from gpu_emulators.common.errors import UnknownInstructionError
 
-_GLOBAL, _BUFFER, _SCRATCH, _FLAT = range(4)
+_GLOBAL, _BUFFER, _SCRATCH, _FLAT, _LONG_BUFFER = range(5)  # the last has another descriptor
 _SPACES = {
     "MUBUF": _BUFFER,
     "VBUFFER": _BUFFER,
@@ -55,21 +55,31 @@ _ATOMIC_SIZES = re.compile(r"(_x2|32|64)?$")
 _WITH_TWO_VALUES = 10  # an exchange if the old value is as expected
 _NO_SCALAR = (124, 125, 127)  # as the address of an access
 _ACCUMULATORS = 256  # the first of them
+_SPACE, _SCALE = 4, 5  # the parameters: where memory is, and what an offset is multiplied with
 _RETURNS = 1  # the bit of an atomic's temporal hint on RDNA 4: the old value comes back
 
 
-def memory_access(one: Instruction, family: str) -> Record:
+def memory_access(one: Instruction, target: str) -> Record:
     """Return the record of a load, a store or an atomic.
 
     Raises:
         UnknownInstructionError: the emulator does not know it.
     """
     _, kind, what = [*one.name.split("_", 2), ""][:3]
-    space = _SPACES.get(one.base, _GLOBAL)
+    space, family = _SPACES.get(one.base, _GLOBAL), family_of(target)
     record = Record()
     (_buffer if space == _BUFFER else _flat)(one, record, family)
     if kind == "atomic":
-        return _atomic(one, record, what, family)
+        _atomic(one, record, what, family)
+    else:
+        _load_or_store(one, record, kind, what)
+    record.parameters[_SPACE] = _LONG_BUFFER if space == _BUFFER and target in GFX1250 else space
+    if one.get("scale_offset"):
+        record.parameters[_SCALE] = record.parameters[0] * record.parameters[1]
+    return record
+
+
+def _load_or_store(one: Instruction, record: Record, kind: str, what: str) -> None:
     if kind not in ("load", "store"):
         raise UnknownInstructionError(one.name)
     part = 2 if "d16_hi" in what else 1 if "d16" in what else 0
@@ -77,8 +87,7 @@ def memory_access(one: Instruction, family: str) -> Record:
     if size not in _SIZES or one.get("lds"):
         raise UnknownInstructionError(one.name)
     record.handler = f"memory_{kind}"
-    record.parameters[:5] = (*_SIZES[size], part, space)
-    return record
+    record.parameters[:4] = (*_SIZES[size], part)
 
 
 def _accumulator(one: Instruction, family: str) -> int:
@@ -113,7 +122,7 @@ def _flat(one: Instruction, record: Record, family: str) -> None:
     record.sources[3] = Operand(VECTOR, one.get("vsrc" if is_new else "data") + _accumulator(one, family))
 
 
-def _atomic(one: Instruction, record: Record, what: str, family: str) -> Record:
+def _atomic(one: Instruction, record: Record, what: str, family: str) -> None:
     size = _ATOMIC_SIZES.search(what)
     name = what[: size.start()] if size else what
     place = next((place for place, names in enumerate(_ATOMICS) if name in names), None)
@@ -123,11 +132,11 @@ def _atomic(one: Instruction, record: Record, what: str, family: str) -> Record:
     record.handler, record.target, record.clamp = "memory_atomic", place, int(bool(returns))
     count = 2 if size and size[1] in ("_x2", "64") else 1
     values = 2 if place == _WITH_TWO_VALUES else 1
-    record.parameters[:] = (4, count, values, 0, _SPACES.get(one.base, _GLOBAL), 0)
-    return record
+    record.parameters[:4] = (4, count, values, 0)
 
 
 _LDS = re.compile(r"ds_(read|write)(2st64|2)?_([a-z]\d+)(_d16(?:_hi)?|_tr_b(?:8|16))?")
+_TRANSPOSED = re.compile(r"ds_load_tr(8|16)_b(64|128)")
 _LDS_NAMES = (
     ("_load_", "_read_"),
     ("_store_", "_write_"),
@@ -166,6 +175,10 @@ def lds_access(one: Instruction, family: str) -> Record:
     record.sources[2] = Operand(VECTOR, one.get("data0") + accumulator)
     record.sources[3] = Operand(VECTOR, one.get("data1") + accumulator)
     first, second = one.get("offset0"), one.get("offset1")
+    if match := _TRANSPOSED.fullmatch(one.name):  # of gfx1250
+        record.handler, record.immediate, record.target = "lds_read_transposed", first | second << 8, int(match[1]) + 2
+        record.parameters[:] = (*_SIZES[f"b{match[2]}"], 0, 1, 1)
+        return record
     if match := _LDS.fullmatch(name):
         size, count, sign = _SIZES[match[3]]
         is_transposed = bool(match[4]) and match[4].startswith("_tr_")

@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from gpu_emulators.amd.decoding import RDNA2, Instruction, family_of
+from gpu_emulators.amd.decoding import GFX1250, RDNA2, Instruction, family_of
 from gpu_emulators.amd.names import common, is_half, precision_of
 from gpu_emulators.amd.operands import FLOATS, operand
-from gpu_emulators.amd.records import SCALAR, SIGNED, VECTOR, WHOLE, Operand, Record
+from gpu_emulators.amd.records import CONSTANT, SCALAR, SIGNED, VECTOR, WHOLE, Operand, Record
 from gpu_emulators.common.errors import UnknownInstructionError
 
 _VCC, _EXEC, _RESULT = 106, 126, 3
 _ACCUMULATORS = 256  # the first of them
 _NAMES = {"VOP1": ("src0",), "VOP2": ("src0", "vsrc1"), "VOPC": ("src0", "vsrc1")}
 _TO_SCALAR = ("v_readfirstlane_b32", "v_readlane_b32")
+_LONG_CONSTANTS = ("v_fmamk_f64", "v_fmaak_f64")
 _WITH_LITERAL = ("v_fmamk_f32", "v_fmaak_f32", "v_madmk_f32", "v_madak_f32", "v_fmamk_f16", "v_fmaak_f16")
 _PRODUCTS_OF_PAIRS = ("v_dot2_bf16_bf16", "v_dot2_f16_f16")
 _SATURATED = re.compile(
@@ -28,7 +29,10 @@ _MFMA = re.compile(
     r"v_mfma_(?:f32|f64(?=_16x)|i32(?=.*i8))_(\d+)x\d+x(\d+)_?(?:(xf32|f64|f32|f16|bf16|i8)(?:_1k)?|(fp8|bf8)_(fp8|bf8)|f8f6f4)"
 )
 _WMMA = re.compile(r"v_wmma_(?:(f32|f16|bf16)_16x16x16_(f16|bf16)|i32_16x16x16_(iu8)|f32_16x16x16_(fp8|bf8)_(fp8|bf8))")
-_SMALL = re.compile(r"v_cvt_(scalef32_pk_|pk_|)(fp8|bf8|f32|f16|bf16)_(fp8|bf8|f32|f16|bf16)")
+_WMMA_OF_GFX1250 = re.compile(
+    r"v_wmma_(?:(f32|f16|bf16)_16x16x(?:4|32)_(f32|f16|bf16)|i32_16x16x64_(iu8)|f32_16x16x(?:64|128)_(fp8|bf8)_(fp8|bf8))"
+)
+_SMALL = re.compile(r"v_cvt_(scalef32_pk8_|scalef32_pk_|pk_|)(fp8|bf8|f32|f16|bf16)_(fp8|bf8|f32|f16|bf16)")
 _DIGITS = {"fp8": 3, "bf8": 2}  # behind the point
 _OTHERS = ("f32", "f16", "bf16")  # what numbers of 8 bits are made of, and become
 _FLOAT = re.compile(r"f(16|32|64)$")
@@ -52,10 +56,12 @@ def vector_instruction(one: Instruction, name: str, target: str) -> Record:
     if one.base in ("VOP3", "VOP3SD"):
         _set_modifiers(one, name, record)
     elif one.base == "VOP3P":
-        _set_packed(one, name, family, record)
+        _set_packed(one, name, target, record)
     if name in _WITH_LITERAL:
         record.immediate = one.literal or 0
     if family != "cdna":
+    if name in _LONG_CONSTANTS:
+        _set_long_constant(one, name, record)
         _set_halves(one, name, record, has_halves=target not in RDNA2)
     if name.startswith("v_cmpx_"):
         record.handler = name.replace("cmpx", "cmp")
@@ -69,6 +75,14 @@ def vector_instruction(one: Instruction, name: str, target: str) -> Record:
 
 
 def _older(target: str) -> int:
+def _set_long_constant(one: Instruction, name: str, record: Record) -> None:
+    """Make a product and a sum of doubles of an instruction with a constant of 64 bits."""
+    record.handler = "v_fma_f64"
+    if "fmamk" in name:
+        record.sources[2] = record.sources[1]
+    record.sources[1 if "fmamk" in name else 2] = Operand(CONSTANT, 0, one.literal or 0)
+
+
     """Return whether numbers of 8 bits are in AMD's older formats, which the Open Compute Project has not taken."""
     return int(target in ("gfx940", "gfx941", "gfx942"))
 
@@ -85,6 +99,8 @@ def _set_small(one: Instruction, match: re.Match[str], record: Record, older: in
     record.parameters[:5] = (_DIGITS[small], older, _OTHERS.index(other), 2 if form else 1, int(is_scaled))
     record.parameters[_KEEPS_HALF] = int(not is_from)
 
+    if "pk8" in form:
+        record.handler = "to_eight_small"
 
 def _refuse(one: Instruction, name: str, record: Record) -> None:
     """Refuse modifiers that only some operations have."""
@@ -158,7 +174,7 @@ def _set_modifiers(one: Instruction, name: str, record: Record) -> None:
     record.clamp = 0 if name.startswith("v_cmp") else one.get("clmp")
 
 
-def _set_packed(one: Instruction, name: str, family: str, record: Record) -> None:
+def _set_packed(one: Instruction, name: str, target: str, record: Record) -> None:
     record.negate, record.clamp = one.get("neg"), one.get("clmp")
     record.half, record.negate_high = one.get("opsel"), one.get("neg_hi")
     record.half_high = one.get("opsel_hi") | one.get("opsel_hi2") << 2
@@ -171,12 +187,18 @@ def _set_packed(one: Instruction, name: str, family: str, record: Record) -> Non
     if "_mix" in name and any(record.half_high >> place & 1 and one.get(f"src{place}") in FLOATS for place in range(3)):
         raise UnknownInstructionError(f"{one.name} with a constant that is read as fp16")
     if "wmma" in name:
-        match = _WMMA.fullmatch(name)
+    if name.startswith("v_pk_") and name.endswith("f32") and target in GFX1250:
+        for place, source in enumerate(record.sources):
+            if source.kind == SCALAR:  # one register, for both numbers
+                record.half, record.half_high = record.half & ~(1 << place), record.half_high & ~(1 << place)
+        match = (_WMMA_OF_GFX1250 if target in GFX1250 else _WMMA).fullmatch(name)
         if match is None or (record.negate and not match[3]) or record.negate_high or record.clamp:
             raise UnknownInstructionError(f"{one.name} of this form")
         left, right = (match[4], match[5]) if match[4] else [match[2] or match[3]] * 2
         record.parameters[2:5] = (_MATRIX_TYPES[left], _MATRIX_TYPES[right], _MATRIX_TYPES[match[1] or "f32"])
-        record.handler = f"wmma_{family}"
+        record.handler = f"wmma_{family_of(target)}"
+        if target in GFX1250:
+            record.handler, record.parameters[1] = "wmma_gfx1250", int(name.split("_")[3].split("x")[2])
 
 
 def _set_halves(one: Instruction, name: str, record: Record, *, has_halves: bool) -> None:
@@ -188,10 +210,10 @@ def _set_halves(one: Instruction, name: str, record: Record, *, has_halves: bool
     for place in range(3):
         source = record.sources[place]
         if source.kind == VECTOR and is_half(name, place) and source.number & 128:
-            record.sources[place] = Operand(VECTOR, source.number & 127)
+            record.sources[place] = Operand(VECTOR, source.number & ~128)
             record.half |= 1 << place
     if is_half(name, _RESULT) and one.base != "VOPC" and record.destination & 128:
-        record.destination &= 127
+        record.destination &= ~128
         record.half |= 1 << _RESULT
 
 
@@ -230,12 +252,23 @@ def _types_of_mfma(one: Instruction, match: re.Match[str]) -> tuple[str, str] | 
 def dual_half(one: Instruction, half: str) -> Record:
     """Return the record of one of the two instructions that are issued together."""
     name = common(one.name.split()[half == "y"])
-    vdst = one.get("vdstx") if half == "x" else one.get("vdsty") << 1 | (~one.get("vdstx") & 1)
-    record = Record(name, destination=vdst, precision=precision_of(name))
-    record.sources[0] = operand(one, one.get(f"src{half}0"), is_cdna=False, kind=name.rpartition("_")[2])
+    is_long = one.encoding == "VOPD_LONG"
+    vdst = one.get(f"vdst{half}")
+    if half == "y" and not is_long:
+        vdst = vdst << 1 | (~one.get("vdstx") & 1)
+    record = Record(name, destination=vdst, precision=precision_of(name), negate=one.get(f"neg{half}"))
+    kind = name.rpartition("_")[2]
+    of_half = replace(one, wide=frozenset((0,))) if kind.endswith("64") else one
+    record.sources[0] = operand(of_half, one.get(f"src{half}0"), is_cdna=False, kind=kind)
     record.sources[1] = Operand(VECTOR, one.get(f"vsrc{half}1"))
     if name == "v_cndmask_b32":
-        record.sources[2] = Operand(SCALAR, _VCC)
+        record.sources[2] = Operand(SCALAR, one.get(f"vsrc{half}2") if is_long else _VCC)
+    if name in ("v_fma_f32", "v_fma_f64"):
+        record.sources[2] = Operand(VECTOR, one.get(f"vsrc{half}2"))
+    if name == "v_bitop2_b32":
+        record.handler, record.target = "v_bitop3_b32", one.get(f"vsrc{half}2")
+    if record.negate and not (_FLOAT.search(name) or "cndmask" in name):
+        raise UnknownInstructionError(f"{one.name} with neg")
     if name in _WITH_LITERAL:
         record.immediate = one.literal or 0
     return record

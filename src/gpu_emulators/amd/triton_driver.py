@@ -14,7 +14,7 @@ from gpu_emulators.common.triton_driver import MOST_THREADS, EmulatedDriver, Lau
 
 __all__ = ["AmdDriver", "FoundError", "Launcher", "emulated"]
 
-_SHARED = {"gfx950": 160 << 10}  # bytes of LDS that a workgroup may have; 64 KiB elsewhere
+_SHARED = {"gfx950": 160 << 10, "gfx1250": 320 << 10}  # bytes of LDS that a workgroup may have; 64 KiB elsewhere
 
 
 class _Utils(Utils):

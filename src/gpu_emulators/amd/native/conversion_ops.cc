@@ -85,6 +85,30 @@ HANDLER(to_small) {
   put_half(w, i, result.value, a.defined & b.defined & scale.defined);
 }
 
+// Eight numbers into the bytes of two registers, divided by a power of two.
+HANDLER(to_eight_small) {
+  const u32 each = i.parameter[kOther] == kOtherF32 ? 1 : 2;  // numbers of a register
+  Lanes room[9], result[2] = {};
+  Known defined[2] = {~0ull, ~0ull};
+  w.mask = w.exec;
+  const Read scale = source<kNone>(w, i, 1, room[8].value);
+  for (u32 k = 0; k < 8; k++) {
+    const Read a = source<kNone>(w, i, 0, room[k].value, k / each);
+    defined[k / 4].half[k / 2 % 2] &= (each == 1 ? static_cast<u64>(a.defined) : a.defined.half[k % 2]) & scale.defined;
+    for (u32 lane = 0; lane < kLanes; lane++) {
+      const u32 all = a.value[lane] >> (each == 2 ? 16 * (k % 2) : 0);
+      const double value = each == 1 ? f32(all) : i.parameter[kOther] == kOtherF16 ? f16(all & 0xffff) : bf16(all & 0xffff);
+      const double part = value / scale_of(scale.value[lane]);
+      const u32 byte = small_bits(part, static_cast<int>(i.parameter[kDigits]), i.parameter[kIsOld], stays_finite);
+      result[k / 4].value[lane] |= byte << 8 * (k % 4);
+    }
+  }
+  for (u32 k = 0; k < 2; k++) {
+    await_vector(w, i, i.destination + k);
+    put(w, i.destination + k, result[k].value, defined[k]);
+  }
+}
+
 // One byte or two: to as many registers, or to both halves of one. op_sel names a byte with its bits exchanged.
 HANDLER(from_small) {
   Lanes room[2], result[2];

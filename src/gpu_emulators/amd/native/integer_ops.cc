@@ -83,6 +83,7 @@ VECTOR(v_and_or_b32, kNone, 3, (a & b) | c)
 VECTOR(v_or3_b32, kNone, 3, a | b | c)
 VECTOR(v_xor3_b32, kNone, 3, a ^ b ^ c)
 VECTOR(v_xad_u32, kNone, 3, (a ^ b) + c)
+VECTOR(v_mad_u32, kNone, 3, a * b + c)
 VECTOR(v_mad_u32_u24, kNone, 3, (a & 0xffffff) * (b & 0xffffff) + c)
 VECTOR(v_mad_i32_i24, kNone, 3, static_cast<u32>(static_cast<i64>(signed24(a)) * signed24(b)) + c)
 VECTOR(v_bfe_u32, kNone, 3, field(a, b, c))
@@ -206,6 +207,19 @@ HANDLER(v_ashrrev_i64) {
   each64<2>(w, i, 2, [](u64 a, u64 b, u64) { return static_cast<u64>(static_cast<i64>(b) >> (a & 63)); });
 }
 HANDLER(v_lshl_add_u64) { each64<3>(w, i, 5, [](u64 a, u64 b, u64 c) { return (a << (b & 7)) + c; }, true); }
+HANDLER(v_add_u64) { each64<2>(w, i, 3, [](u64 a, u64 b, u64) { return a + b; }, true); }
+HANDLER(v_sub_u64) { each64<2>(w, i, 3, [](u64 a, u64 b, u64) { return a - b; }, true); }
+HANDLER(v_mul_u64) { each64<2>(w, i, 3, [](u64 a, u64 b, u64) { return a * b; }, true); }
+HANDLER(v_min_u64) { each64<2>(w, i, 3, [](u64 a, u64 b, u64) { return std::min(a, b); }); }
+HANDLER(v_max_u64) { each64<2>(w, i, 3, [](u64 a, u64 b, u64) { return std::max(a, b); }); }
+HANDLER(v_min_i64) { each64<2>(w, i, 3, [](u64 a, u64 b, u64) { return s64(a) < s64(b) ? a : b; }); }
+HANDLER(v_max_i64) { each64<2>(w, i, 3, [](u64 a, u64 b, u64) { return s64(a) > s64(b) ? a : b; }); }
+HANDLER(v_mad_nc_u64_u32) { each64<3>(w, i, 4, [](u64 a, u64 b, u64 c) { return a * b + c; }, true); }
+HANDLER(v_mad_nc_i64_i32) {
+  each64<3>(w, i, 4, [](u64 a, u64 b, u64 c) {
+    return static_cast<u64>(static_cast<i64>(s32(static_cast<u32>(a))) * s32(static_cast<u32>(b))) + c;
+  }, true);
+}
 HANDLER(v_mov_b64) { each64<1>(w, i, 1, [](u64 a, u64, u64) { return a; }, true); }
 
 }  // namespace

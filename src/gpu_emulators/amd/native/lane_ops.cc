@@ -131,17 +131,25 @@ HANDLER(v_permlanex16_b32) { permute_rows(w, i, 16); }
 // Two instructions at once: both read before either writes. Each is a record of its own behind this one.
 HANDLER(v_dual) {
   const Record &x = (&i)[1], &y = (&i)[2];
-  Lanes before, result;
-  memcpy(before.value, w.vector[x.destination], sizeof before.value);
-  const Known defined_before = w.defined[x.destination];
+  const u32 count = i.parameter[0];  // of registers of the first result
+  Lanes before[2], result[2];
+  Known defined_before[2], defined[2];
+  const auto keep = [&](Lanes* values, Known* known) {
+    for (u32 k = 0; k < count; k++) {
+      memcpy(values[k].value, w.vector[x.destination + k], sizeof values[k].value), known[k] = w.defined[x.destination + k];
+    }
+  };
+  const auto give_back = [&](const Lanes* values, const Known* known) {
+    for (u32 k = 0; k < count; k++) {
+      memcpy(w.vector[x.destination + k], values[k].value, sizeof values[k].value), w.defined[x.destination + k] = known[k];
+    }
+  };
+  keep(before, defined_before);
   perform(w, x);
-  memcpy(result.value, w.vector[x.destination], sizeof result.value);
-  const Known defined = w.defined[x.destination];
-  memcpy(w.vector[x.destination], before.value, sizeof before.value);
-  w.defined[x.destination] = defined_before;
+  keep(result, defined);
+  give_back(before, defined_before);
   perform(w, y);
-  memcpy(w.vector[x.destination], result.value, sizeof result.value);
-  w.defined[x.destination] = defined;
+  give_back(result, defined);
   w.next += 2;
 }
 

@@ -86,27 +86,39 @@ HANDLER(lds_read) {
   for (u32 k = 0; k < count; k++) define(w, i, i.destination + k, w.exec, good[k]);
 }
 
-// The lanes of a row read lines of 16 numbers, 8 bytes a lane, and each lane gets a column. A number has `target` bytes.
+struct Place {
+  u32 lane, byte;
+};
+
+// Where a byte of a transposed load comes from. On gfx950 the lanes of a row read lines of 16 numbers, 8 bytes a lane, and
+// each lane gets a column; a number has `how` bytes. On gfx1250 8 lanes read 8 numbers of 16 bits each, or 16 lanes in two
+// blocks of 8 bytes.
+static Place transposed_from(u32 how, u32 lane, u32 byte) {
+  if (how == 18) return {(lane & ~7u) + byte / 2, lane % 8 * 2 + byte % 2};
+  if (how == 10) return {(lane & ~15u) + byte / 4 * 8 + lane / 8 % 2 * 4 + byte % 4, lane % 8};
+  const u32 line = byte / how, place = lane % 16 * how + byte % how;
+  return {(lane & ~15u) + 2 * how * line + place / 8, place % 8};
+}
+
 HANDLER(lds_read_transposed) {
   lds_read(w, i);
-  const u32 size = i.target;
-  Lanes read[2];
-  Known known[2], made[2];
-  for (u32 k = 0; k < 2; k++) {
+  const u32 count = i.parameter[kCount];
+  Lanes read[4];
+  Known known[4], made[4];
+  for (u32 k = 0; k < count; k++) {
     memcpy(read[k].value, w.vector[i.destination + k], sizeof read[k].value);
     known[k] = w.defined[i.destination + k], made[k] = ~0ull;
   }
   for (u32 lane = 0; lane < w.lanes; lane++) {
-    u32 column[2] = {};
-    for (u32 byte = 0; byte < 8; byte++) {
-      const u32 line = byte / size, place = lane % 16 * size + byte % size;
-      const u32 from = (lane & ~15u) + 2 * size * line + place / 8, at = place % 8;
+    u32 column[4] = {};
+    for (u32 byte = 0; byte < 4 * count; byte++) {
+      const auto [from, at] = transposed_from(i.target, lane, byte);
       column[byte / 4] |= (read[at / 4].value[from] >> 8 * (at % 4) & 255) << 8 * (byte % 4);
       if (!(known[at / 4].half[at / 2 % 2] >> from & 1)) made[byte / 4].half[byte / 2 % 2] &= ~(1ull << lane);
     }
-    for (u32 k = 0; k < 2 && w.exec >> lane & 1; k++) w.vector[i.destination + k][lane] = column[k];
+    for (u32 k = 0; k < count && w.exec >> lane & 1; k++) w.vector[i.destination + k][lane] = column[k];
   }
-  for (u32 k = 0; k < 2; k++) define(w, i, i.destination + k, w.exec, made[k]);
+  for (u32 k = 0; k < count; k++) define(w, i, i.destination + k, w.exec, made[k]);
 }
 
 // A byte that an instruction wrote, as it was before.

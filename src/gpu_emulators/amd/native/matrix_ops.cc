@@ -195,3 +195,19 @@ HANDLER(wmma_rdna4) {
 }
 
 }  // namespace
+// 16x16 of gfx1250: each half of the wave has every second block of the depth, and half of the rows of the result.
+HANDLER(wmma_gfx1250) {
+  static thread_local Matrices m;
+  const u32 depth = i.parameter[kDepth], each = depth / 2, block = depth < 32 ? each : each / 2;
+  const bool defined = is_defined(w, i, each / elements_in_register(i.parameter[kType]), 8);
+  for (u32 lane = 0; lane < 32; lane++) {
+    for (u32 index = 0; index < each; index++) {
+      const u32 d = 2 * block * (index / block) + block * (lane / 16) + index % block;
+      m.a[lane % 16 * depth + d] = element(w, i.source[0].number, lane, index, type_of(i, 0));
+      m.b[lane % 16 * depth + d] = element(w, i.source[1].number, lane, index, type_of(i, 1));
+    }
+  }
+  multiply(w, i, m, 8, depth, [](u32 k, u32 lane) { return std::pair<u32, u32>(k + 8 * (lane / 16), lane % 16); });
+  put_matrix(w, i, m, 8, defined);
+}
+

@@ -1,12 +1,17 @@
 // Global memory, buffers and private memory: from an address in a register to a place on this machine.
 #pragma once
 
+#include <algorithm>
+
 #include "races.h"
 #include "vector_operands.h"
 
 // How a record of an access to memory uses its parameters.
 enum AccessParameter { kBytes, kCount, kSign, kPart, kSpace, kFactor };
-enum Space : u32 { kGlobal, kBuffer, kScratch, kFlat };
+enum Space : u32 { kGlobal, kBuffer, kScratch, kFlat, kLongBuffer };  // the last has a descriptor of gfx1250
+
+static inline bool is_buffer(const Record& i) { return i.parameter[kSpace] == kBuffer || i.parameter[kSpace] == kLongBuffer; }
+
 
 static inline u32 access_bytes(const Record& i) {
   const u32 bytes = i.parameter[kBytes];
@@ -80,8 +85,11 @@ static inline char* scratch_place(Wave& w, const Record& i, u32 lane, u64 offset
 // The address of a lane in a buffer; false where the descriptor says that it is outside of the buffer.
 static inline bool buffer_address(Wave& w, const Record& i, u32 lane, u64* address) {
   const u32 first = i.source[1].number, address_register = i.source[0].number;
-  const u64 base = get_scalar(w, first) | static_cast<u64>(get_scalar(w, first + 1) & 0xffff) << 32;
-  const u32 stride = get_scalar(w, first + 1) >> 16 & 0x3fff, records = get_scalar(w, first + 2);
+  const u32 word[4] = {get_scalar(w, first), get_scalar(w, first + 1), get_scalar(w, first + 2), get_scalar(w, first + 3)};
+  const bool is_long = i.parameter[kSpace] == kLongBuffer;  // an address of 57 bits, and 45 bits of records
+  const u64 base = word[0] | static_cast<u64>(word[1] & (is_long ? 0x1ffffff : 0xffff)) << 32;
+  const u32 stride = is_long ? word[3] >> 12 & 0xffff : word[1] >> 16 & 0x3fff;
+  const u64 records = is_long ? static_cast<u64>(word[3] & 63) << 39 | static_cast<u64>(word[2]) << 7 | word[1] >> 25 : word[2];
   const bool has_index = i.half_high, has_offset = i.half;
   const u32 index = has_index ? w.vector[address_register][lane] : 0;
   const u32 in_lane = has_offset ? w.vector[address_register + has_index][lane] : 0;
@@ -93,7 +101,7 @@ static inline bool buffer_address(Wave& w, const Record& i, u32 lane, u64* addre
 }
 
 static inline char* buffer_place(Wave& w, const Record& i, u32 lane, u32 size, bool is_write, bool* raced) {
-  const bool adds_lane = get_scalar(w, i.source[1].number + 3) >> 23 & 1;
+  const bool adds_lane = i.parameter[kSpace] == kBuffer && get_scalar(w, i.source[1].number + 3) >> 23 & 1;
   if (adds_lane) {  // the private memory of gfx90a and gfx1030
     const u32 in_lane = i.half ? w.vector[i.source[0].number][lane] : 0;
     return scratch_place(w, i, lane, in_lane + i.immediate + source32(w, i, 2) / w.lanes, size, is_write);
@@ -105,14 +113,14 @@ static inline char* buffer_place(Wave& w, const Record& i, u32 lane, u32 size, b
 // The place that a lane's access means; null where it is outside, which is reported where it is a fault.
 static inline char* place_of(Wave& w, const Record& i, u32 lane, u32 size, bool is_write, bool* raced = nullptr) {
   const u32 space = i.parameter[kSpace];
-  if (space == kBuffer) return buffer_place(w, i, lane, size, is_write, raced);
+  if (is_buffer(i)) return buffer_place(w, i, lane, size, is_write, raced);
   u64 address = static_cast<i64>(i.immediate);
   const auto offset = [&](u32 value) {  // RDNA 4 adds offsets of private memory with their sign
     return space == kScratch && w.family == kRdna4 ? static_cast<u64>(s32(value)) : value;
   };
   if (i.source[1].kind == kScalar) address += space == kScratch ? offset(source32(w, i, 1)) : source64(w, i, 1);
   if (i.source[0].kind == kVector) {
-    address += offset(w.vector[i.source[0].number][lane]);
+    address += offset(w.vector[i.source[0].number][lane]) * std::max(1u, i.parameter[kFactor]);
     if (i.half) address += static_cast<u64>(w.vector[i.source[0].number + 1][lane]) << 32;
   }
   return space == kScratch ? scratch_place(w, i, lane, address, size, is_write)
@@ -154,13 +162,13 @@ static inline u64 stored_of(const Wave& w, const Record& i, u32 number) {
 static inline void check_address(Wave& w, const Record& i) {
   look_at_left_out(w);
   if (i.source[0].kind == kVector) {
-    const u32 wide = i.parameter[kSpace] == kBuffer ? i.half & i.half_high : i.half;
+    const u32 wide = is_buffer(i) ? i.half & i.half_high : i.half;
     for (u32 k = 0; k <= wide; k++) {
       await_vector(w, i, i.source[0].number + k);
       if (w.exec & ~w.defined[i.source[0].number + k]) report(w, i, kUndefined, i.source[0].number + k, 0);
     }
   }
-  const u32 scalars = i.source[1].kind != kScalar ? 0 : i.parameter[kSpace] == kBuffer ? 4 : 2;
+  const u32 scalars = i.source[1].kind != kScalar ? 0 : is_buffer(i) ? 4 : 2;
   for (u32 k = 0; k < scalars; k++) await_scalar(w, i, i.source[1].number + k);
 }
 

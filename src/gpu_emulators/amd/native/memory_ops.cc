@@ -65,7 +65,7 @@ HANDLER(memory_store) {
   for (u32 k = 0; k < i.parameter[kCount]; k++) {
     if (stored & ~stored_of(w, i, first + k)) report(w, i, kUndefined, first + k, 1);
   }
-  const bool is_late = i.parameter[kCount] > 2 && !(i.parameter[kSpace] == kBuffer && i.source[2].kind == kScalar);
+  const bool is_late = i.parameter[kCount] > 2 && !(is_buffer(i) && i.source[2].kind == kScalar);
   w.stored = first, w.stored_count = is_late ? i.parameter[kCount] : 0, w.stored_at = w.clock;
 }
 
@@ -96,7 +96,7 @@ HANDLER(memory_atomic) {
   }
 }
 
-enum ScalarParameter { kBytesOfScalar = 2, kHasSign };  // of each register; RDNA 4 loads one or two bytes too
+enum ScalarParameter { kBytesOfScalar = 2, kHasSign, kScaleOfScalar = 5 };  // of each register; RDNA 4 loads one or two bytes too
 
 HANDLER(scalar_load) {
   const u32 base = i.source[0].number, count = i.parameter[kCount];
@@ -104,7 +104,7 @@ HANDLER(scalar_load) {
   await_scalar(w, i, base + 1);
   u64 address = get_scalar(w, base) | static_cast<u64>(get_scalar(w, base + 1)) << 32;
   address += static_cast<i64>(i.immediate);
-  if (i.source[1].kind == kScalar) address += source32(w, i, 1);
+  if (i.source[1].kind == kScalar) address += static_cast<u64>(source32(w, i, 1)) * std::max(1u, i.parameter[kScaleOfScalar]);
   const u64 operation = (w.family == kRdna4 ? w.scalars : w.lds).issue();
   const u32 bytes = i.parameter[kBytesOfScalar], unused = 32 - 8 * bytes;
   const char* from = global_place(w, i, address & ~(bytes - 1ull), bytes * count, false);

@@ -10,8 +10,10 @@ static void two_floats(Wave& w, const Record& i, Operation operation) {
   Read read[Count][2];
   w.mask = w.exec;
   for (int place = 0; place < Count; place++) {
-    read[place][0] = source<kNone>(w, i, place, room[2 * place].value);
-    read[place][1] = source<kNone>(w, i, place, room[2 * place + 1].value, 1);
+    const bool takes[2] = {!(i.half >> place & i.half_high >> place & 1), ((i.half | i.half_high) >> place & 1) != 0};
+    for (u32 part = 0; part < 2; part++) {
+      if (takes[part]) read[place][part] = source<kNone>(w, i, place, room[2 * place + part].value, part);
+    }
   }
   u64 defined[2] = {~0ull, ~0ull};
   for (int high = 0; high < 2; high++) {
@@ -105,6 +107,10 @@ PAIRS(v_pk_mad_i16, 3, a * b + c)
 PAIRS(v_pk_ashrrev_i16, 2, static_cast<u32>(s16(b) >> (a & 15)))
 PAIRS(v_pk_maximum_f16, 2, bits16(maximum_or_nan(f16(a), f16(b))))
 PAIRS(v_pk_minimum_f16, 2, bits16(minimum_or_nan(f16(a), f16(b))))
+PAIRS(v_pk_max3_f16, 3, bits16(maximum(maximum(f16(a), f16(b)), f16(c))))
+PAIRS(v_pk_min3_f16, 3, bits16(minimum(minimum(f16(a), f16(b)), f16(c))))
+PAIRS(v_pk_maximum3_f16, 3, bits16(maximum_or_nan(maximum_or_nan(f16(a), f16(b)), f16(c))))
+PAIRS(v_pk_minimum3_f16, 3, bits16(minimum_or_nan(minimum_or_nan(f16(a), f16(b)), f16(c))))
 
 // Two products of halves and a sum, each rounded to the dtype of the result.
 template <class Sum>
