@@ -19,6 +19,8 @@ from typing import Any
 import ml_dtypes
 import mpmath
 import numpy as np
+from gfx_1250 import numbers_of_gfx1250
+from gfx_blocks import blocks
 from gfx_execute import RESULT, SECOND, USUAL, differ, encoded, executed, first
 from gfx_moves import moves
 from gfx_older import older, parts
@@ -28,6 +30,7 @@ OVERFLOW = 1 << 23  # of MODE
 OLD = {"fp8": ml_dtypes.float8_e4m3fnuz, "bf8": ml_dtypes.float8_e5m2fnuz}
 NEW = {"fp8": ml_dtypes.float8_e4m3fn, "bf8": ml_dtypes.float8_e5m2}
 TYPES = {"gfx942": OLD, "gfx950": NEW, "gfx1201": NEW}
+GFX12 = ("gfx1201", "gfx1250")
 OTHERS = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
 
 
@@ -149,7 +152,12 @@ def multiplied(target: str, name: str, left: Any, right: Any, **fields: int) -> 
     added = (
         draw.integers(-(2**31), 2**31 - 1, (size, size)) if whole else draw.standard_normal((size, size)).astype("f")
     )
-    depth_of = (lambda lane, k: k) if target == "gfx1100" else (lambda lane, k: lane // size * each + k)
+    block = each // 2 if target == "gfx1250" and depth >= 32 else each  # which the halves of a wave have in turn
+    depth_of = (
+        (lambda lane, k: k)
+        if target == "gfx1100"
+        else (lambda lane, k: (k // block * (lanes // size) + lane // size) * block + k % block)
+    )
     where = [[row_of(target, size, k, lane) for lane in range(lanes)] for k in range(size * size // lanes)]
     columns = np.arange(lanes) % size
     kind = np.int32 if whole else np.float32
@@ -174,7 +182,7 @@ def in_registers(target: str, values: Any, opsel: int = 0, **_: int) -> Any:
     if values.dtype.itemsize == 4:
         return values.view(np.uint32)
     bits = values.view(np.uint16).astype(np.uint32)
-    if target == "gfx1201":
+    if target in GFX12:
         return bits[::2] | bits[1::2] << 16
     return bits << 16 | 0x1234 if opsel & 4 else bits | 0x12340000
 
@@ -182,7 +190,7 @@ def in_registers(target: str, values: Any, opsel: int = 0, **_: int) -> Any:
 def row_of(target: str, size: int, register: int, lane: int) -> int:
     if target == "gfx1100":
         return 2 * register + lane // 16
-    if target == "gfx1201":
+    if target in GFX12:
         return register + 8 * (lane // 16)
     return 8 * (register // 4) + 4 * (lane // 32) + register % 4 if size == 32 else 4 * (lane // 16) + register
 
@@ -193,9 +201,10 @@ def products() -> Iterator[tuple[str, str, str]]:
             "gfx942": ("v_mfma_f32_16x16x32_{}_{}", "v_mfma_f32_32x32x16_{}_{}"),
             "gfx950": ("v_mfma_f32_16x16x128_f8f6f4", "v_mfma_f32_32x32x64_f8f6f4", "v_mfma_f32_16x16x32_{}_{}"),
             "gfx1201": ("v_wmma_f32_16x16x16_{}_{}",),
+            "gfx1250": ("v_wmma_f32_16x16x64_{}_{}", "v_wmma_f32_16x16x128_{}_{}"),
         }.items():
             for name in (one.format(left, right) for one in names):
-                kinds = TYPES[target][left], TYPES[target][right]
+                kinds = TYPES.get(target, NEW)[left], TYPES.get(target, NEW)[right]
                 formats = {"cbsz": int(left == "bf8"), "blgp": int(right == "bf8")} if "f8f6f4" in name else {}
                 yield f"{name} {left} {right}", target, multiplied(target, name, *kinds, **formats)
     for target, shapes in {
@@ -205,13 +214,13 @@ def products() -> Iterator[tuple[str, str, str]]:
     }.items():
         for name in (f"v_mfma_i32_{shape}_i8" for shape in shapes):
             yield name, target, multiplied(target, name, np.int8, np.int8)
-    for target, signs in itertools.product(("gfx1100", "gfx1201"), range(4)):
+    for target, signs in itertools.product(("gfx1100", *GFX12), range(4)):
         kinds = [np.int8 if signs >> place & 1 else np.uint8 for place in range(2)]
-        yield (
-            f"v_wmma_i32_16x16x16_iu8 {signs}",
-            target,
-            multiplied(target, "v_wmma_i32_16x16x16_iu8", *kinds, neg=signs),
-        )
+        name = f"v_wmma_i32_16x16x{64 if target == 'gfx1250' else 16}_iu8"
+        yield f"{name} {signs}", target, multiplied(target, name, *kinds, neg=signs)
+    for kind, depth in (("f32", 4), ("f16", 32), ("bf16", 32)):
+        name = f"v_wmma_f32_16x16x{depth}_{kind}"
+        yield name, "gfx1250", multiplied("gfx1250", name, OTHERS[kind], OTHERS[kind])
 
 
 def narrow_sums() -> Iterator[tuple[str, str, str]]:
@@ -219,6 +228,9 @@ def narrow_sums() -> Iterator[tuple[str, str, str]]:
     for name, (target, opsel) in itertools.product(("f16", "bf16"), (("gfx1100", 0), ("gfx1100", 4), ("gfx1201", 0))):
         product = f"v_wmma_{name}_16x16x16_{name}"
         yield f"{product} {opsel}", target, multiplied(target, product, OTHERS[name], OTHERS[name], opsel=opsel)
+    for name in ("f16", "bf16"):
+        product = f"v_wmma_{name}_16x16x32_{name}"
+        yield product, "gfx1250", multiplied("gfx1250", product, OTHERS[name], OTHERS[name])
 
 
 def angles() -> Iterator[tuple[str, str, str]]:
@@ -359,7 +371,17 @@ def published() -> Iterator[tuple[str, str, str]]:
 
 def main() -> None:
     for name, target, wrong in itertools.chain(
-        conversions(), products(), narrow_sums(), angles(), arithmetic(), published(), older(), parts(), moves()
+        conversions(),
+        products(),
+        narrow_sums(),
+        angles(),
+        arithmetic(),
+        published(),
+        older(),
+        parts(),
+        moves(),
+        numbers_of_gfx1250(),
+        blocks(),
     ):
         print(json.dumps([name, target, wrong]))
 

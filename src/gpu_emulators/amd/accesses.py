@@ -22,6 +22,7 @@ _ADDS_TO_RESULT = re.compile(r"v_(dual_)?(fmac|mac|dot\d(acc|c))_")
 _HALVES = 2  # of a pair of instructions, each with a record behind the pair's
 _RESULTS = 12  # the first bit of s_waitcnt_depctr's count of vector results, which has four bits
 _HIGH_HALF = 8  # of the bits for halves: the result is in the high half
+_BLOCKS = 5  # the parameter of how many products are made at once
 _SHORT, _BYTES = (1, 2), 4  # types of factors: of 16 bits; those from the last one on have 8 bits
 _SUMS_OF_WMMA = 8  # registers of sums in a wave of 32; RDNA 3 has each factor twice
 
@@ -152,9 +153,11 @@ def _product(one: Instruction, record: Record) -> Access:
     rows, depth, *kinds = record.parameters[:4]
     if record.handler.startswith("mfma"):
         each = 2 if record.handler == "mfma_f64" else 1  # registers of a number
-        count = each * rows * rows // 64
+        blocks = record.parameters[_BLOCKS]
+        count = each * rows * rows * blocks // 64
         sizes = [
-            each * -(-depth * rows // 64 // (4 if kind >= _BYTES else 2 if kind in _SHORT else 1)) for kind in kinds
+            each * -(-depth * rows * blocks // 64 // (4 if kind >= _BYTES else 2 if kind in _SHORT else 1))
+            for kind in kinds
         ]
     else:
         count = _SUMS_OF_WMMA // (2 if record.handler == "wmma_rdna4" and record.parameters[4] else 1)

@@ -23,10 +23,11 @@ _SATURATED = re.compile(
 )
 _TO_RANGE = 2  # what a clamp is of integers
 _KEEPS_HALF = 5  # the parameter: whether the other half of the destination stays as it is
+_BLOCKS = 5  # the parameter: how many products of matrices are made at once
 _ALSO_EXEC = 0  # of a comparison: whether it writes EXEC in addition to its destination
 _MATRIX_TYPES = {"f32": 0, "f16": 1, "bf16": 2, "xf32": 3, "i8": 4, "iu8": 5, "fp8": 6, "bf8": 7, "f64": 10}
 _MFMA = re.compile(
-    r"v_mfma_(?:f32|f64(?=_16x)|i32(?=.*i8))_(\d+)x\d+x(\d+)_?(?:(xf32|f64|f32|f16|bf16|i8)(?:_1k)?|(fp8|bf8)_(fp8|bf8)|f8f6f4)"
+    r"v_mfma_(?:f32|f64(?=_16x)|i32(?=.*i8))_(\d+)x\d+x(\d+)_?(?:(\d+)b_)?(?:(xf32|f64|f32|f16|bf16|i8)(?:_1k)?|(fp8|bf8)_(fp8|bf8)|f8f6f4)"
 )
 _WMMA = re.compile(r"v_wmma_(?:(f32|f16|bf16)_16x16x16_(f16|bf16)|i32_16x16x16_(iu8)|f32_16x16x16_(fp8|bf8)_(fp8|bf8))")
 _WMMA_OF_GFX1250 = re.compile(
@@ -59,9 +60,9 @@ def vector_instruction(one: Instruction, name: str, target: str) -> Record:
         _set_packed(one, name, target, record)
     if name in _WITH_LITERAL:
         record.immediate = one.literal or 0
-    if family != "cdna":
     if name in _LONG_CONSTANTS:
         _set_long_constant(one, name, record)
+    if family != "cdna":
         _set_halves(one, name, record, has_halves=target not in RDNA2)
     if name.startswith("v_cmpx_"):
         record.handler = name.replace("cmpx", "cmp")
@@ -74,7 +75,6 @@ def vector_instruction(one: Instruction, name: str, target: str) -> Record:
     return record
 
 
-def _older(target: str) -> int:
 def _set_long_constant(one: Instruction, name: str, record: Record) -> None:
     """Make a product and a sum of doubles of an instruction with a constant of 64 bits."""
     record.handler = "v_fma_f64"
@@ -83,6 +83,7 @@ def _set_long_constant(one: Instruction, name: str, record: Record) -> None:
     record.sources[1 if "fmamk" in name else 2] = Operand(CONSTANT, 0, one.literal or 0)
 
 
+def _older(target: str) -> int:
     """Return whether numbers of 8 bits are in AMD's older formats, which the Open Compute Project has not taken."""
     return int(target in ("gfx940", "gfx941", "gfx942"))
 
@@ -98,9 +99,9 @@ def _set_small(one: Instruction, match: re.Match[str], record: Record, older: in
     record.handler = "from_small" if is_from else "to_small"
     record.parameters[:5] = (_DIGITS[small], older, _OTHERS.index(other), 2 if form else 1, int(is_scaled))
     record.parameters[_KEEPS_HALF] = int(not is_from)
-
     if "pk8" in form:
         record.handler = "to_eight_small"
+
 
 def _refuse(one: Instruction, name: str, record: Record) -> None:
     """Refuse modifiers that only some operations have."""
@@ -186,11 +187,11 @@ def _set_packed(one: Instruction, name: str, target: str, record: Record) -> Non
             record.destination += _ACCUMULATORS
     if "_mix" in name and any(record.half_high >> place & 1 and one.get(f"src{place}") in FLOATS for place in range(3)):
         raise UnknownInstructionError(f"{one.name} with a constant that is read as fp16")
-    if "wmma" in name:
     if name.startswith("v_pk_") and name.endswith("f32") and target in GFX1250:
         for place, source in enumerate(record.sources):
             if source.kind == SCALAR:  # one register, for both numbers
                 record.half, record.half_high = record.half & ~(1 << place), record.half_high & ~(1 << place)
+    if "wmma" in name:
         match = (_WMMA_OF_GFX1250 if target in GFX1250 else _WMMA).fullmatch(name)
         if match is None or (record.negate and not match[3]) or record.negate_high or record.clamp:
             raise UnknownInstructionError(f"{one.name} of this form")
@@ -234,6 +235,7 @@ def _mfma(one: Instruction, name: str, record: Record, older: int) -> Record:
     record.destination += sum_in
     numbers = (_MATRIX_TYPES[kind] + (2 * older if kind in _DIGITS else 0) for kind in types)
     record.parameters[:4] = (int(match[1]), int(match[2]), *numbers)
+    record.parameters[_BLOCKS] = int(match[3] or 1)
     record.handler = "mfma_f64" if is_double else "mfma"
     return record
 
@@ -246,7 +248,7 @@ def _types_of_mfma(one: Instruction, match: re.Match[str]) -> tuple[str, str] | 
         return (first, second) if first and second else None
     if any(controls):
         return None
-    return (match[3], match[3]) if match[3] else (match[4], match[5])
+    return (match[4], match[4]) if match[4] else (match[5], match[6])
 
 
 def dual_half(one: Instruction, half: str) -> Record:

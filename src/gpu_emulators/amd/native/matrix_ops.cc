@@ -5,7 +5,7 @@
 namespace {
 
 // parameter: rows (and columns), depth, types of the factors
-enum MatrixParameter { kRows, kDepth, kType, kSum = kType + 2 };  // kSum: the type of the sum on RDNA, kFp32 or a half
+enum MatrixParameter { kRows, kDepth, kType, kSum = kType + 2, kBlocks };  // kSum: the type of the sum on RDNA, kFp32 or a half
 enum Type : u32 { kFp32, kFp16, kBf16, kXf32, kI8, kU8, kE4m3, kE5m2, kOldE4m3, kOldE5m2 };
 
 // RDNA's bytes have a sign where the bit for a negated factor is set.
@@ -56,7 +56,7 @@ static u64 defined_in(Wave& w, const Record& i, u32 first, u32 count) {
 
 struct Matrices {
   float a[32 * 64], b[32 * 64];
-  u32 result[16][kLanes];
+  u32 result[32][kLanes];
 };
 
 // An undefined factor makes the whole result undefined: each of its numbers is in a row of the result.
@@ -120,20 +120,22 @@ static void multiply(Wave& w, const Record& i, Matrices& m, u32 results, u32 dep
 
 HANDLER(mfma) {
   static thread_local Matrices m;
-  const u32 rows = i.parameter[kRows], depth = i.parameter[kDepth], type = i.parameter[kType];
-  const u32 each = depth * rows / 64, results = rows * rows / 64;
+  const u32 rows = i.parameter[kRows], depth = i.parameter[kDepth], type = i.parameter[kType], blocks = i.parameter[kBlocks];
+  const u32 each = depth * rows * blocks / 64, results = rows * rows * blocks / 64;
   const u32 packed = elements_in_register(type);
   const bool defined = is_defined(w, i, (each + packed - 1) / packed, results);
   for (u32 lane = 0; lane < kLanes; lane++) {
     for (u32 index = 0; index < each; index++) {
-      const u32 d = each * (lane / rows) + index;
-      m.a[lane % rows * depth + d] = element(w, i.source[0].number, lane, index, type_of(i, 0));
-      m.b[lane % rows * depth + d] = element(w, i.source[1].number, lane, index, type_of(i, 1));
+      const u32 d = each * (lane / (rows * blocks)) + index, row = lane % (rows * blocks);
+      m.a[row * depth + d] = element(w, i.source[0].number, lane, index, type_of(i, 0));
+      m.b[row * depth + d] = element(w, i.source[1].number, lane, index, type_of(i, 1));
     }
   }
   multiply(w, i, m, results, depth, [=](u32 k, u32 lane) {
-    const u32 row = rows == 32 ? 8 * (k / 4) + 4 * (lane / 32) + k % 4 : 4 * (lane / 16) + k;
-    return std::pair<u32, u32>(row, lane % rows);
+    const u32 registers = results / blocks;  // of a block; of 4 rows a register has all blocks
+    const u32 block = rows == 4 ? lane / 4 : k / registers, first = rows * block, of_block = rows == 4 ? k : k % registers;
+    const u32 row = rows == 32 ? 8 * (of_block / 4) + 4 * (lane / 32) + k % 4 : rows == 16 ? 4 * (lane / 16) + of_block : k;
+    return std::pair<u32, u32>(first + row, first + lane % rows);
   });
   put_matrix(w, i, m, results, defined);
 }
@@ -194,7 +196,6 @@ HANDLER(wmma_rdna4) {
   put_matrix(w, i, m, 8, defined);
 }
 
-}  // namespace
 // 16x16 of gfx1250: each half of the wave has every second block of the depth, and half of the rows of the result.
 HANDLER(wmma_gfx1250) {
   static thread_local Matrices m;
@@ -211,3 +212,4 @@ HANDLER(wmma_gfx1250) {
   put_matrix(w, i, m, 8, defined);
 }
 
+}  // namespace
