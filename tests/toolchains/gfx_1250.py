@@ -197,6 +197,29 @@ def of_two() -> Iterator[tuple[str, str]]:
     yield "v_dual_add_f64 mov", first((got != double.sum(0)).ravel() | (after[23] != a), got.ravel(), after[23])
 
 
+def of_mixed() -> Iterator[tuple[str, str]]:
+    """Yield products and sums of fp32 and of halves in bf16, whose signs are turned or left out."""
+    draw = np.random.default_rng(11)
+    a, b = (draw.standard_normal((LANES, 2)).astype(F32).astype(BFLOAT) for _ in range(2))
+    whole = draw.standard_normal((LANES, 1)).astype(F32)
+    given = {
+        0: words_of(a)[0],
+        8: words_of(b)[0],
+        16: words_of(whole)[0],
+        RESULT: np.full(LANES, 0x12345678, np.uint32),
+    }
+    exact = -np.abs(a[:, 1].astype(np.float64)) * b[:, 0].astype(np.float64) + whole[:, 0]
+    sums = exact.astype(F32)
+    fields = {"opsel": 1, "opsel_hi": 3, "neg": 1, "neg_hi": 1, "src0": 256, "src1": 264, "src2": 272, "vdst": RESULT}
+    for name, wanted in (
+        ("v_fma_mix_f32_bf16", sums.view(np.uint32)),
+        ("v_fma_mixlo_bf16", sums.astype(BFLOAT).view(np.uint16) | np.uint32(0x12340000)),
+        ("v_fma_mixhi_bf16", sums.astype(BFLOAT).view(np.uint16).astype(np.uint32) << 16 | 0x5678),
+    ):
+        got = executed(TARGET, encoded(TARGET, "VOP3P", name, **fields), given)[RESULT]
+        yield name, first(got != wanted, got, wanted)
+
+
 def numbers_of_gfx1250() -> Iterator[tuple[str, str, str]]:
     """Yield the name of each form, the target, and where its numbers are wrong."""
     for name, (kinds, right) in LONG.items():
@@ -209,6 +232,6 @@ def numbers_of_gfx1250() -> Iterator[tuple[str, str, str]]:
             yield f"{name} {table:#x}", TARGET, compared("VOP3", name, (kind,) * 3, bits_of(table), **fields)
     for program in (
         *(of_pairs("v_pk_add_f32", 2, lambda a, b: a + b), of_pairs("v_pk_mul_f32", 2, lambda a, b: a * b)),
-        *(of_pairs("v_pk_fma_f32", 3, fused), of_three_halves(), of_constants(), of_eight(), of_two()),
+        *(of_pairs("v_pk_fma_f32", 3, fused), of_three_halves(), of_constants(), of_eight(), of_two(), of_mixed()),
     ):
         yield from ((name, TARGET, wrong) for name, wrong in program)

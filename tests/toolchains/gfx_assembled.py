@@ -105,6 +105,9 @@ v_pk_minimum3_f16 v20, v4, v6, v8
 v_pk_maximum3_f16 v20, v4, v6, v8
 v_pk_min3_num_f16 v20, v4, v6, v8
 v_pk_max3_num_f16 v20, v4, v6, v8
+v_fma_mix_f32_bf16 v20, v4, v6, v8
+v_fma_mixlo_bf16 v20, v4, v6, v8
+v_fma_mixhi_bf16 v20, v4, v6, v8
 v_wmma_f32_16x16x4_f32 v[20:27], v[4:5], v[6:7], v[32:39]
 v_wmma_f32_16x16x32_f16 v[20:27], v[4:11], v[40:47], v[32:39]
 v_wmma_f16_16x16x32_f16 v[20:23], v[4:11], v[40:47], v[32:35]

@@ -136,9 +136,9 @@ HANDLER(v_dot2_f16_f16) {
   products_of_pairs(w, i, [](u32 a, u32 b, u32 c) { return bits16(f16(bits16(f16(a) * f16(b))) + f16(c)); });
 }
 
-// A product and a sum in fp32 of operands that are fp32, or the half of a register in fp16.
-template <class Finish>
-static void mixed(Wave& w, const Record& i, u32 written, Finish finish) {
+// A product and a sum in fp32 of operands that are fp32, or the half of a register in fp16 or bf16.
+template <class Number, class Finish>
+static void mixed(Wave& w, const Record& i, u32 written, Number number, Finish finish) {
   Lanes room[3], result;
   Read read[3];
   u64 defined = ~0ull;
@@ -156,7 +156,7 @@ static void mixed(Wave& w, const Record& i, u32 written, Finish finish) {
     float value[3];
     for (int place = 0; place < 3; place++) {
       const u32 all = read[place].value[lane];
-      value[place] = i.half_high >> place & 1 ? f16(i.half >> place & 1 ? all >> 16 : all) : f32(all);
+      value[place] = i.half_high >> place & 1 ? number(i.half >> place & 1 ? all >> 16 : all & 0xffff) : f32(all);
       if (i.negate_high >> place & 1) value[place] = std::fabs(value[place]);
       if (i.negate >> place & 1) value[place] = -value[place];
     }
@@ -166,8 +166,14 @@ static void mixed(Wave& w, const Record& i, u32 written, Finish finish) {
   put_result(w, i, result.value, known, w.family == kCdna ? 3 : written);
 }
 
-HANDLER(v_fma_mix_f32) { mixed(w, i, 3, [](float sum, u32) { return bits(sum); }); }
-HANDLER(v_fma_mixlo_f16) { mixed(w, i, 1, [](float sum, u32 old) { return (old & 0xffff0000) | bits16(sum); }); }
-HANDLER(v_fma_mixhi_f16) { mixed(w, i, 2, [](float sum, u32 old) { return (old & 0xffff) | bits16(sum) << 16; }); }
+static float half_number(u32 a) { return f16(a); }
+static float brain_number(u32 a) { return bf16(a); }
+
+HANDLER(v_fma_mix_f32) { mixed(w, i, 3, half_number, [](float sum, u32) { return bits(sum); }); }
+HANDLER(v_fma_mixlo_f16) { mixed(w, i, 1, half_number, [](float sum, u32 old) { return (old & 0xffff0000) | bits16(sum); }); }
+HANDLER(v_fma_mixhi_f16) { mixed(w, i, 2, half_number, [](float sum, u32 old) { return (old & 0xffff) | bits16(sum) << 16; }); }
+HANDLER(v_fma_mix_f32_bf16) { mixed(w, i, 3, brain_number, [](float sum, u32) { return bits(sum); }); }
+HANDLER(v_fma_mixlo_bf16) { mixed(w, i, 1, brain_number, [](float sum, u32 old) { return (old & 0xffff0000) | bits_bf16(sum); }); }
+HANDLER(v_fma_mixhi_bf16) { mixed(w, i, 2, brain_number, [](float sum, u32 old) { return (old & 0xffff) | bits_bf16(sum) << 16; }); }
 
 }  // namespace
