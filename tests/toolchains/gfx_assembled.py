@@ -67,6 +67,7 @@ v_mov_b64 v[20:21], v[4:5]
 v_mov_b64_e64 v[20:21], v[4:5]
 v_mov_b64 v[20:21], 0x123456789abcdef0
 v_mov_b64 v[20:21], 0x12345678
+v_permlane16_swap_b32 v20, v4
 v_cvt_f32_bf16 v20, v4
 v_fmac_f64 v[20:21], v[4:5], v[6:7]
 v_fmac_f64_e64 v[20:21], v[4:5], v[6:7]

@@ -42,8 +42,9 @@ def moves() -> Iterator[tuple[str, str, str]]:
     for target in ("gfx1100", "gfx1201"):
         for name, other in (("v_permlane16_b32", 0), ("v_permlanex16_b32", 16)):
             yield f"move {name}", target, permuted(target, name, other)
-    for name, rows in (("v_permlane16_swap_b32", 16), ("v_permlane32_swap_b32", 32)):
-        yield f"move {name}", "gfx950", swapped(name, rows)
+    for target, rows in (("gfx950", 16), ("gfx950", 32), ("gfx1250", 16)):
+        name = f"v_permlane{rows}_swap_b32"
+        yield f"move {name}", target, swapped(target, name, rows)
 
 
 def moved(target: str, lanes: int, control: int, sources: list[int]) -> str:
@@ -69,15 +70,16 @@ def permuted(target: str, name: str, other: int) -> str:
     return first(got != right, np.arange(32), got, right)
 
 
-def swapped(name: str, rows: int) -> str:
+def swapped(target: str, name: str, rows: int) -> str:
     """Exchange each second row of the result with each first row of the source."""
-    given, old = numbers(64)
-    code = encoded("gfx950", "VOP1", name, vdst=RESULT, src0=256)
-    got = executed("gfx950", code, {0: given, RESULT: old})
+    lanes = 64 if target == "gfx950" else 32
+    given, old = numbers(lanes)
+    code = encoded(target, "VOP1", name, vdst=RESULT, src0=256)
+    got = executed(target, code, {0: given, RESULT: old})
     of_source, of_result = (one.reshape(-1, 2, rows).copy() for one in (given, old))
     of_source[:, 0], of_result[:, 1] = old.reshape(-1, 2, rows)[:, 1], given.reshape(-1, 2, rows)[:, 0]
     wrong = differ(got[0], of_source.ravel()) | differ(got[RESULT], of_result.ravel())
-    return first(wrong, np.arange(64), got[0], got[RESULT])
+    return first(wrong, np.arange(lanes), got[0], got[RESULT])
 
 
 def numbers(lanes: int) -> Any:

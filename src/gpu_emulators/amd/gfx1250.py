@@ -23,6 +23,7 @@ _HALVES, _BYTES = ("pk2_f16", "pk2_f16", "f32"), ("b32", "b32", "f32")
 # By encoding and opcode: the name, the registers of the result, and the kinds of the sources.
 _VOP1 = {
     29: ("v_mov_b64", 2, ("b64",)),
+    73: ("v_permlane16_swap_b32", 1, ("b32",)),
     114: ("v_cvt_f32_bf16", 1, ("bf16",)),
 }
 _VOP2 = {
