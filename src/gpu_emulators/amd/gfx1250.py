@@ -1,6 +1,6 @@
 """Instructions of gfx1250 that RDNA 4, whose tables the decoder has, lacks or has in another form.
 
-The numbers of opcodes and the places of fields are LLVM's; ``tests/toolchains/test_gfx1250.py`` compares them with its
+The numbers of opcodes and the places of fields are LLVM's; ``tests/toolchains/test_gfx_assembled.py`` compares them with its
 assembler. What they do is from LLVM's documents of AMDGPU and from AMD's simulator rocjitsu.
 """
 

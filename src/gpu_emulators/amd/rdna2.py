@@ -1,7 +1,7 @@
 """Instructions of RDNA 2 in the form that RDNA 3 has for them: the decoder's tables begin with RDNA 3.
 
 Both have the same encodings, with other numbers of opcodes, and with some fields at other places. The numbers are
-LLVM's; ``tests/toolchains/test_rdna2.py`` compares them with its assembler.
+LLVM's; ``tests/toolchains/test_gfx_assembled.py`` compares them with its assembler.
 """
 
 from __future__ import annotations
