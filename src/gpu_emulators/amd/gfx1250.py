@@ -1,7 +1,7 @@
 """Instructions of gfx1250 that RDNA 4, whose tables the decoder has, lacks or has in another form.
 
-The numbers of opcodes and the places of fields are LLVM's; ``tests/toolchains/test_gfx_assembled.py`` compares them with its
-assembler. What they do is from LLVM's documents of AMDGPU and from AMD's simulator rocjitsu.
+The numbers of opcodes and the places of fields are LLVM's; ``tests/toolchains/test_gfx_assembled.py`` compares
+them with its assembler. What they do is from LLVM's documents of AMDGPU and from AMD's simulator rocjitsu.
 """
 
 from __future__ import annotations
