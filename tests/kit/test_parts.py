@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import driving
-import pytest
 
 SUITE = Path(__file__).with_name("suites") / "parts"
 AXES = {"tokens": 7, "hidden": 24, "gain": True}
@@ -28,19 +27,23 @@ FAULTS = [
 ]
 
 
+def run_all(folder: Path, cases: list[tuple[str, str, dict[str, object]]], **of_case: object) -> driving.Job:
+    cases = [("norm", direction, {**AXES, **axes, "kernel": kernel}) for kernel, direction, axes in cases]
+    return driving.run(folder, SUITE, "", cases, driving.ROOT / "src", accuracy=GROWTH, sums=["gain"], **of_case)
+
+
 def run(folder: Path, kernel: str, direction: str, axes: dict[str, object], **of_case: object) -> driving.Job:
-    case = ("norm", direction, {**AXES, **axes, "kernel": kernel})
-    source = driving.ROOT / "src"
-    return driving.run(folder, SUITE, "", [case], source, accuracy=GROWTH, sums=["gain"], **of_case)
+    return run_all(folder, [(kernel, direction, axes)], **of_case)
 
 
-@pytest.mark.parametrize(("kernel", "direction", "axes", "words"), FAULTS, ids=[kernel for kernel, *_ in FAULTS])
-def test_a_fault_of_a_kernel_that_the_suite_makes_is_red(tmp_path, kernel, direction, axes, words):
-    job = run(tmp_path, kernel, direction, axes)
-    [message] = job.red().values()
-    assert words in message
-    good = run(tmp_path / "good", "good", direction, axes)
-    assert (len(good.ends), good.red()) == (1, {}), good.output
+def test_each_fault_of_a_kernel_that_the_suite_makes_is_red_and_the_right_one_green(tmp_path):
+    faults = [(kernel, direction, axes) for kernel, direction, axes, _ in FAULTS]
+    right = {str(case): ("good", *case) for _, *case in faults}
+    job = run_all(tmp_path, [*right.values(), *faults])
+    assert len(job.ends) == len(right) + len(FAULTS), job.output
+    red = {case.rpartition("kernel=")[2]: message for case, message in job.red().items()}
+    assert red.keys() == {kernel for kernel, *_ in FAULTS}
+    assert [kernel for kernel, *_, words in FAULTS if words not in red[kernel]] == [], red
 
 
 def test_other_bits_inside_the_budget_are_no_fault_where_fewer_outputs_are_asked_for(tmp_path):
