@@ -244,7 +244,7 @@ def side(project: Project, planned: Plan, name: str, earlier: History | None = N
             raise UserError(f"{name}: {' '.join(broken[0].split())} A run is compared only as a whole.")
         if not results.results:
             raise UserError(f"{name}: it holds no results. Name a site, a folder of results, or the address of a site.")
-        sources = cells.Sources(project.matrix, results, project.rules, project.root)
+        sources = cells.Sources(project.matrix, results, lambda: project.rules, project.root)
         document = make_document.document(sources, earlier=earlier)
         past = history.with_run(earlier.measurements if earlier else {}, runs.measurements(document))
         return runs.Side(name, document, past, tuple(record for _, record in results.sampled() if record.samples))

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
-from common import ROOT, Doubles
+from common import ROOT, Doubles, few_cells, harness, options
 from judges import write_site
 from loops import at_least
 from shown import Page
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.patterns import is_found
+from kernel_matrix.cli import main
 from kernel_matrix.config.load import load_unchecked
 from kernel_matrix.config.plan import Case, Job, Plan, plan
 from kernel_matrix.diagnosis import NOT_KNOWN, Rule, diagnose, diagnose_all, in_words, rules_of
 from kernel_matrix.diagnosis.rule import harness_rules
+from kernel_matrix.report.diagnoses import Diagnoses
 from kernel_matrix.report.document import Document
 from kernel_matrix.store.record import Record
 
@@ -175,7 +177,7 @@ def test_a_long_text_takes_no_more_time_than_it_has_characters(matrix):
 
 @pytest.mark.slow
 def test_what_is_not_known_is_listed_for_adding(matrix, tmp_path):
-    planned = plan(matrix, "quick")
+    planned = few_cells(plan(matrix, "quick"))
     cases = [case for case in planned.cases if not case.exclusion and not case.expectations][:3]
     records = [Record(case.id, "error", "run", "launch", "StrangeError: never seen", "", job={}) for case in cases]
     write_site(matrix, planned, records, tmp_path)
@@ -198,28 +200,28 @@ def test_a_known_cause_is_in_every_form_of_the_report(matrix, all_rules, one_cas
         assert "No space left on device" in text, name
 
 
-def run_diagnose(text: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "kernel_matrix", "diagnose", *arguments]
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
-    return subprocess.run(command, cwd=folder, env=environment, input=text, capture_output=True, text=True, check=False)
-
-
 @pytest.mark.slow
 def test_the_command_line_says_the_cause_of_what_is_piped_in():
-    known = run_diagnose("RuntimeError: 0 active drivers ([]). There should only be one.", ROOT)
+    command = [sys.executable, "-m", "kernel_matrix", "diagnose"]
+    text = "RuntimeError: 0 active drivers ([]). There should only be one."
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    known = subprocess.run(command, cwd=ROOT, env=environment, input=text, capture_output=True, text=True, check=False)
     assert known.returncode == 0
     assert "[triton-no-driver]" in known.stdout
-    unknown = run_diagnose("something new", ROOT)
-    assert unknown.returncode == 1
-    assert "not known" in unknown.stdout
 
 
-@pytest.mark.slow
-def test_outside_of_a_project_the_command_line_asks_the_harness_s_own_rules(tmp_path):
-    assert "[disk-full]" in run_diagnose("No space left on device", tmp_path).stdout
-    assert "[triton-no-driver]" in run_diagnose("RuntimeError: 0 active drivers ([]).", tmp_path).stdout
-    missing = run_diagnose("anything", tmp_path, "--matrix", "none.yaml")
-    assert missing.returncode == 2
+def test_outside_of_a_project_the_command_line_asks_the_harness_s_own_rules(tmp_path, monkeypatch, capsys):
+    def piped(text: str, *words: str) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        return main(["diagnose", *words]), capsys.readouterr().out
+
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    monkeypatch.chdir(tmp_path)
+    assert "[disk-full]" in piped("No space left on device")[1]
+    assert "[triton-no-driver]" in piped("RuntimeError: 0 active drivers ([]).")[1]
+    status, said = piped("something new")
+    assert (status, "not known" in said) == (1, True)
+    assert piped("anything", "--matrix", "none.yaml")[0] == 2
 
 
 RULE = """
@@ -285,6 +287,11 @@ def test_a_faulty_file_of_rules_is_bad_input_with_its_name(doubles: Doubles, tex
     with pytest.raises(UserError, match=message) as caught:
         with_rules(doubles, text)
     assert "rules.yaml" in str(caught.value)
+    assert harness("check", *options(doubles)).stderr == f"kernel-matrix: {caught.value}\n"
+
+
+def test_where_no_error_is_diagnosed_no_rules_are_read():
+    assert Diagnoses(None, None).of([]) == []
 
 
 def test_pytorch_s_build_for_a_cpu_is_a_cause_that_no_toolkit_is_found(all_rules):

@@ -190,7 +190,7 @@ def test_what_only_a_journal_says_stands_beside_the_states(matrix, make, planned
     assert page.overview["cells"]["in_journal"] == []
     case = [case for case in planned.cases if case.cell.id == TRITON][1]
     with judged(planned, []) as results:
-        sources = Sources(matrix, replace(results, in_journal={TRITON: {case.name: "pass"}}), None)
+        sources = Sources(matrix, replace(results, in_journal={TRITON: {case.name: "pass"}}))
         write_data(whole, sources, tmp_path / "live")
     rows = Page(tmp_path / "live").rows
     names = list(rows[TRITON]["cases"])

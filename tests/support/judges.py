@@ -16,6 +16,7 @@ from kernel_matrix.audit import audit
 from kernel_matrix.config.model import Matrix, Resource
 from kernel_matrix.config.plan import Case, Cell, Job, Plan, outputs_not_named
 from kernel_matrix.diagnosis import Rule
+from kernel_matrix.diagnosis.rule import harness_rules
 from kernel_matrix.judge import verdicts
 from kernel_matrix.pipeline import Project
 from kernel_matrix.report import site as sites
@@ -158,7 +159,7 @@ def make_document(
 ) -> Document:
     """Return the document of records."""
     with judged(plan, records, present) as results:
-        return document(Sources(matrix, results, None), **others)
+        return document(Sources(matrix, results), **others)
 
 
 def write_site(
@@ -175,7 +176,7 @@ def write_site(
 ) -> Document:
     """Write the site of records and return its document; its summary is the difference from the site ``against``."""
     with judged(plan, records, present, broken, matrix.resources) as results:
-        sources = Sources(matrix, results, rules)
+        sources = Sources(matrix, results, lambda: rules or harness_rules())
         whole = document(sources, **others)
         changes = difference(read_site(against).outline, whole) if against else None
         sites.write(whole, sources, folder, earlier=others.get("earlier"), difference=changes)

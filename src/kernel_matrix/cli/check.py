@@ -56,6 +56,8 @@ def main(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> int:
     """Load, plan, say how much that is, and what is wrong."""
     project = load_project(options)
+    if project.matrix.package.rules:
+        _ = project.rules  # a report reads them only where it has an error
     planned = pipeline.plan_for(project, selection_of(options))
     print(f"{options.matrix}: {counted(len(planned.cases), 'case')} in {counted(len(planned.jobs), 'job')}")
     notes = [*outputs_not_named(planned), *unknown_targets(project.matrix)]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,7 @@ __all__ = [
     "Diagnosis",
     "Error",
     "Rule",
+    "Rules",
     "Stage",
     "decoded",
     "diagnose",
@@ -37,6 +38,7 @@ __all__ = [
 
 Versions = tuple[tuple[str, str], ...]  # of distributions, by name
 Error = tuple[str, str, Versions]  # the text, the stage, and what was there
+Rules = Callable[[], tuple[Rule, ...]]  # reads them, which takes long, where an error asks for them
 NOT_KNOWN = "not known: no rule of the diagnosis matches this error"
 _LONGEST = 200  # of a line that is shown
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception)(?::|$)")

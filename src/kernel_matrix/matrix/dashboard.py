@@ -66,7 +66,7 @@ def write_dashboard(
     from kernel_matrix.probes.toolchain_view import toolchain_view
     from kernel_matrix.report import cells, make_document, site  # what they import takes long, and few commands report
 
-    sources = cells.Sources(project.matrix, judged, project.rules, project.root)
+    sources = cells.Sources(project.matrix, judged, lambda: project.rules, project.root)
     sample, earlier = _sample(judged), earlier or History()
     of_locks = lock_differences(project.matrix, project.root)
     document = make_document.document(

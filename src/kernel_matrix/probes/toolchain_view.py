@@ -50,7 +50,8 @@ def toolchain_view(project: Project, records: Sequence[Record]) -> Toolchains:
     sweeps = {path: read(path) for path in _files(project)}
     attempts = (attempt for sweep in sweeps.values() for attempt in sweep.attempts)
     errors = [error for error in (*map(_error, judged), *(attempt.error for attempt in attempts)) if error]
-    causes = dict(zip(errors, diagnose_all(errors, project.rules), strict=True))  # all at once: each takes long
+    found = diagnose_all(errors, project.rules) if errors else []  # all at once: each takes long
+    causes = dict(zip(errors, found, strict=True))
     return Toolchains(
         headline=_headline(judged, expected),
         changed=tuple(f"{one.toolchain}: {one.probe.id}" for one in judged if one.verdict == "changed"),

@@ -16,7 +16,8 @@ from kernel_matrix.base.evidence import EVIDENCE, Evidence
 from kernel_matrix.base.versions import other_names
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import TIMED
-from kernel_matrix.diagnosis import Diagnosis, Rule
+from kernel_matrix.diagnosis import Diagnosis, Rules
+from kernel_matrix.diagnosis.rule import harness_rules
 from kernel_matrix.job.suite_canaries.asking import FACT, words_of
 from kernel_matrix.job.suite_canaries.summing import kinds, summed
 from kernel_matrix.report.diagnoses import DIAGNOSED, Diagnoses
@@ -63,7 +64,7 @@ class Sources:
 
     matrix: Matrix
     judged: Judged
-    rules: tuple[Rule, ...] | None
+    rules: Rules = harness_rules
     root: Path | None = None  # of the repository, whose locks are there
 
     @cached_property

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kernel_matrix.diagnosis import Diagnosis, Rule, diagnose_all, not_known
-from kernel_matrix.diagnosis.rule import harness_rules
+from kernel_matrix.diagnosis import Diagnosis, Rules, diagnose_all, not_known
 from kernel_matrix.results.judged import Judged
 from kernel_matrix.results.states import State
 from kernel_matrix.store.record import versions_of
@@ -20,7 +19,7 @@ class Diagnoses:
     """The diagnoses that were made; equal errors of one job are looked up once."""
 
     judged: Judged
-    rules: tuple[Rule, ...] | None
+    rules: Rules
     _known: dict[tuple[int, str, str], Diagnosis] = field(default_factory=dict)
 
     def of(self, errors: Sequence[Error]) -> list[Diagnosis]:
@@ -29,7 +28,7 @@ class Diagnoses:
         new = [key for key in dict.fromkeys(keys) if key not in self._known]
         versions = {job: tuple(sorted(versions_of(self.judged.jobs[job]).items())) for job, *_ in new}
         asked = [(text, stage, versions[job]) for job, stage, text in new]
-        made = diagnose_all(asked, self.rules or harness_rules()) if new else []
+        made = diagnose_all(asked, self.rules()) if new else []
         self._known |= {key: one for key, one in zip(new, made, strict=True) if one}
         unknown = [key for key in new if key not in self._known]
         sentences = not_known([text for *_, text in unknown]) if unknown else []

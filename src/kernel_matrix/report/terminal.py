@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from kernel_matrix.config.document import Document
 from kernel_matrix.config.edits import diff
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.rule_state import RuleState
-from kernel_matrix.diagnosis import Rule, diagnose, in_words
+from kernel_matrix.diagnosis import Rules, diagnose, in_words
 from kernel_matrix.job.suite_canaries.summing import in_words as in_words_of_line
 from kernel_matrix.job.suite_canaries.summing import kinds, summed
 from kernel_matrix.report.sentences import NOTHING
@@ -29,7 +29,6 @@ if TYPE_CHECKING:  # DuckDB and NumPy take long to import
     from kernel_matrix.results.ulp import Distance
 
 
-Rules = Callable[[], tuple[Rule, ...]]
 _MOST_OUTPUTS = 3  # of a case whose noise ratios are printed
 _MOST_REASONS = 5  # why cases are unavailable
 _MOST_LINES = 3  # of a suite, that compare

@@ -75,7 +75,7 @@ class LivePage:
             project, self.planned, folders, earlier=self.earlier, provisional=run.ends, only=only
         )
         with judging_of_run as judged:
-            sources = Sources(project.matrix, judged, project.rules, project.root)
+            sources = Sources(project.matrix, judged, lambda: project.rules, project.root)
             made = document(
                 sources,
                 earlier=self.earlier,
