@@ -160,24 +160,30 @@ def link(path: Path) -> None:
     path.symlink_to(path.with_suffix(".whole"))
 
 
-@pytest.mark.parametrize("where", ["below", "beside", "before"])
-@pytest.mark.parametrize(
-    ("table", "spoil"),
-    [("cases", cut), ("jobs", Path.unlink), ("samples", Path.unlink), ("jobs", link), ("cases", link), ("jobs", cut)],
+SPOILT = (
+    *(("cases", cut), ("jobs", Path.unlink), ("samples", Path.unlink)),
+    *(("jobs", link), ("cases", link), ("jobs", cut)),
 )
+
+
+@pytest.mark.parametrize("where", ["below", "beside", "before"])
 @pytest.mark.slow
-def test_a_broken_copy_beside_a_whole_file_costs_that_file_only(doubles: Doubles, where, table, spoil):
+def test_broken_copies_beside_a_whole_file_cost_these_files_only(doubles: Doubles, where):
     project = pipeline.load(doubles.root / "matrix.yaml")
     planned = plan(project.matrix, "quick")
     planned = replace(planned, jobs=tuple(job for job in planned.jobs if job.toolchain == "good"))
     write_results(project.results, [result_of(case, "fail", "run", message="wrong") for case in planned.cases])
-    copy = {"below": project.results / "copy", "beside": project.build / "other", "before": project.build / "a"}[where]
-    shutil.copytree(project.results, copy, ignore=shutil.ignore_patterns("copy"))
-    spoil(next((copy / table).glob("*.parquet")))
-    folders = {"below": [project.results], "beside": [project.results, copy], "before": [copy, project.results]}[where]
+    beside = {"below": project.results, "beside": project.build / "z", "before": project.build / "a"}[where]
+    copies = [beside / f"copy-{number}" for number in range(len(SPOILT))]
+    for copy, (table, spoil) in zip(copies, SPOILT, strict=True):
+        shutil.copytree(project.results, copy, ignore=shutil.ignore_patterns("copy-*"))
+        spoil(next((copy / table).glob("*.parquet")))
+    given = {"below": [], "beside": [project.results, *copies], "before": [*copies, project.results]}[where]
+    folders = given or [project.results]
     with judging.judged(project, planned, folders) as judged:
         made = write_dashboard(project, judged)
         assert {verdict.state for verdict in judged.verdicts()} == {"fail"}
     assert made.differences == ()
     assert made.exit_status == 2, "a broken file is named"
-    assert [problem for problem in made.problems if "copy" in problem or "other" in problem or "/a/" in problem]
+    for copy in copies:
+        assert [problem for problem in made.problems if f"{copy.name}/" in problem], (copy, made.problems)
