@@ -534,6 +534,13 @@ _SKIPPED = "import pytest\n@pytest.mark.skip(reason='needs a GPU')\ndef test(): 
 _GONE = "import nothing_such\ndef test(): ...\n"
 _SKIPS = "import pytest\npytest.skip('no GPU', allow_module_level=True)\ndef test(): ...\n"
 _NO_GPU = "raise RuntimeError('own requires a CUDA GPU but none was detected')\ndef test(): ...\n"
+
+
+def _at_night(*values: object):
+    """Return the values of a parameter that another one of the same test stands for in each run."""
+    return pytest.param(*values, marks=pytest.mark.nightly)
+
+
 _NONE, _SILENT = "no test of the suite could be collected, so none has run", "No test has run on this machine"
 
 
@@ -541,16 +548,16 @@ _NONE, _SILENT = "no test of the suite could be collected, so none has run", "No
 @pytest.mark.parametrize(
     ("files", "status", "words"),
     [
-        ({"test_a.py": "def test(): ..."}, 0, ["test_a.tests: its first 1 test", "1 held"]),
+        ({"test_a.py": "def test_one(): ...\ndef test_two(): ..."}, 0, ["test_a.tests: its first 2 tests", "2 held"]),
         ({"test_a.py": "def test(): assert False"}, 1, ["test_a.tests: its first 1 test", "1 fail"]),
-        ({"test_a.py": _GONE}, 1, ["test_a.tests", _NONE, "No module named 'nothing_such'"]),
+        _at_night({"test_a.py": _GONE}, 1, ["test_a.tests", _NONE, "No module named 'nothing_such'"]),
         ({"test_a.py": _GONE, "test_b.py": "def test(): ..."}, 0, ["test_b.tests: its first 1 test", "1 held"]),
         ({"test_a.py": "def helper(): ..."}, 2, ["pytest finds no test in tests/test_a.py"]),
         ({"test_a.py": "def test(): ...", "conftest.py": "raise RuntimeError('odd')"}, 1, [_NONE, "odd"]),
         ({"test_a.py": "import os\nos.kill(os.getpid(), 9)\ndef test(): ..."}, 1, [_NONE, "SIGKILL"]),
-        ({"test_a.py": _SKIPS}, 1, [_NONE, "no GPU", _SILENT]),
+        _at_night({"test_a.py": _SKIPS}, 1, [_NONE, "no GPU", _SILENT]),
         ({"test_a.py": _NO_GPU}, 1, [_NONE, "requires a CUDA GPU", _SILENT]),
-        ({"test_a.py": _SKIPPED}, 1, ["test_a.tests: its first 1 test", "needs a GPU", _SILENT]),
+        _at_night({"test_a.py": _SKIPPED}, 1, ["test_a.tests: its first 1 test", "needs a GPU", _SILENT]),
         ({"test_a.py": _SKIPPED, "test_b.py": "def test(): ..."}, 0, ["test_b.tests: its first 1 test", "1 held"]),
     ],
     ids=[
@@ -576,6 +583,9 @@ def test_the_first_cell_is_a_test_that_runs_and_without_one_init_is_no_success(
     said = capsys.readouterr()
     assert [word for word in words if word not in said.out + said.err] == []
     assert ("page: " in said.out) == (status != 2)
+    if "its first" in said.out:
+        page = (root / "build/site/compat.json").read_text()
+        assert {*re.findall(r'"stale_cases": (\d+)', page)} == {"0"}, "no result of the first cell is stale"
 
 
 _SLOW = "import time\ndef test(): time.sleep(60)\n"
@@ -586,8 +596,8 @@ _QUICK = "def test(): ...\n"
 @pytest.mark.parametrize(
     ("files", "status", "words"),
     [
-        ({"test_a.py": _SLOW}, 1, ["the time is over", _SILENT]),
-        ({"test_a.py": _QUICK + _SLOW.replace("test()", "test_slow()")}, 0, ["1 held", "the time is over"]),
+        _at_night({"test_a.py": _SLOW}, 1, ["the time is over", _SILENT]),
+        _at_night({"test_a.py": _QUICK + _SLOW.replace("test()", "test_slow()")}, 0, ["1 held", "the time is over"]),
         (
             {"test_a.py": _SLOW, "test_b.py": _QUICK},
             0,
@@ -605,24 +615,6 @@ def test_the_first_cell_has_an_end_and_says_what_to_do(tmp_path, resolved, monke
     said = capsys.readouterr().out
     assert [word for word in words if word not in said] == []
     assert "gives the build 3600 s and each test 300 s (`limits` in matrix.yaml)" in said
-
-
-@pytest.mark.parametrize(
-    "files",
-    [
-        {"test_a.py": _QUICK},
-        {"test_a.py": "def test_one(): ...\ndef test_two(): ...\n"},
-        {"test_a.py": _SKIPPED, "test_b.py": _QUICK},
-        {"test_a.py": "def test(): assert False\n"},
-        {"test_a.py": _GONE, "test_b.py": _QUICK},
-    ],
-    ids=["one", "two", "next-file", "fail", "import"],
-)
-def test_no_result_of_the_first_cell_is_stale(tmp_path, resolved, monkeypatch, files):
-    monkeypatch.setattr(first_cell, "_EXECUTOR", "current")
-    root = lay(tmp_path, {"own/__init__.py": "", **{f"tests/{name}": text for name, text in files.items()}})
-    init("--root", str(root))
-    assert {*re.findall(r'"stale_cases": (\d+)', (root / "build/site/compat.json").read_text())} == {"0"}
 
 
 def test_a_build_in_init_has_an_end_too(package, resolved, monkeypatch):
@@ -699,13 +691,12 @@ def test_a_requirement_with_the_address_of_a_folder_is_asked_of_no_index(tmp_pat
     assert requirements.unknown_imports(seen) == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("choice", "offered"), [("newest", True), ("repository", False)])
 def test_where_the_newest_versions_are_red_those_that_the_repository_pins_are_offered(
     tmp_path, resolved, monkeypatch, capsys, choice, offered
 ):
-    monkeypatch.setattr(first_cell, "_EXECUTOR", "current")
-    files = {"own/__init__.py": "", "tests/test_a.py": "def test(): assert False", "constraints.txt": "numpy==2.2.5\n"}
+    monkeypatch.setattr("kernel_matrix.adopt.commands.init._run", lambda _: 1)
+    files = {"own/__init__.py": "", "tests/test_a.py": "def test(): ...", "constraints.txt": "numpy==2.2.5\n"}
     assert init("--root", str(lay(tmp_path / "o n", files)), "--pins", choice) == 1
     words = "next: the versions that the repository pins, if the newest are at fault: "
     assert (words in capsys.readouterr().out) == offered
