@@ -216,10 +216,7 @@ def test_a_misspelt_key_is_bad_input_and_leaves_earlier_results(here: Doubles):
 
 
 @pytest.mark.slow
-def test_a_run_and_its_report_end_green_red_or_with_bad_input(here: Doubles):
-    run = harness("run", *options(here, "--executor", "current", "--toolchain", "good"))
-    assert run.returncode == 0, run.stdout + run.stderr
-    assert "3 cases: 3 pass" in run.stdout
+def test_a_red_run_prints_the_command_that_repeats_it_and_what_it_repeats_takes_the_place_of_the_first(here: Doubles):
     red = harness("run", *options(here, "--executor", "current", "--toolchain", "wrong"))
     assert red.returncode == 1
     identity = next(r.case for r in records_in(here.root / "build/results", "here.wrong") if r.outcome == "fail")
@@ -229,8 +226,16 @@ def test_a_run_and_its_report_end_green_red_or_with_bad_input(here: Doubles):
     assert first[first.index("--executor") + 1] == "current"
     assert red.stdout.count("kernel-matrix run ") == red.stdout.count("repeat it: "), "one command per case"
 
-    one = harness("run", *options(here, "--executor", "current", "--case", identity))
-    assert one.returncode == 1
+    asked = harness("repro", *options(here), identity, str(here.root / "build" / "results"))
+    assert asked.returncode == 0, asked.stderr
+    assert asked.stdout.splitlines()[-1] == red.stdout.partition("repeat it: ")[2].splitlines()[0]
+
+    other = ["environment.sha256=" + "0" * 64 if word.startswith("environment.sha256=") else word for word in first]
+    refused = harness(*other[1:])
+    assert (refused.returncode, other != first) == (2, True)
+    assert "--expect environment.sha256=" in refused.stderr
+    one = harness(*first[1:])
+    assert one.returncode == 1, one.stderr
     assert "1 case: 1 fail" in one.stdout
     assert len(records_in(here.root / "build/results", "here.wrong")) == 1
     assert harness("report", *options(here)).returncode == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import shlex
 import sys
@@ -28,6 +29,7 @@ from kernel_matrix.doctor.findings import examine
 from kernel_matrix.doctor.reachable import prospects
 from kernel_matrix.results.repeat import Commands
 from kernel_matrix.store.record import Record
+from kernel_matrix.vendors.finding import Finding
 from kernel_matrix.vendors.machine import Machine, detect
 from kernel_matrix.vendors.vendor import Device
 
@@ -52,7 +54,19 @@ def marked() -> list[list[str]]:
     ]
 
 
-def printed(matrix: Matrix, build: Path) -> Iterator[str]:
+@functools.cache
+def parse(command: str) -> None:
+    """Parse a command once: a parser of all commands is made for each. It exits where it does not accept one."""
+    cli._parse(shlex.split(command))
+
+
+@pytest.fixture(scope="module")
+def findings(matrix, tmp_path_factory) -> list[Finding]:
+    """Return what doctor finds on this machine."""
+    return list(examine(matrix, ROOT, tmp_path_factory.mktemp("build"), detect()))
+
+
+def printed(matrix: Matrix, findings: list[Finding]) -> Iterator[str]:
     """Yield the lines with commands that the harness makes for a matrix: to repeat, on a CI service, and by doctor."""
     yield Commands(matrix).command(TRITON, None)
     yield Commands(matrix).command(CASE, Record(CASE, "fail", "run", job=FACTS))
@@ -66,7 +80,6 @@ def printed(matrix: Matrix, build: Path) -> Iterator[str]:
     steps = YAML(typ="safe").load(buildkite.render(matrix, made))["steps"]
     yield from (step["command"][-1] for step in steps if "command" in step)
     laptop = Machine((Device("cpu", "test", ("x86-64-v3",)),))
-    findings = examine(matrix, ROOT, build, detect())
     texts = [prospect.command for inside in ("", "cuda") for prospect in prospects(matrix, findings, laptop, inside)]
     texts += [finding.remedy for finding in findings]
     yield from (here(text) for text in texts)
@@ -102,14 +115,14 @@ def test_the_command_line_accepts_every_command_that_a_text_marks():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("typed", ["", "ci/kernel-matrix"])
-def test_the_command_line_accepts_every_command_that_is_printed_for_a_matrix(matrix, tmp_path, monkeypatch, typed):
+def test_the_command_line_accepts_every_command_that_is_printed_for_a_matrix(matrix, findings, monkeypatch, typed):
     monkeypatch.setenv("KERNEL_MATRIX_START", typed)
     of_files = [Commands(matrix).command(TRITON, None)]
-    lines = [line for line in printed(matrix, tmp_path) if "kernel-matrix " in line]
+    lines = [line for line in printed(matrix, findings) if "kernel-matrix " in line]
     assert len(lines) > 20
     for line in lines:
         before, _, after = line.partition("kernel-matrix ")
-        cli._parse(shlex.split(after))
+        parse(after)
         assert "`" not in line
         assert before.endswith("ci/") or not typed or "git switch" in before or line in of_files
 

@@ -75,29 +75,6 @@ def test_a_run_that_is_not_the_expected_one_is_refused():
         repro.check([RECORD], ["lock.sha256"])
 
 
-@pytest.mark.slow
-def test_a_failing_job_prints_the_command_and_the_command_repeats_it(here: Doubles):
-    run = harness("run", *options(here, "--executor", "current", "--toolchain", "wrong"))
-    assert run.returncode == 1
-    [printed] = [line for line in run.stdout.splitlines() if "repeat it: " in line]
-    command = printed.partition("repeat it: ")[2]
-    assert "--executor current" in command
-    case = (words := shlex.split(command))[words.index("--case") + 1]
-    asked = harness("repro", *options(here), case, str(here.root / "build" / "results"))
-    assert asked.returncode == 0, asked.stderr
-    assert asked.stdout.splitlines()[-1] == command
-
-    words = shlex.split(command.rpartition("kernel-matrix run --platform here ")[2])
-    again = harness("run", *options(here, "--platform", "here", *words))
-    assert again.returncode == 1, again.stderr
-    assert "1 case: 1 fail" in again.stdout
-    place = words.index(next(word for word in words if word.startswith("environment.sha256=")))
-    words[place] = f"environment.sha256={'0' * 64}"
-    other = harness("run", *options(here, "--platform", "here", *words))
-    assert other.returncode == 2
-    assert "--expect environment.sha256=" in other.stderr
-
-
 def test_a_cell_without_a_result_or_that_is_not_planned_is_bad_input(here: Doubles):
     (here.root / "build" / "results").mkdir(parents=True)
     target = here.matrix.platforms["here"].targets[0]

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from common import ROOT, Doubles
+from common import ROOT, Doubles, harness
 from serving import serving
 
 from kernel_matrix.doctor import engine_check, environment, image_checks, machine_checks
@@ -486,9 +486,8 @@ def test_a_gpu_without_a_driver_is_found_on_the_pci_bus(tmp_path):
 
 @pytest.mark.slow
 def test_the_command_ends_with_1_when_something_is_broken(monkeypatch):
-    command = [sys.executable, "-m", "kernel_matrix", "doctor"]
     monkeypatch.setenv("PIP_CERT", "/nowhere.pem")
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = harness("doctor")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "✗ CA bundle: PIP_CERT=/nowhere.pem" in done.stdout
     assert "cpu-llvm: up to" in done.stdout

@@ -108,14 +108,15 @@ def test_a_case_that_is_computed_less_exactly_on_purpose_does_not_hide_the_other
     assert pooled(tf32, fp32).ratio > 1000
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(values=st.lists(st.floats(), min_size=4, max_size=4))
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(of_records=st.lists(st.lists(st.floats(), min_size=4, max_size=4), min_size=1, max_size=2))
 @pytest.mark.slow
-def test_no_figure_of_a_record_stops_the_report(values, pooled):
+def test_no_figure_of_a_record_stops_the_report(of_records, pooled):
     names = ("error", "floor", "elements", "misrounded")
-    one = record(itemsize=2.0, floor_misrounded=0.1, **dict(zip(names, values, strict=True)))
-    assert all(ratio >= 0 for ratio in noises.ratios(one).values())
-    noise = pooled(one)
+    figures = [dict(zip(names, values, strict=True)) for values in of_records]
+    made = [record(itemsize=2.0, floor_misrounded=0.1, **of_one) for of_one in figures]
+    assert all(ratio >= 0 for one in made for ratio in noises.ratios(one).values())
+    noise = pooled(*made)
     assert noise.ratio is None or noise.ratio >= 0
     assert noise.misrounded is None or noise.misrounded >= 0
 
