@@ -57,6 +57,7 @@ def origin_of(text: str) -> Origin | None:
     return Origin(match["kind"] or "", match["source"], match["digest"]) if match else None
 
 
+@cache
 def of_kind(lock: str, kind: str) -> str:
     """Return the name of a lock for one kind of build."""
     return lock if kind_in(lock) else str(Path(lock).with_suffix(f".{kind}.txt"))
@@ -77,7 +78,8 @@ def lock_file(root: Path, lock: str, kind: str = builds.CPU) -> Path:
 
 def files_of(root: Path, lock: str) -> list[Path]:
     """Return the files of a lock that exist: one for each kind of build, or the one for all."""
-    return [path for path in dict.fromkeys(lock_file(root, lock, kind) for kind in builds.kinds()) if path.is_file()]
+    of_kinds = [root / name for name in dict.fromkeys(of_kind(lock, kind) for kind in builds.kinds())]
+    return [path for path in of_kinds if path.is_file()] or [path for path in (root / lock,) if path.is_file()]
 
 
 def names_of(lock: str) -> tuple[str, ...]:
