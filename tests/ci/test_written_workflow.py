@@ -91,7 +91,13 @@ def steps(run: Played) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize(("event", "payload"), [("push", {"ref": "refs/heads/main"}), ("pull_request", of_fork())])
+@pytest.mark.parametrize(
+    ("event", "payload"),
+    [
+        ("push", {"ref": "refs/heads/main"}),
+        pytest.param("pull_request", of_fork(), marks=pytest.mark.nightly),  # by day the next test opens one
+    ],
+)
 def test_the_written_workflow_is_green_and_keeps_its_page(start, event, payload):
     run = start(event, event, {}, payload)
     assert run.results == {"matrix": "success"}, run.said

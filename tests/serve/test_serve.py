@@ -469,13 +469,12 @@ def test_the_page_fills_while_another_process_runs_and_ctrl_c_ends_the_server(he
         address, _, _ = whole.partition("?")
         browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
         browser.open(whole).close()
-        toolchains = ("--toolchain", "good", "--toolchain", "wrong")
-        run = subprocess.run([*command, "run", *matrix, "--executor", "current", *toolchains, "--jobs", "1"], env=env,
+        run = subprocess.run([*command, "run", *matrix, "--executor", "current", "--toolchain", "wrong"], env=env,
                              stdout=subprocess.DEVNULL, check=False)  # fmt: skip
         assert run.returncode == 1
         until = time.monotonic() + 300
         states: dict[str, int] = {}
-        while states.get("pass", 0) < 3 and time.monotonic() < until:
+        while "pass" not in states and time.monotonic() < until:
             time.sleep(0.3)
             with browser.open(f"{address}data/overview.js") as answer:
                 text = answer.read().decode()
@@ -486,7 +485,5 @@ def test_the_page_fills_while_another_process_runs_and_ctrl_c_ends_the_server(he
     finally:
         serving.kill()
         serving.wait()
-    assert states["pass"] >= 3
-    assert states["fail"] == 1
-    assert "missing" not in states, "of what the run was not asked for"
+    assert states == {"pass": 2, "fail": 1}, "nothing is missing of what the run was not asked for"
     assert (serving.returncode, output) == (0, "The dashboard is no longer served.\n")
