@@ -41,8 +41,11 @@ def spoiled_in(shapes: list[str], op: str, direction: str) -> Mutant:
     return Mutant(" and ".join(shapes), op, direction, spoil=spoil)
 
 
+# By day mhc_pre and an operator without hidden numbers.
 @pytest.mark.parametrize("direction", ["forward", "backward"])
-@pytest.mark.parametrize("op", FORWARD)
+@pytest.mark.parametrize(
+    "op", [pytest.param(op, marks=() if op in ("mhc_pre", "sinkhorn") else pytest.mark.nightly) for op in FORWARD]
+)
 def test_a_fault_of_one_shape_is_seen_in_the_case_of_that_shape_alone(op: str, direction: str, tmp_path: Path) -> None:
     """The comparison is the same for every operator: mhc_pre has each shape, and the others one."""
     shapes = [*SHAPES] if op == "mhc_pre" else ["three streams"]
