@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from argparse import Namespace
+from contextlib import nullcontext
 
 import pytest
 from slurm_plans import CLEARED, LATER, RAN, plan_in
@@ -10,11 +12,13 @@ from slurm_plans import CLEARED, LATER, RAN, plan_in
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.ci import cluster
 from kernel_matrix.ci.cluster import keep, make_run
-from kernel_matrix.ci.engines import AwayError, engine_named, state
+from kernel_matrix.ci.engines import AwayError, Fitted, engine_named, state
 from kernel_matrix.ci.engines.slurm import script
 from kernel_matrix.ci.engines.slurm.engine import never_starts
 from kernel_matrix.ci.follow import Follower
 from kernel_matrix.machines.job_status import JobStatus
+from kernel_matrix.store.record import Record
+from kernel_matrix.store.write import write as write_results
 
 
 @pytest.fixture
@@ -143,6 +147,27 @@ def test_a_cancel_that_the_cluster_does_not_hear_is_made_up_for_by_the_next_call
             cluster._cancel(played, run)
     assert cluster._going_on(played, project, rows, print) is None
     assert played.cancelled == ["all"]
+
+
+@pytest.mark.parametrize("refused", [True, False])
+def test_a_refused_submission_keeps_the_earlier_results(planned, monkeypatch, refused):
+    project, plan = planned
+    job = plan.rows.jobs[0].id
+    earlier = write_results(project.results, {"job": job}, [Record(plan.rows.jobs[0].cases[0].id, "pass")])
+    played = Played()
+
+    def submit(run):
+        assert not earlier.exists()
+        if refused:
+            raise UserError("sbatch: error: AssocMaxSubmitJobLimit")
+
+    monkeypatch.setattr(played, "submit", submit, raising=False)
+    monkeypatch.setattr(played, "fit", lambda batches: Fitted(batches, (), ()), raising=False)
+    options = Namespace(on="slurm", executor="auto", resume=False, excluded=False, expect=None, history=None)
+    with pytest.raises(UserError, match="AssocMax") if refused else nullcontext():
+        cluster._submitted(played, project, plan, options, print)
+    assert earlier.exists() == refused
+    assert not [*project.build.glob("*.earlier")]
 
 
 def test_another_user_s_run_can_be_followed_and_neither_ended_nor_gone_on_with(waits):

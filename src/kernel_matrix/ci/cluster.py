@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import secrets
+import shutil
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -218,10 +219,10 @@ def _submitted(
     run, changed = fitted(engine, make_run(options.on, project, planned, more, options.history))
     for sentence in (*planned.sentences, *planned.rows.notes, *changed):
         say(sentence)
-    _clear(project, planned.rows, resume=options.resume)
-    keep(project, run, planned.rows)
-    os.environ[proven.KEY] = proven.key_to_share()  # the jobs get the variables of this process
-    engine.submit(run)
+    with _cleared(project, planned.rows, resume=options.resume):
+        keep(project, run, planned.rows)
+        os.environ[proven.KEY] = proven.key_to_share()  # the jobs get the variables of this process
+        engine.submit(run)
     for batch in run.batches:
         where = f" for {batch.target}" if batch.target else ""
         say(f"submitted {counted(len(batch.rows), 'row')}{where}, {counted(batch.minutes, 'minute')} each")
@@ -239,14 +240,26 @@ def _flags(options: argparse.Namespace) -> list[str]:
     return [*flags, *(f"--expect={fact}" for fact in options.expect or ())]
 
 
-def _clear(project: Project, row_plan: RowPlan, *, resume: bool) -> None:
-    project.results.mkdir(parents=True, exist_ok=True)
-    for job in row_plan.jobs:
-        with suppress(BusyError), locked(project.build / "jobs" / f"{job.id}.lock"):
-            if not resume:
-                names.remove(project.results, job.id)
-            continue
-        raise UserError(f"{project.build / 'jobs' / job.id}: another run is at it. Wait for its end.")
+@contextmanager
+def _cleared(project: Project, row_plan: RowPlan, *, resume: bool) -> Iterator[None]:
+    """Remove earlier results of the jobs, and bring them back where nothing comes to be submitted."""
+    results, earlier = project.results, project.results.with_name(f"{project.results.name}.earlier")
+    results.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(earlier, ignore_errors=True)
+    shutil.copytree(results, earlier)
+    try:
+        for job in row_plan.jobs:
+            with suppress(BusyError), locked(project.build / "jobs" / f"{job.id}.lock"):
+                if not resume:
+                    names.remove(results, job.id)
+                continue
+            raise UserError(f"{project.build / 'jobs' / job.id}: another run is at it. Wait for its end.")
+        yield
+    except BaseException:
+        shutil.rmtree(results)
+        earlier.rename(results)
+        raise
+    shutil.rmtree(earlier)
 
 
 def _alone(project: Project) -> AbstractContextManager[None]:
