@@ -176,9 +176,8 @@ def pull_request(folder: Path, owner: str, *labels: str) -> Played:
     )
 
 
-def by_hand(folder: Path, commit: str, **variables: str) -> Played:
+def by_hand(root: Path, commit: str, **variables: str) -> Played:
     """Start the matrix by hand for a commit, while the machine of the other room is free."""
-    root = repository(folder, HERE, ROOM)
     payload = {"inputs": {"commit": commit, "event": "hand"}}
     words = ("--workflows", ".github/workflows/by-hand.yml")
     return play(root, "workflow_dispatch", *words, labels=(HOSTED, "room"), payload=payload, **variables)
@@ -211,11 +210,13 @@ def play_all(plays: Mapping[str, Callable[[], Played]]) -> dict[str, Played]:
 def played(tmp_path_factory) -> dict[str, Played]:
     """Play the events of which no other test runs the steps."""
     folder, somewhere = tmp_path_factory.mktemp("act"), "a" * 40
+    started = repository(folder / "short", HERE, ROOM)
+    nobody, none = (shutil.copytree(started, folder / name) for name in ("nobody", "none"))
     plays = {
         "action": lambda: action(folder / "action"),
-        "short": lambda: by_hand(folder / "short", "0123456789ab", ACT_REVIEWERS="1"),
-        "nobody": lambda: by_hand(folder / "nobody", somewhere, ACT_REVIEWERS="0"),
-        "no environment": lambda: by_hand(folder / "none", somewhere),
+        "short": lambda: by_hand(started, "0123456789ab", ACT_REVIEWERS="1"),
+        "nobody": lambda: by_hand(nobody, somewhere, ACT_REVIEWERS="0"),
+        "no environment": lambda: by_hand(none, somewhere),
     }
     return play_all(plays)
 

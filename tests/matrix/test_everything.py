@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import threading
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from common import CPU, Doubles, Silent
+from common import CPU, Doubles, Silent, copy_doubles
 from shown import Page
 
 from kernel_matrix import pipeline
@@ -29,15 +30,6 @@ from kernel_matrix.run.settings import Settings
 from kernel_matrix.vendors.machine import Machine
 
 HERE = Machine((CPU,))
-
-
-@pytest.fixture
-def committed(doubles: Doubles) -> Doubles:
-    """The doubles in a git checkout of their own."""
-    (doubles.root / ".gitignore").write_text("build/\n__pycache__/\n")
-    subprocess.run(["git", "-C", str(doubles.root), "init", "-q"], check=True)
-    commit_all(doubles)
-    return doubles
 
 
 def commit_all(doubles: Doubles) -> None:
@@ -75,11 +67,40 @@ def run(doubles: Doubles, *toolchains: str, keep: bool = True, machine: Machine 
     return ran, Page(project.site).overview["run_notes"]["kept"]
 
 
+@dataclass(frozen=True)
+class Ended:
+    """A run of two jobs that has ended: the doubles in a git checkout, a copy of it, the jobs, and the page."""
+
+    doubles: Doubles
+    copy: Path
+    ran: list[str]
+    page: str
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory, bytecode: Path) -> Ended:
+    """Run two jobs once for the tests of this module."""
+    folder = tmp_path_factory.mktemp("ended")
+    doubles = copy_doubles(folder / "doubles", bytecode)
+    (doubles.root / ".gitignore").write_text("build/\n__pycache__/\n")
+    subprocess.run(["git", "-C", str(doubles.root), "init", "-q"], check=True)
+    commit_all(doubles)
+    ran, page = run(doubles, "good", "wrong")
+    return Ended(doubles, shutil.copytree(doubles.root, folder / "copy", symlinks=True), ran, page)
+
+
+@pytest.fixture
+def committed(ended: Ended) -> Doubles:
+    """Return the doubles as they were after the run, in the same folder: a job depends on where its files are."""
+    shutil.rmtree(ended.doubles.root)
+    shutil.copytree(ended.copy, ended.doubles.root, symlinks=True)
+    return ended.doubles
+
+
 @pytest.mark.slow
-def test_a_job_of_which_nothing_has_changed_is_not_run_again_and_the_page_says_so(committed):
-    ran, page = run(committed, "good", "wrong")
-    assert ran == ["here.good", "here.wrong"]
-    assert page == ""
+def test_a_job_of_which_nothing_has_changed_is_not_run_again_and_the_page_says_so(ended, committed):
+    assert ended.ran == ["here.good", "here.wrong"]
+    assert ended.page == ""
     ran, page = run(committed, "good", "wrong")
     assert ran == ["here.wrong"], "what is red is run again"
     assert "The results of 1 of 2 jobs were kept from earlier runs, the oldest of 2" in page
@@ -99,9 +120,9 @@ def is_kept(doubles: Doubles, machine: Machine = HERE, executor: str = "current"
 
 # What changes, and its new content or an edit; no content takes the file away.
 CHANGES = {
-    "the results": (lambda root: next((root / "build" / "results" / "cases").iterdir()), "none"),
-    "no results": (lambda root: next((root / "build" / "results" / "jobs").iterdir()), None),
-    "no samples": (lambda root: next((root / "build" / "results" / "samples").iterdir()), None),
+    "the results": (lambda root: next((root / "build" / "results" / "cases").glob("here.good-*")), "none"),
+    "no results": (lambda root: next((root / "build" / "results" / "jobs").glob("here.good-*")), None),
+    "no samples": (lambda root: next((root / "build" / "results" / "samples").glob("here.good-*")), None),
     "a source file": (lambda root: root / "src" / "doubles" / "__init__.py", "x = 1\n"),
     "the limits of a job": (lambda root: root / "matrix.yaml", {"job: 120": "job: 121"}),
     "the cases": (lambda root: root / "matrix.yaml", {"tokens: [1, 2, 3]": "tokens: [1, 2, 4]"}),
@@ -112,7 +133,6 @@ CHANGES = {
 @pytest.mark.slow
 def test_a_job_of_which_something_has_changed_is_run_again(committed, monkeypatch):
     """Ask after each change, which is undone then, whether the results would be kept; and run after the last one."""
-    run(committed, "good")
     for name, (file_of, text) in CHANGES.items():
         assert is_kept(committed)
         path = file_of(committed.root)
@@ -144,7 +164,6 @@ def test_a_job_of_which_something_has_changed_is_run_again(committed, monkeypatc
 
 @pytest.mark.slow
 def test_a_commit_of_files_that_no_job_reads_keeps_results_and_what_the_judge_finds_red_later_is_run_again(committed):
-    run(committed, "good")
     for name in ("README.md", "tool.py"):
         (committed.root / name).write_text("x = 1\n")
         assert is_kept(committed), "also while no commit has the file"
