@@ -31,7 +31,7 @@ PAGES = [
 _BLOCK = re.compile(r"((?:^<!--[^\n]*-->\n)*)^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Long, and of commands that other pages or tests run by day.
 AT_NIGHT = (
-    *("docs/tutorials/depth-1.md", "docs/tutorials/depth-2.md"),
+    *("docs/tutorials/depth-1.md", "docs/tutorials/depth-2.md", "docs/tutorials/depth-3.md"),
     *("docs/how-to/read-accuracy.md", "docs/how-to/expectation.md", "docs/how-to/suite.md"),
     "docs/how-to/kept-results.md",
 )
