@@ -9,21 +9,13 @@ import sys
 import pytest
 from common import Doubles
 
+COMMANDS = (["--help"], ["check"], ["check", "--schema"], ["ci", "plan"], ["no-such-command"])
 
-@pytest.mark.parametrize("closed", ["stdout", "stderr", "both"])
+
 @pytest.mark.parametrize(
-    "words",
-    [
-        ["--help"],
-        ["run", "--help"],
-        ["check"],
-        ["check", "--schema"],
-        ["ci", "plan", "--rows"],
-        ["ci", "plan"],
-        ["doctor"],
-        ["no-such-command"],
-    ],
-    ids=" ".join,
+    ("words", "closed"),
+    [*((words, closed) for words in COMMANDS for closed in ("stdout", "stderr", "both")), (["doctor"], "stdout")],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )
 def test_a_pipe_that_nobody_reads_is_no_traceback(doubles: Doubles, words, closed):
     def end(name: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -158,26 +159,36 @@ REPLACED = {
 }
 
 
-@pytest.mark.parametrize(("old", "new", "is_replaced"), REPLACED.values(), ids=REPLACED)
-def test_a_run_of_the_set_goes_when_newer_ones_that_come_have_all_of_it_anew(tmp_path, old, new, is_replaced):
-    write(tmp_path / "old", JOB, old)
-    write(tmp_path / "new", {**NEWER, **(new[0].job if new[0].job != JOB else {})}, new)
-    pack([tmp_path / "old"], tmp_path / "set")
-    made = pack([tmp_path / "new"], tmp_path / "set")
-    assert len(made.runs) == (1 if is_replaced else 2)
-    assert [run.started for run in made.replaced.values()] == ([JOB["started"]] if is_replaced else [])
-    assert {record.job["started"] for record in collect([tmp_path / "set"]).records} >= {NEWER["started"]}
-    assert pack([tmp_path / "new"], tmp_path / "set").runs == made.runs
+@pytest.fixture
+def old_and_new(tmp_path) -> tuple[Path, Path]:
+    """Write an old and a new run of each entry, which has a job and cases of its own."""
+    for number, (old, new, _) in enumerate(REPLACED.values()):
+        of_new = {**NEWER, **(new[0].job if new[0].job != JOB else {})}
+        for folder, job, records in (("old", JOB, old), ("new", of_new, new)):
+            own = {**job, "job": job["job"].replace("good", f"good{number}")}
+            write(tmp_path / folder, own, [replace(one, case=f"{one.case}-{number}") for one in records])
+    return tmp_path / "old", tmp_path / "new"
 
 
-@pytest.mark.parametrize(("old", "new"), [(old, new) for old, new, _ in REPLACED.values()], ids=REPLACED)
-def test_runs_that_come_together_or_too_late_all_stay(tmp_path, old, new):
-    write(tmp_path / "old", JOB, old)
-    write(tmp_path / "new", {**NEWER, **(new[0].job if new[0].job != JOB else {})}, new)
-    assert len(pack([tmp_path / "old", tmp_path / "new"], tmp_path / "set").runs) == 2
-    assert len(pack([tmp_path / "set"], tmp_path / "set").runs) == 2
-    pack([tmp_path / "new"], tmp_path / "later")
-    assert len(pack([tmp_path / "old"], tmp_path / "later").runs) == 2
+def test_a_run_of_the_set_goes_when_newer_ones_that_come_have_all_of_it_anew(old_and_new, tmp_path):
+    old, new = old_and_new
+    pack([old], tmp_path / "set")
+    made = pack([new], tmp_path / "set")
+    replaced = {run.facts["job"]: run.started for run in made.replaced.values()}
+    for number, (name, (*_, is_replaced)) in enumerate(REPLACED.items()):
+        assert replaced.get(f"here.good{number}") == (JOB["started"] if is_replaced else None), name
+    assert len(made.runs) == 2 * len(REPLACED) - len(replaced)
+    starts = [record.job["started"] for record in collect([tmp_path / "set"]).records]
+    assert starts.count(NEWER["started"]) == sum(len(records) for _, records, _ in REPLACED.values())
+    assert pack([new], tmp_path / "set").runs == made.runs
+
+
+def test_runs_that_come_together_or_too_late_all_stay(old_and_new, tmp_path):
+    old, new = old_and_new
+    assert len(pack([old, new], tmp_path / "set").runs) == 2 * len(REPLACED)
+    assert len(pack([tmp_path / "set"], tmp_path / "set").runs) == 2 * len(REPLACED)
+    pack([new], tmp_path / "later")
+    assert len(pack([old], tmp_path / "later").runs) == 2 * len(REPLACED)
 
 
 def of_xml(folder: Path) -> None:
@@ -288,16 +299,19 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("harm", "words"), [(harm, words) for harm, *words in HOSTILE])
-def test_a_set_that_was_changed_is_refused_as_a_whole_and_its_fault_is_named(tmp_path, runs, packed, harm, words):
+def test_sets_that_were_changed_are_refused_as_a_whole_and_the_fault_of_each_is_named(tmp_path, packed):
     write_results(tmp_path / "good", [replace(GOOD, job={**JOB, "job": "here.third"})])
-    harm(JobFiles(packed, ""))
-    found = collect([packed, tmp_path / "good"])
-    [sentence] = found.broken
-    assert [word for word in words if word not in sentence] == []
-    assert "set/jobs.parquet: refused: " in sentence
+    sets = [tmp_path / f"{number}." / "set" for number in range(len(HOSTILE))]
+    for folder, (harm, *_) in zip(sets, HOSTILE, strict=True):
+        shutil.copytree(packed, folder)
+        harm(JobFiles(folder, ""))
+    found = collect([*sets, tmp_path / "good"])
+    assert len(found.broken) == len(HOSTILE)
+    for number, (_, *words) in enumerate(HOSTILE):
+        [sentence] = [one for one in found.broken if f"/{number}./set/jobs.parquet: refused: " in one]
+        assert [word for word in words if word not in sentence] == []
     assert len(found.records) == 1
-    chosen = choose([packed, tmp_path / "good"], found.broken)
+    chosen = choose([*sets, tmp_path / "good"], found.broken)
     assert [len(raws) for raws in chosen.by_case.values()] == [1]
     assert chosen.silent == ()
 
