@@ -15,7 +15,7 @@ from gfx_programs import add, contents, dot, normal, softmax
 
 from gpu_emulators.amd import Memory, Program
 from gpu_emulators.amd.code_object import CodeObject, read
-from gpu_emulators.amd.decoding import Instruction
+from gpu_emulators.amd.instruction import Instruction
 from gpu_emulators.common.memory import memory_of
 
 ROW_MASK, BANK_MASK, DPP, FIRST, SECOND, THIRD = (60, 4), (56, 4), (40, 9), (32, 9), (41, 9), (50, 9)

@@ -20,7 +20,8 @@ from gfx_programs import normal
 
 from gpu_emulators.amd import Program
 from gpu_emulators.amd.code_object import read
-from gpu_emulators.amd.decoding import FAMILIES, Instruction, _decoder, _positions
+from gpu_emulators.amd.decoding import FAMILIES, _decoder, _positions
+from gpu_emulators.amd.instruction import Instruction
 from gpu_emulators.amd.triton_driver import emulated
 
 DRAWN = 2  # instructions of each kind

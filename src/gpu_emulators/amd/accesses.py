@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gpu_emulators.amd.decoding import Instruction
+from gpu_emulators.amd.instruction import Instruction
 from gpu_emulators.amd.records import SCALAR, VECTOR, WHOLE, Operand, Record
 
 VALU, MFMA, VMEM, LDS, SALU, WAIT, OTHER = "valu", "mfma", "vmem", "lds", "salu", "wait", "other"

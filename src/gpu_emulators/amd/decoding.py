@@ -11,12 +11,12 @@ import functools
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
 from gpu_emulators.amd import gfx1250
+from gpu_emulators.amd.instruction import Instruction
 from gpu_emulators.amd.rdna2 import in_table, name_in_table
 from gpu_emulators.common.errors import EmulatorError, UnknownInstructionError
 
@@ -66,37 +66,6 @@ _MATRIX, _MATRIX_MASK, _ANY_MATRIX = 0xD3C00000, 0xFFC00000, 0x44  # the encodin
 _SUM_IN_ACCUMULATORS = 1 << 15  # of matrix products: gfx908 has no such bit, as it has no other place for a sum
 _MAD, _FMA = 0xD1C10000, 0xD1CB0000  # v_mad_f32, which gfx942 has no more, and v_fma_f32 of the same form
 _CACHE_OPCODES_BEFORE_GFX942 = (0b111000 << 8 | 0x3E, 0b111000 << 8 | 0x3F)  # buffer_wbinvl1, and with _vol
-
-
-@dataclass(frozen=True)
-class Instruction:
-    """One instruction: its place in the kernel, its encoding and opcode, and its fields as they are encoded.
-
-    ``wide`` are the numbers of the sources that have 64 bits, and ``kinds`` are the kinds of number that AMD's tables
-    say of the sources, such as ``f64`` or ``pk2_f16``. ``literal`` is the constant behind the instruction, ``result``
-    the number of registers of its result, and ``sources`` how many sources it has.
-    """
-
-    address: int
-    size: int
-    encoding: str
-    name: str
-    raw: int
-    fields: Mapping[str, int]
-    wide: frozenset[int]
-    literal: int | None
-    result: int = 1
-    sources: int = 0
-    kinds: tuple[str, ...] = ("", "", "")
-
-    @property
-    def base(self) -> str:
-        """Return the encoding without the name of its variant."""
-        return self.encoding.split("_")[0]
-
-    def get(self, field: str) -> int:
-        """Return a field, and 0 where the encoding has none of this name."""
-        return self.fields.get(field, 0)
 
 
 def family_of(target: str) -> str:

@@ -9,12 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from gpu_emulators.amd.instruction import Instruction
 from gpu_emulators.common.errors import UnknownInstructionError
-
-if TYPE_CHECKING:
-    from gpu_emulators.amd.decoding import Instruction
 
 _DOUBLES, _LONG = ("f64",) * 3, ("b64",) * 3
 _PAIRS = ("pk2_f32",) * 3

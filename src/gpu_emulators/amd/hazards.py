@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpu_emulators.amd.accesses import EXEC, LDS, MFMA, MODE, SCALARS, VALU, VCC, VMEM, WAIT, Access, accesses
-from gpu_emulators.amd.decoding import GFX1250, Instruction, family_of
+from gpu_emulators.amd.decoding import GFX1250, family_of
+from gpu_emulators.amd.instruction import Instruction
 from gpu_emulators.amd.records import Record
 
 _WITH_PRODUCTS = ("gfx90a", "gfx942", "gfx950")  # products of gfx908 have other rules

@@ -12,9 +12,10 @@ from typing import Any
 
 from gpu_emulators.amd import records
 from gpu_emulators.amd.code_object import Argument, CodeObject, Kernel, read
-from gpu_emulators.amd.decoding import Instruction, decode, family_of
+from gpu_emulators.amd.decoding import decode, family_of
 from gpu_emulators.amd.findings import KINDS, too_soon
 from gpu_emulators.amd.hazards import Hazard, hazards
+from gpu_emulators.amd.instruction import Instruction
 from gpu_emulators.amd.library import Launch, handler, library
 from gpu_emulators.amd.lines import Lines
 from gpu_emulators.amd.translate import translate

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import struct
 
-from gpu_emulators.amd.decoding import Instruction
 from gpu_emulators.amd.gfx1250 import LONG_LITERAL
+from gpu_emulators.amd.instruction import Instruction
 from gpu_emulators.amd.records import CONSTANT, SCALAR, SPECIAL, VECTOR, Operand
 from gpu_emulators.common.errors import UnknownInstructionError
 

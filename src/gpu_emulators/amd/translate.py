@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpu_emulators.amd.decoding import GFX1250, Instruction, family_of
+from gpu_emulators.amd.decoding import GFX1250, family_of
+from gpu_emulators.amd.instruction import Instruction
 from gpu_emulators.amd.names import common, precision_of
 from gpu_emulators.amd.operands import operand, signed
 from gpu_emulators.amd.records import CONSTANT, SCALAR, Operand, Record

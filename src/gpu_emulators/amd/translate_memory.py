@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from gpu_emulators.amd.decoding import GFX1250, Instruction, family_of
+from gpu_emulators.amd.decoding import GFX1250, family_of
+from gpu_emulators.amd.instruction import Instruction
 from gpu_emulators.amd.operands import operand, signed
 from gpu_emulators.amd.records import CONSTANT, SCALAR, VECTOR, Operand, Record
 from gpu_emulators.common.errors import UnknownInstructionError

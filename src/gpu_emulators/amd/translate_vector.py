@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from gpu_emulators.amd.decoding import GFX1250, RDNA2, Instruction, family_of
+from gpu_emulators.amd.decoding import GFX1250, RDNA2, family_of
+from gpu_emulators.amd.instruction import Instruction
 from gpu_emulators.amd.names import common, is_half, precision_of
 from gpu_emulators.amd.operands import FLOATS, operand
 from gpu_emulators.amd.records import CONSTANT, SCALAR, SIGNED, VECTOR, WHOLE, Operand, Record
