@@ -361,8 +361,8 @@ def _by_luck(usual: float) -> float:
 
 
 def _has_environment(raw: Raw) -> bool:
-    """Return whether the environment of a job was made: it has versions then."""
-    return (raw.outcome, raw.stage) != ("error", "install")
+    """Return whether the environment of a job was made, and a case begun in it: it has versions then."""
+    return raw.outcome != "error" or (raw.stage != "install" and raw.action != "")
 
 
 def _says_less(pair: tuple[str, Raw | None]) -> bool:

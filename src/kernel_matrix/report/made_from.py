@@ -29,7 +29,9 @@ class MadeFrom:
 
     def of(self, platform: str, toolchain: str, jobs: Iterable[Mapping[str, str]]) -> str:
         """Return it for the jobs of a toolchain on a platform; without an environment, the lock of today."""
-        said = dict.fromkeys(self._of_job(platform, toolchain, job) for job in jobs if versions_of(job))
+        own = canonicalize_name(self.matrix.package.name)  # its version is known without an environment
+        known = (job for job in jobs if {canonicalize_name(name) for name in versions_of(job)} - {own})
+        said = dict.fromkeys(self._of_job(platform, toolchain, job) for job in known)
         return " and ".join(said) or self._planned(platform, toolchain)
 
     def _planned(self, platform: str, toolchain: str) -> str:

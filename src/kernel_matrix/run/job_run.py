@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
@@ -291,7 +291,11 @@ class Preparation:
 
     def make_environment(self, run: JobRun) -> None:
         """Give the run its interpreter, or the reason why it has none; nothing if it has nothing to do."""
-        if not run.actions or run.refusal:
+        if not run.actions:
+            return
+        if run.refusal:
+            with suppress(UnavailableError, InstallError):
+                run.lock = lock_facts(run.request, run.executor)
             return
         if run.executor not in self.loaded:
             self.loaded[run.executor] = self.stack.enter_context(load_executor(run.executor))

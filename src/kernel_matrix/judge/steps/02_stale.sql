@@ -1,7 +1,7 @@
 -- A result is stale if its job is stale for the toolchain on the platform of its case, and if the case was tried at
 -- all.
 --
--- Nobody asks for the versions of an environment that could not be made.
+-- Nobody asks for the versions of an environment that could not be made, or in which no case was begun.
 --
 -- `stale_jobs` has the numbers of the reasons, with versions and without. `stale` is that number here, and 0 for a
 -- result that is not stale.
