@@ -256,10 +256,10 @@ def _cleared(project: Project, row_plan: RowPlan, *, resume: bool) -> Iterator[N
             raise UserError(f"{project.build / 'jobs' / job.id}: another run is at it. Wait for its end.")
         yield
     except BaseException:
-        shutil.rmtree(results)
-        earlier.rename(results)
+        shutil.copytree(earlier, results, dirs_exist_ok=True)
         raise
-    shutil.rmtree(earlier)
+    finally:
+        shutil.rmtree(earlier)
 
 
 def _alone(project: Project) -> AbstractContextManager[None]:
