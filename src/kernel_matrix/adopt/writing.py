@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from kernel_matrix.base import git
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.config.checks.files import ignored_words
 
 _CONFIGURATION = "matrix.yaml"
 _RULES = ".gitignore"
+# What a build and pytest read; a file of other code may be made by the build.
+_READ = re.compile(
+    r"(^|/)(CMakeLists\.txt|[^/]+\.cmake|meson\.build|setup\.(py|cfg)|(pyproject|Cargo)\.toml|(test_|conftest)[^/]*\.py)$"
+)
 
 
 def refuse_where_nothing_can_be_written(root: Path) -> None:
@@ -57,6 +64,20 @@ def write(root: Path, files: Mapping[str, str]) -> list[str]:
         else:
             new.append(name)
     return [*(f"wrote {name}" for name in new), *(f"left {name} as it is" for name in left)]
+
+
+def admit(root: Path, names: Collection[str]) -> list[str]:
+    """Let git have files that were written and that a rule keeps out, and return a line for each that it still ignores.
+
+    Lines follow about files of the repository itself that a build or pytest reads: a checkout comes without them.
+    """
+    if kept_out := git.ignored(root, names):
+        _add(root / _RULES, "".join(f"!/{name}\n" for name in kept_out))
+    still = git.ignored(root, names)
+    lines = [f"{name}: {rule} would keep it out of git, so {_RULES} names it" for name, rule in kept_out.items()
+             if name not in still]  # fmt: skip
+    own = git.ignored(root, filter(_READ.search, git.ignored_files(root)))
+    return [*lines, *(f"{name}: {ignored_words(name, rule)}" for name, rule in (still | own).items())]
 
 
 def _add(path: Path, lines: str) -> bool:

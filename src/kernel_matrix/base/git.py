@@ -183,6 +183,27 @@ def other_files(root: Path) -> set[str]:
     return names.union(*(_below(root, module, other_files) for module in _modules(root, _listed(root, "--cached"))))
 
 
+def ignored(root: Path, names: Iterable[str]) -> dict[str, str]:
+    """Return which of some files below ``root`` git ignores, each with the place of the rule and the rule.
+
+    A file that git has is not ignored. Nothing is, outside a checkout.
+    """
+    try:
+        said = _git(root, "check-ignore", "--verbose", "-z", "--stdin", text="\0".join(names)).stdout.split("\0")
+    except FileNotFoundError:  # no git on this machine
+        return {}
+    fields = zip(*[iter(said)] * 4, strict=False)
+    return {
+        name: f"{Path(source).name}:{line}: {rule}" for source, line, rule, name in fields if not rule.startswith("!")
+    }
+
+
+def ignored_files(root: Path) -> list[str]:
+    """Return the files below ``root`` that git ignores, without those of folders that it ignores whole."""
+    names = _listed(root, "--others", "--ignored", "--exclude-standard", "--directory")
+    return sorted(name for name in names if not name.endswith("/"))
+
+
 def _listed(root: Path, *options: str) -> set[str]:
     return {name for name in _output(root, "ls-files", "-z", *options).split("\0") if name}
 

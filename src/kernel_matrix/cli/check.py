@@ -11,6 +11,7 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.base.words import counted
 from kernel_matrix.cli.options import add_matrix_options, load_project, selection_of
+from kernel_matrix.config.checks import files
 from kernel_matrix.config.checks.names import unknown_targets
 from kernel_matrix.config.edits import edited
 from kernel_matrix.config.load import schema
@@ -60,7 +61,8 @@ def _check(options: argparse.Namespace) -> int:
         _ = project.rules  # a report reads them only where it has an error
     planned = pipeline.plan_for(project, selection_of(options))
     print(f"{options.matrix}: {counted(len(planned.cases), 'case')} in {counted(len(planned.jobs), 'job')}")
-    notes = [*outputs_not_named(planned), *unknown_targets(project.matrix)]
+    unseen = files.ignored(project.matrix, project.root, project.file)
+    notes = [*outputs_not_named(planned), *unknown_targets(project.matrix), *unseen]
     print("".join(f"{sentence}\n" for sentence in notes), end="")
     states = judging.rule_states(project, {}, judging.clock().date())
     ended = ended_lines(project.file, [state for state in states if state.state != "holds"])

@@ -11,7 +11,7 @@ from kernel_matrix.adopt.pinned import option
 from kernel_matrix.adopt.proposal import propose
 from kernel_matrix.adopt.recognize import recognize
 from kernel_matrix.adopt.repository import look
-from kernel_matrix.adopt.writing import refuse_where_nothing_can_be_written, write
+from kernel_matrix.adopt.writing import admit, refuse_where_nothing_can_be_written, write
 from kernel_matrix.base.commands import here
 from kernel_matrix.base.words import counted
 from kernel_matrix.config.locks import lock_file
@@ -40,7 +40,7 @@ def main(options: argparse.Namespace) -> int:
     operators = describe.chosen(recognize(repository))
     print("\n".join(describe.lines(operators)), end="\n" if operators else "", flush=True)
     proposed = propose(repository, detect(), choice.pins, operators)
-    print("\n".join([*write(root, proposed.files), *proposed.notes]), flush=True)
+    print("\n".join([*write(root, proposed.files), *admit(root, proposed.files), *proposed.notes]), flush=True)
     status = 0
     if repository.suite is not None and not options.no_run:
         status = _run(root)
