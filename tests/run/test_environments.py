@@ -15,6 +15,7 @@ from kernel_matrix.run.container import places
 from kernel_matrix.run.environments.builds import is_among, pin_of
 from kernel_matrix.run.environments.venv import demand_unchanged, of_image, share_bytecode, state_of, variables_for
 from kernel_matrix.run.executors import InstallError
+from kernel_matrix.run.job_run import why_not_installed
 
 INSTALLER = Installer(builds_of="Many_Builds", cpu={"UV_TORCH_BACKEND": "cpu"}, gpu={"UV_TORCH_BACKEND": "auto"})
 
@@ -177,3 +178,30 @@ def test_an_image_s_environment_is_taken_if_it_is_of_this_lock(
     if made_from is not None:
         (python.parents[1] / places.MADE_FROM).write_text(made_from.format(lock=lock.read_text()))
     assert of_image(lock, kind) == (python if is_taken else None)
+
+
+_NO_NAME = "failed to lookup address information: Name or service not known"
+
+
+@pytest.mark.parametrize(
+    ("printed", "said"),
+    [
+        ("$ uv pip install\nerror: no such option", "error: no such option"),
+        (
+            "the build has failed: it ended with status 1: #error no",
+            "the build has failed: it ended with status 1: #error no",
+        ),
+        (
+            f"error: Request failed\n  cause: Failed to fetch: https://a.example/six/\n  cause: {_NO_NAME}",
+            f"Failed to fetch: https://a.example/six/: {_NO_NAME}",
+        ),
+        (
+            "Resolved 9 packages\nerror: Failed to download `torch==2.11.0`\n  Caused by: no space left on device",
+            "error: Failed to download `torch==2.11.0`: no space left on device",
+        ),
+        ("error: it cannot be read\n  cause: Is a directory", "Is a directory"),
+        ("error: Failed to build `own`\n\n  hint: it needs nvcc", "hint: it needs nvcc"),
+    ],
+)
+def test_why_there_is_no_environment_names_what_it_is_about(printed, said):
+    assert why_not_installed(printed) == said

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
+from itertools import takewhile
 from pathlib import Path
 from threading import Event
 
@@ -37,6 +39,7 @@ from kernel_matrix.store.record import Record, versions_of
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.vendor import Device
 
+_CAUSE = re.compile(r"(?:cause|Caused by): ")  # begins lines in which uv says why
 _FEW = 1000  # results: a report reads them from a journal sooner than pyarrow is imported to write tables
 _WAY_OUT = (
     "Run it again, and change no source meanwhile. What the tests themselves write belongs elsewhere; a file that no "
@@ -84,6 +87,18 @@ def installed_facts(facts: Mapping[str, str], own: OwnVersion | None = None) -> 
     versions.pop(canonicalize_name(own.name) if own else "", None)
     lines = sorted(f"{name}=={version}\n" for name, version in versions.items())
     return {"environment.sha256": sha256("".join(lines).encode()).hexdigest()} if lines else {}
+
+
+def why_not_installed(text: str) -> str:
+    """Return the line that says why there is no environment: the last one; of uv's causes, what they are about.
+
+    That is a distribution or an address: it stands in the line before the causes, or in one of them.
+    """
+    *before, last = map(str.strip, text.splitlines())
+    causes = [*takewhile(_CAUSE.match, reversed([*before, last]))][::-1]
+    chain = [*before, last][-len(causes) - 1 :]
+    about = next((line for line in chain[:-1] if causes and re.search("`|://", line)), "")
+    return ": ".join(_CAUSE.sub("", line) for line in (about, last) if line)
 
 
 def environment_facts_of(request: Request, executor: str) -> dict[str, str]:
@@ -308,6 +323,6 @@ class Preparation:
             run.refusal = Record("", "unavailable", message=str(reason))
         except InstallError as error:
             text = str(error)
-            run.refusal = Record("", "error", stage="install", message=text.splitlines()[-1], detail=text)
+            run.refusal = Record("", "error", stage="install", message=why_not_installed(text), detail=text)
         except MachineError as error:
             run.refusal = Record("", "error", stage="machine", message=str(error))
