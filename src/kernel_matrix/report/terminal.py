@@ -53,10 +53,14 @@ def summary(matrix: Matrix, judged: Judged, rules: Rules, options: Sequence[str]
     yield from _noise(judged, matrix.package.baseline)
     yield from _checks(judged)
     yield from _compared(judged)
-    commands = Commands(matrix)
+    commands, said = Commands(matrix), dict[tuple[str, str], str]()
     for number, first in judged.red_by_cell(_MOST_CASES):
         for verdict in first:
-            yield from _red_case(commands, verdict, rules, options)
+            same = said.setdefault((_state_of(verdict), verdict.reason), verdict.case.id)
+            if verdict.state == "error" and verdict.reason and same != verdict.case.id:
+                yield f"{_state_of(verdict)}: {verdict.case.id}: as {same}"
+            else:
+                yield from _red_case(commands, verdict, rules, options)
         if number > len(first):
             yield f"  and {number - len(first)} more of {first[0].case.cell.id}"
 
@@ -65,7 +69,7 @@ def _lacking(judged: Judged) -> Iterator[str]:
     """Yield a line for each thing that jobs looked for and did not find, with what brings it, where that was said."""
     reasons: Counter[str] = Counter()
     for reason, cases in judged.reasons("unavailable").items():
-        reasons[reason.partition("\n")[0]] += cases
+        reasons[_first_words(reason)] += cases
     for reason, cases in reasons.most_common(_MOST_REASONS):
         if reason:
             yield f"unavailable, {counted(cases, 'case')}: {reason[:300]}"
@@ -100,11 +104,20 @@ def _compared(judged: Judged) -> Iterator[str]:
             yield f"  {in_words_of_line(line)}"
 
 
+def _first_words(reason: str) -> str:
+    """Return the first line of a reason; with the next one, where it ends with a colon."""
+    lines = [line.strip() for line in reason.splitlines() if line.strip()]
+    return " ".join(lines[: 1 + (len(lines) > 1 and lines[0].endswith(":"))])
+
+
+def _state_of(verdict: Verdict) -> str:
+    stage = verdict.record.stage if verdict.record else ""
+    return f"{verdict.state} in {stage}" if stage else verdict.state
+
+
 def _red_case(commands: Commands, verdict: Verdict, rules: Rules, options: Sequence[str]) -> Iterator[str]:
     case, record = verdict.case, verdict.record
-    stage = f" in {record.stage}" if record and record.stage else ""
-    reason = verdict.reason.partition("\n")[0][:300] or "no reason was given"
-    yield f"{verdict.state}{stage}: {case.id}\n  {reason}"
+    yield f"{_state_of(verdict)}: {case.id}\n  {_first_words(verdict.reason)[:300] or 'no reason was given'}"
     if record and verdict.state == "fail" and (ratios := noises.in_words(record, _MOST_OUTPUTS)):
         yield f"  noise ratio: {ratios}"
     found = diagnose(record.text, record.stage, record.job, rules()) if record else None

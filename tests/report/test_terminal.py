@@ -1,0 +1,33 @@
+"""The closing lines in a terminal: an error that several cases share is told once."""
+
+from __future__ import annotations
+
+import judges
+import pytest
+from common import few_cells
+
+from kernel_matrix.config.plan import plan
+from kernel_matrix.report import terminal
+from kernel_matrix.store.record import Record
+
+
+@pytest.fixture(scope="module")
+def lines(matrix):
+    """Return the lines about four cases: three of two cells share an error, and one is wrong."""
+    planned = few_cells(plan(matrix, "quick"))
+    one, other, third = (job for job in planned.jobs[:3])
+    lost = "ImportError: add the library:\n  pip install ipdb"
+    records = [Record(case.id, "error", stage="import", message=lost) for case in (*one.cases[:2], other.cases[0])]
+    records.append(Record(third.cases[0].id, "error", stage="launch", message=lost))
+    with judges.judged(planned, records) as judged:
+        return [record.case for record in records], list(terminal.summary(matrix, judged, tuple))
+
+
+def test_a_shared_error_has_its_words_once_and_each_case_is_named(lines):
+    (first, second, elsewhere, launched), said = lines
+    at = said.index(f"error in import: {first}\n  ImportError: add the library: pip install ipdb")
+    assert said[at + 2].startswith("  repeat it: ")
+    for case in (second, elsewhere):
+        assert f"error in import: {case}: as {first}" in said
+    assert any(line.startswith(f"error in launch: {launched}\n") for line in said), "another stage is another error"
+    assert sum("pip install ipdb" in line for line in said) == 2
