@@ -507,6 +507,33 @@ def test_kernels_in_pallas_run_in_its_interpreter_on_a_cpu(package, resolved, st
 
 
 @pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        ({"test_a.py": 'import os\nos.environ["JAX_ENABLE_X64"] = "1"\nimport jax\n'}, {"JAX_ENABLE_X64": "1"}),
+        (
+            {"conftest.py": "from os import environ\nenviron.setdefault('JAX_PLATFORMS', 'cpu')\n"},
+            {"JAX_PLATFORMS": "cpu"},
+        ),
+        (
+            {"test_a.py": "os.environ['XLA_FLAGS']='--a=2'\n", "conftest.py": 'os.environ["XLA_FLAGS"] = "--a=1"\n'},
+            {"XLA_FLAGS": "--a=1"},
+        ),
+        ({"test_a.py": "def test():\n    os.environ['JAX_ENABLE_X64'] = '1'\n"}, {}),
+        ({"test_a.py": "os.environ['OWN'] = '1'\nos.environ['JAX_ENABLE_X64'] = str(1)\n"}, {}),
+    ],
+)
+def test_what_tests_tell_jax_before_they_import_it_is_told_to_a_lane_that_imports_it_sooner(
+    package, resolved, files, told
+):
+    (package / "src" / "own_kernels" / "add.py").write_text("import jax.experimental.pallas\n")
+    for name, text in files.items():
+        (package / "tests" / name).write_text(text)
+    matrix = YAML(typ="safe").load(propose(look(package), CPU)[1]["matrix.yaml"])
+    environment = matrix["platforms"]["cpu"]["toolchains"][0]["environment"]
+    assert environment == {"KERNEL_MATRIX_PALLAS_INTERPRET": "1", **told}
+
+
+@pytest.mark.parametrize(
     ("version", "needed"), [("3.4", "cmake<4"), ("3.5", "cmake"), ("3.1...3.20", "cmake"), ("3.18.2", "cmake")]
 )
 def test_a_project_that_cmake_4_does_not_read_gets_an_earlier_one(tmp_path, version, needed):

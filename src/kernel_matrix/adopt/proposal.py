@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -28,6 +29,11 @@ _VARIABLES = {
     "Pallas": "KERNEL_MATRIX_PALLAS_INTERPRET",
     "Numba": "NUMBA_ENABLE_CUDASIM",
 }
+# A variable that a file sets as it is imported, for JAX, which reads it as it is imported itself.
+_OF_JAX = re.compile(
+    r"""^(?:os\.)?environ(?:\[|\.setdefault\()\s*["']((?:JAX|XLA)_\w+)["']\s*(?:\]\s*=|,)\s*["']([^"'\\\n]*)["']""",
+    re.M,
+)
 _HOSTED = "x86-64-v3"  # what GitHub's machines have
 _ENVIRONMENT = Environment(  # noqa: S701 - these are no pages: YAML and Dockerfiles have no HTML to escape
     loader=PackageLoader("kernel_matrix.adopt"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -169,6 +175,10 @@ def _interpreted(repository: Repository) -> list[str]:
 def _on_a_cpu(repository: Repository) -> dict[str, str]:
     """Return the variables of the tests on a CPU: Triton's interpreter, and the targets that a build has to be told."""
     variables = {variable: "1" for name, variable in _VARIABLES.items() if name in _interpreted(repository)}
+    if repository.uses_pallas:  # its interpreter has imported JAX before any test is read
+        files = sorted((one.path for one in repository.tests), key=lambda path: (path.name != "conftest.py", path))
+        found = [pair for path in files for pair in _OF_JAX.findall(path.read_text(encoding="utf-8", errors="replace"))]
+        variables |= dict(reversed(found))  # the first that is read holds for all
     if repository.cuda and repository.project.compiled.commands:
         told = vendor_named("nvidia").build_variables((platforms.CUDA.target,))
         variables |= {name: told[name] for name in ("CUDAARCHS", "TORCH_CUDA_ARCH_LIST")}
