@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,12 @@ _PROJECT_OF_CMAKE = re.compile(r"(?i)^\s*project\s*\(\s*\"?([\w.-]+)", re.MULTIL
 _ASKED_OF_CMAKE = re.compile(
     r"(?i)^\s*cmake_minimum_required\s*\(\s*VERSION\s+(?:[\d.]+\.\.\.)?(\d+)\.(\d+)", re.MULTILINE
 )
+# Where a module that is compiled is named: CMake's targets, meson.build, setup.py, what its source says for Python.
+_MADE = re.compile(
+    r"(?:add_module|add_library|extension_module|Extension)\s*\(\s*(?:name\s*=\s*)?['\"]?([A-Za-z][\w.]*)"
+    r"|_MODULE(?:_\w+)?\s*\(\s*([A-Za-z]\w*)|\bPyInit_(\w+)|\bOUTPUT_NAME\s+\"?(\w+)|\[pymodule\][^{]*?\bfn\s+(\w+)"
+)
+MADE_OF = ("CMakeLists.txt", ".cmake", "meson.build", "setup.py", *(".c", ".cc", ".cpp", ".cxx", ".cu", ".hip", ".rs"))
 _VERSIONS = ("__init__.py", "_version.py", "version.py", "__about__.py", "about.py")  # where a package asks for its own
 UNPACKED = "_package"  # a folder for a package whose own folder has another name
 _INSTALLED = ("pip install --no-build-isolation --no-deps .",)
@@ -50,6 +56,12 @@ class Compiled:
 
 
 NOT_COMPILED = Compiled()
+
+
+def modules_in(paths: Iterable[Path]) -> set[str]:
+    """Return the modules that the files of builds and the sources in these paths say are made of them."""
+    found = (match for path in paths for match in _MADE.finditer(_text(path)))
+    return {next(filter(None, match.groups())).partition(".")[0] for match in found}
 
 
 def look(root: Path, document: Mapping[str, Any], *, is_renamed: bool = False) -> Compiled:

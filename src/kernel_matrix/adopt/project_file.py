@@ -22,7 +22,7 @@ from packaging.metadata import RawMetadata, parse_email
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from kernel_matrix.adopt import compiled, package_map, setup_script
+from kernel_matrix.adopt import compiled, declared, package_map, setup_script
 from kernel_matrix.adopt.compiled import NOT_COMPILED, Compiled
 from kernel_matrix.adopt.package_map import NO_WORD, PackageMap
 from kernel_matrix.adopt.workspace import at, document_of, local_to, texts
@@ -42,6 +42,7 @@ class ProjectFile:
     name: str = ""
     python: str = ""
     needs: tuple[tuple[str, str], ...] = ()  # a requirement, and where it stands
+    lists: tuple[tuple[str, str], ...] = ()  # the same for all lists of the repository: what is imported is taken
     test_folders: tuple[str, ...] = ()
     packages: PackageMap = NO_WORD  # where its packages lie, by the same files
     compiled: Compiled = NOT_COMPILED
@@ -70,17 +71,19 @@ def read(root: Path) -> ProjectFile:
         *((text, origin) for text in own),
         *_test_needs(document.get("dependency-groups", {}), {**project.get("optional-dependencies", {}), **extras}),
     ]
-    local = local_to(root)
+    lists = [*declared.lists(root, document, extras)]
+    local, own_name = local_to(root), frozenset({canonicalize_name(str(project.get("name", "")))})
     folders = _folders(root, needs, local)
     return ProjectFile(
         str(project.get("name") or metadata.get("name", "") or how.name),
         str(project.get("requires-python") or metadata.get("requires_python", "")),
-        tuple(_from_indexes(needs, local, frozenset({canonicalize_name(str(project.get("name", "")))}))),
+        tuple(_from_indexes(needs, local, own_name)),
+        tuple(_from_indexes(lists, local, own_name)),
         tuple(_test_folders(root, document)),
         packages,
         how,
         tuple(filter(None, (note, *(_said(name, folder) for name, folder in folders.items())))),
-        tuple(folders),
+        tuple(_folders(root, [*needs, *lists], local)),
     )
 
 

@@ -18,6 +18,7 @@ from kernel_matrix.adopt.pinned.repository import Pins
 from kernel_matrix.adopt.recognize import Recognized
 from kernel_matrix.adopt.repository import TOOLCHAINS, Repository
 from kernel_matrix.base import git, installation
+from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.locks import pins_in
 from kernel_matrix.vendors import builds
 from kernel_matrix.vendors.machine import Machine
@@ -59,7 +60,25 @@ def propose(
     Raises:
         UserError: the requirements cannot be resolved.
     """
-    lines = requirements.lines(repository)
+    lines, needed = requirements.lines(repository), requirements.lines(repository, with_optional=False)
+    try:
+        return _with_lines(repository, machine, pins, operators, lines)
+    except UserError as error:
+        if lines == needed:
+            raise
+        made = _with_lines(repository, machine, pins, operators, needed)
+        left = ", ".join(line for line in lines if line not in needed and not line.startswith("#"))
+        return made._replace(notes=(f"without what tests ask for inside of functions ({left}): {error}", *made.notes))
+
+
+def _with_lines(
+    repository: Repository, machine: Machine, pins: Pins, operators: Sequence[Recognized], lines: Sequence[str]
+) -> Proposal:
+    """Return the files for these lines of requirements.
+
+    Raises:
+        UserError: they cannot be resolved.
+    """
     toolchain = _toolchain(repository, lines)
     source = "\n".join(lines) + "\n"
     gpus = platforms.of(repository)

@@ -250,6 +250,7 @@ class Source:
     imports: frozenset[str]
     kernels: tuple[str, ...]
     dotted: frozenset[str] = frozenset()  # the whole names of what it imports
+    asked: frozenset[str] = frozenset()  # what its tests are skipped without, by importorskip
 
 
 def files_of(root: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
@@ -279,7 +280,8 @@ def read_sources(paths: Iterable[Path]) -> list[Source]:
         top = frozenset(name for node in tree.body for name in _imported(node))
         kernels = tuple(_kernels(tree, imported="triton" in names))
         dotted = frozenset(name for node in ast.walk(tree) for name in _dotted(node))
-        sources.append(Source(path, top, names, kernels, dotted))
+        asked = frozenset(name for node in ast.walk(tree) for name in _asked(node))
+        sources.append(Source(path, top, names, kernels, dotted, asked))
     return sources
 
 
@@ -304,6 +306,14 @@ def _dotted(node: ast.AST) -> Iterator[str]:
         yield from (f"{node.module}.{alias.name}" for alias in node.names)
     elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
         yield f"{node.value.id}.{node.attr}"
+
+
+def _asked(node: ast.AST) -> Iterator[str]:
+    """Yield the top module that a call of ``importorskip`` asks for."""
+    if isinstance(node, ast.Call) and "importorskip" in (getattr(node.func, "attr", ""), getattr(node.func, "id", "")):
+        for argument in node.args[:1]:
+            if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+                yield argument.value.partition(".")[0]
 
 
 def _kernels(tree: ast.Module, *, imported: bool) -> Iterator[str]:

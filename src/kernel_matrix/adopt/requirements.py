@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from kernel_matrix.adopt.compiled import MADE_OF, modules_in
 from kernel_matrix.adopt.repository import Repository, files_of
 
 # What a job needs. pytest runs the tests, by classes that release 8 has first; the other two compare numbers.
@@ -71,29 +72,55 @@ _TOOLS = re.compile(
 
 def distribution_of(module: str) -> str:
     """Return the distribution that has a module, as far as it is known."""
-    return Requirement(_KNOWN.get(module, module)).name
+    return Requirement(_KNOWN[module]).name if module in _KNOWN else module
 
 
-def lines(repository: Repository) -> list[str]:
-    """Return the lines of the file that the lock is made from, with a comment before the lines of each origin."""
+def lines(repository: Repository, *, with_optional: bool = True) -> list[str]:
+    """Return the lines of the file that the lock is made from, with a comment before the lines of each origin.
+
+    ``with_optional``: also what the tests only import inside of functions, where a list of the repository names it.
+    """
     origins: dict[str, list[str]] = {}
+    left: dict[str, list[str]] = {}
     taken: set[str] = set()
-    for text, origin in (*repository.project.needs, *_imported(repository), *((name, "every job") for name in _JOB)):
+    imported = {*_needed_modules(repository), *_optional_modules(repository)}
+    of_lists = _of_lists(repository, imported if with_optional else _needed_modules(repository))
+    needs = (*repository.project.needs, *of_lists, *_imported(repository), *((name, "every job") for name in _JOB))
+    for text, origin in needs:
         name = canonicalize_name(Requirement(text).name)
-        if name == canonicalize_name(repository.project.name or repository.module):
+        if name == _own_name(repository):
             continue  # an extra that names the package itself with other extras
-        if _TOOLS.fullmatch(name) and name.replace("-", "_") not in _needed_modules(repository):
+        if _TOOLS.fullmatch(name) and not any(_has(name, module) for module in imported):
+            left.setdefault(origin, []).append(name)
             continue
-        own = origin.startswith("pyproject") or (text in _JOB and bool(Requirement(text).specifier))
+        own = origin.startswith("pyproject.toml, dependencies") or (text in _JOB and bool(Requirement(text).specifier))
         if not any(text in texts for texts in origins.values()) and (own or name not in taken):
             origins.setdefault(origin, []).append(text)
         taken.add(name)
-    output = ["# What the environment of the tests needs. `kernel-matrix lock` makes the lock in this folder from it."]
-    for origin, texts in origins.items():
-        output += [f"# {origin}", *texts]
+    return [
+        "# What the environment of the tests needs. `kernel-matrix lock` makes the lock in this folder from it.",
+        *_written(origins, left),
+        *_not_taken(repository, taken.union(*left.values())),
+    ]
+
+
+def _written(origins: Mapping[str, list[str]], left: Mapping[str, list[str]]) -> Iterator[str]:
+    """Yield the requirements by their origins, and what of an origin is left out."""
+    for origin in dict.fromkeys((*origins, *left)):
+        tools = f"; left out, as nothing here imports it: {', '.join(left[origin])}" if origin in left else ""
+        yield from (f"# {origin}{tools}", *origins.get(origin, ()))
+
+
+def _not_taken(repository: Repository, named: set[str]) -> Iterator[str]:
+    """Yield which lists have more than these distributions, and which imports no list explains."""
+    named = {*named, _own_name(repository)}
+    others = {
+        where for text, where in repository.project.lists if canonicalize_name(Requirement(text).name) not in named
+    }
+    if others:
+        yield f"# Of these lists only what is imported is taken: {'; '.join(sorted(others))}"
     if unknown := unknown_imports(repository):
-        output += [f"# The tests import these too, and no file says which distributions they are: {', '.join(unknown)}"]
-    return output
+        yield f"# The tests import these too, and no file says which distributions they are: {', '.join(unknown)}"
 
 
 # What a suite calls its own files: where none of this name is here, no index has it.
@@ -111,29 +138,55 @@ def unknown_imports(repository: Repository) -> list[str]:
 
 
 def _unknown(repository: Repository) -> list[str]:
-    named = {
-        *repository.project.local,
-        *(canonicalize_name(Requirement(text).name) for text, _ in repository.project.needs),
-    }
-    named |= {_OF_PYTHON.sub("", name) for name in named}
+    declared = (*repository.project.needs, *repository.project.lists)
+    named = {*repository.project.local, *(Requirement(text).name for text, _ in declared)}
     local = _local(repository)
-    return [
+    unknown = [
         name
         for name in _needed_modules(repository)
-        if name not in _KNOWN
-        and canonicalize_name(name) not in named
-        and name not in local
-        and not any(one.startswith(_SEVERAL.get(name, ("\0",))) for one in named)
+        if name not in _KNOWN and name not in local and not any(_has(one, name) for one in named)
     ]
+    made = modules_in(files_of(repository.root, MADE_OF)) if unknown else set()
+    return [name for name in unknown if name not in made]
+
+
+def _has(distribution: str, module: str) -> bool:
+    """Return whether a distribution has a module, as far as it is known. ``ruamel.yaml`` has a part of ``ruamel``."""
+    name, own = canonicalize_name(distribution), canonicalize_name(module)
+    return (
+        name in (own, canonicalize_name(distribution_of(module)))
+        or own in (_OF_PYTHON.sub("", name), distribution.rpartition(".")[0].partition(".")[0])
+        or name.startswith(_SEVERAL.get(module, ("\0",)))
+    )
+
+
+def _own_name(repository: Repository) -> str:
+    return canonicalize_name(repository.project.name or repository.module)
+
+
+def _of_lists(repository: Repository, modules: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield for each module that no need has what the first list of the repository that names it says of it."""
+    needed = {Requirement(text).name for text, _ in repository.project.needs}
+    lists = [(Requirement(text).name, text, where) for text, where in repository.project.lists]
+    packages = {path.parent.name for path in files_of(repository.root, ("__init__.py",))}
+    for module in sorted({*modules} - packages - {repository.module}):
+        if not any(_has(name, module) for name in needed):
+            named = [(text, where) for name, text, where in lists if _has(name, module)]
+            yield from sorted(named, key=lambda one: not _holds(one[0]))[:1]
+
+
+def _holds(text: str) -> bool:
+    """Return whether a requirement holds on this machine."""
+    marker = Requirement(text).marker
+    return marker is None or marker.evaluate({"extra": ""})
 
 
 def _imported(repository: Repository) -> Iterator[tuple[str, str]]:
     """Yield the distributions that are imported at the top of a file, and Triton where there are kernels."""
-    local, declared = _local(repository), [canonicalize_name(Requirement(t).name) for t, _ in repository.project.needs]
+    local, declared = _local(repository), (*repository.project.needs, *repository.project.lists)
+    named = {Requirement(text).name for text, _ in declared}
     for name in _needed_modules(repository):
-        if any(one.startswith(_SEVERAL.get(name, ("\0",))) for one in declared):
-            continue
-        if name in _KNOWN and name not in local:
+        if name in _KNOWN and name not in local and not any(_has(one, name) for one in named):
             yield _KNOWN[name], "imported, and not declared"
     if repository.kernels:
         yield "triton", "its kernels are written in Triton, which PyTorch's build for a CPU does not bring"
@@ -142,6 +195,12 @@ def _imported(repository: Repository) -> Iterator[tuple[str, str]]:
 def _needed_modules(repository: Repository) -> list[str]:
     sources = (*repository.own, *repository.tests)
     return sorted({name for source in sources for name in source.always} - sys.stdlib_module_names)
+
+
+def _optional_modules(repository: Repository) -> set[str]:
+    """Return what the tests import anywhere, or are skipped without."""
+    named = {name for source in repository.tests for name in (*source.imports, *source.asked)}
+    return named - sys.stdlib_module_names
 
 
 def _local(repository: Repository) -> set[str]:

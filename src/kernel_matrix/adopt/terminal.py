@@ -59,7 +59,7 @@ def seen_lines(repository: Repository) -> Iterator[str]:
         files = ", ".join(f"{name}.py" for name in lacking)
         yield f"files of the suite that are not here, as in many source archives: {files}"
     if unknown := requirements.unknown_imports(repository):
-        yield f"imported at the top of a file, and in no list of requirements: {', '.join(unknown)}"
+        yield f"imported at the top of a file, and by this name in no list of requirements: {', '.join(unknown)}"
     if why := why_no_checkout(repository.root):
         yield f"{why}. So results carry no commit"
 

@@ -12,11 +12,12 @@ from packaging.specifiers import SpecifierSet
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from kernel_matrix.adopt.pinned.lines import of_lines
+from kernel_matrix.adopt.pinned.lines import of_lines, of_text
 from kernel_matrix.adopt.pinned.locks import of_tables
 from kernel_matrix.adopt.pinned.pin import Pin, Reader, exact, of_specifier
 
 _NAMES = {"pytorch": "torch", "pytorch-cpu": "torch", "pytorch-gpu": "torch"}  # others have the name of their index
+_NAME = re.compile(r"(?:[\w./:-]+::)?([\w.-]+)")
 _LINE = re.compile(r"(?:[\w./:-]+::)?(?P<name>[\w.-]+)\s*(?P<versions>[^\w.-].*)")
 _BUILD = re.compile(r"=?\s*(\d[^\s=*,|]*)\s*=\s*[^\s=]+")  # numpy=1.26.4=py311h64a7726_0
 _PREFIX = re.compile(r"=?\s*(\d[\d.]*\d|\d)(\.\*)?")  # conda takes =1.26 for 1.26.*
@@ -38,6 +39,21 @@ def read(path: Path, reader: Reader) -> Iterator[Pin]:
                 yield from _of_line(line.strip(), reader.named(path))
         elif isinstance(line, dict) and isinstance(line.get("pip"), list):
             yield from of_lines([text for text in line["pip"] if isinstance(text, str)], path, reader)
+
+
+def requirements_of(path: Path) -> Iterator[str]:
+    """Yield the names of an environment's requirements, and those of pip as they stand there.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no YAML.
+    """
+    lines = _document(path).get("dependencies")
+    for line in lines if isinstance(lines, list) else ():
+        if isinstance(line, str) and (match := _NAME.match(line.strip())):
+            yield _NAMES.get(match[1].lower(), match[1])
+        elif isinstance(line, dict) and isinstance(line.get("pip"), list):
+            yield from of_text("\n".join(text for text in line["pip"] if isinstance(text, str)), path)
 
 
 def read_lock(path: Path, reader: Reader) -> Iterator[Pin]:

@@ -55,6 +55,26 @@ def of_lines(lines: Iterable[str], path: Path, reader: Reader) -> Iterator[Pin]:
         reader.notes.append(f"{reader.named(path)}: '{odd[0]}' is no requirement{more}")
 
 
+def requirements_of(path: Path, seen: frozenset[Path] = frozenset()) -> Iterator[str]:
+    """Yield the requirements of a file and of those that it names, also those without a version.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    yield from of_text(_decoded(path.read_bytes()), path, seen)
+
+
+def of_text(text: str, path: Path, seen: frozenset[Path] = frozenset()) -> Iterator[str]:
+    """Yield the requirements of a text in pip's form, which stands in a file, and of the files that it names."""
+    for line in _logical(text):
+        if match := _OTHER_FILE.fullmatch(line):
+            other = path.parent / match[1].strip("'\"")
+            if other.is_file() and other.resolve() not in seen:
+                yield from requirements_of(other, seen | {path.resolve(), other.resolve()})
+        elif _EDITABLE.match(line) or not line.startswith("-"):
+            yield _OPTIONS.sub("", _EDITABLE.sub("", line))
+
+
 def _other(name: str, path: Path, reader: Reader) -> Iterator[Pin]:
     """Yield the pins of a file that another names."""
     reason = "it is not on this machine"

@@ -115,6 +115,12 @@ def pins_of(root: Path, python: str, *, near: Sequence[str] = (), without: Colle
     return Pins(tuple(dict.fromkeys(pins)), tuple(dict.fromkeys(reader.notes)))
 
 
+def lists_in(root: Path) -> Iterator[tuple[Path, _Read]]:
+    """Yield the files of a repository that a person lists requirements in, and what reads each."""
+    for folder in (root, *_above(root), *_below(root, _DEPTH)):
+        yield from ((path, read) for path, read in _files(folder) if read in (lines.read, conda.read))
+
+
 def _files(folder: Path) -> Iterator[tuple[Path, _Read]]:
     """Yield the files of a folder that pin versions, in the order in which they count."""
     found = []
