@@ -585,5 +585,6 @@ def test_the_version_of_a_compiler_is_taken_out_of_what_it_says(words, version, 
 
 
 def test_emulated_targets_are_the_same_for_the_emulators_the_vendor_and_the_command():
-    assert {*emulated_targets()} == {*decoding.TARGETS, *launch.TARGETS}
-    assert {*amd._EMULATED} == {*decoding.TARGETS}
+    for_emulators_alone = {"gfx1250"}  # docs/emulation.md: in the matrix it is compiled only
+    assert {*emulated_targets()} == {*decoding.TARGETS, *launch.TARGETS} - for_emulators_alone
+    assert {*amd._EMULATED} == {*decoding.TARGETS} - for_emulators_alone

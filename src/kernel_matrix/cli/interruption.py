@@ -3,6 +3,9 @@
 Python runs a signal's handler in the main thread, when that next runs code. A signal that comes just before the main
 thread begins to wait for a lock does not end the wait, so the handler would run when the wait is over: for a job that
 hangs, hours later. So a thread learns of each signal, and wakes the main thread until the handler has run.
+
+The handler does not interrupt ``threading.Condition`` while it gives its lock away or takes it: the lock would be
+released twice, which is another error, or never. The next waking finds it elsewhere.
 """
 
 from __future__ import annotations
@@ -26,31 +29,49 @@ _WAKE = signal.SIGURG  # nothing happens where it has no handler
 _SECONDS, _MOST = 0.1, 50  # between two wakings, and how many
 
 _SAME = 2.0  # seconds in which further signals say the same
+_OF_LOCKS = ("_release_save", "_acquire_restore", "__enter__", "__exit__")  # methods of threading.Condition
 
 
 class _Seen:
     """The last signal. No lock guards it: a second signal may come while the handler of the first one runs."""
 
     handled = False
+    put_off = False
     interrupted = float("-inf")
 
 
 def interrupt_on_signals() -> None:
     """Make Ctrl-C, SIGTERM and SIGHUP raise KeyboardInterrupt in the main thread, so that jobs end with the command."""
-    _Seen.interrupted = float("-inf")
+    _Seen.interrupted, _Seen.put_off = float("-inf"), False
     for number in _SIGNALS:
         signal.signal(number, _interrupt)
-    signal.signal(_WAKE, lambda *_: None)
+    signal.signal(_WAKE, lambda number, frame: _interrupt(number, frame) if _Seen.put_off else None)
     signal.set_wakeup_fd(_pipe(), warn_on_full_buffer=False)
 
 
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
+def _interrupt(_number: int, frame: FrameType | None) -> None:
     """Interrupt the main thread. Whoever ends a job of a cluster sends some signals at once: they are one wish."""
-    _Seen.handled = True
+    _Seen.put_off = _is_at_a_lock(frame)
+    _Seen.handled = not _Seen.put_off
+    if _Seen.put_off:
+        return
     now = time.monotonic()
     if now - _Seen.interrupted >= _SAME:
         _Seen.interrupted = now
         raise KeyboardInterrupt
+
+
+def _is_at_a_lock(frame: FrameType | None) -> bool:
+    """Return whether a condition gives its lock away, or takes it."""
+    while frame:
+        code = frame.f_code
+        if code.co_filename == threading.__file__ and (
+            code.co_name in _OF_LOCKS
+            or (code.co_name == "wait" and {"waiter", "saved_state"} & {*frame.f_locals} == {"waiter"})
+        ):
+            return True
+        frame = frame.f_back
+    return False
 
 
 @functools.cache
