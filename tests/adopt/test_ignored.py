@@ -1,4 +1,4 @@
-"""What a repository's rules keep out of git: ``init`` lets git have its own files, and the rest is said."""
+"""Rules of a repository keep files out of git: ``init`` lets git have its own files, and the rest is said."""
 
 from __future__ import annotations
 
