@@ -68,6 +68,7 @@ def test_a_file_that_git_ignores_all_the_same_is_said_with_its_rule(root, rules,
     [line] = [line for line in admit(root, FILES) if line.startswith(f"{file}: Git ignores it")]
     assert f"`git add --force {file}`" in line
     assert ".gitignore:1: " in line
+    assert f"!/{file}" not in (root / ".gitignore").read_text(), "a rule that changes nothing"
     run(root, "add", "--force", file)
     assert not [line for line in admit(root, FILES) if line.startswith(f"{file}: Git")]
 

@@ -71,9 +71,13 @@ def admit(root: Path, names: Collection[str]) -> list[str]:
 
     Lines follow about files of the repository itself that a build or pytest reads: a checkout comes without them.
     """
+    rules, still = root / _RULES, dict[str, str]()
     if kept_out := git.ignored(root, names):
-        _add(root / _RULES, "".join(f"!/{name}\n" for name in kept_out))
-    still = git.ignored(root, names)
+        before = rules.read_bytes()
+        _add(rules, "".join(f"!/{name}\n" for name in kept_out))
+        if still := git.ignored(root, names):  # its folder is ignored whole, and a rule for it would be void
+            rules.write_bytes(before)
+            _add(rules, "".join(f"!/{name}\n" for name in kept_out if name not in still))
     lines = [f"{name}: {rule} would keep it out of git, so {_RULES} names it" for name, rule in kept_out.items()
              if name not in still]  # fmt: skip
     own = git.ignored(root, filter(_READ.search, git.ignored_files(root)))
