@@ -20,7 +20,6 @@ from kernel_matrix.ci.engines.slurm.engine import never_starts, status_of
 from kernel_matrix.ci.engines.state import Batch
 from kernel_matrix.ci.event_plan import Known
 from kernel_matrix.config.model import Ask
-from kernel_matrix.run.proven import KEY
 from kernel_matrix.serve.jobs import LiveJobs
 from kernel_matrix.vendors.machine import detect
 
@@ -190,8 +189,7 @@ def test_the_scripts_are_well_formed_and_run_what_stands_before_each_row(planned
     subprocess.run(["bash", "-n"], input=row.partition(" ")[2].rstrip("'"), text=True, check=True)
 
 
-def test_the_page_of_a_run_shows_the_jobs_that_a_cluster_has_until_its_report_has_ended(planned, monkeypatch):
-    monkeypatch.setenv(KEY, "")  # the page sets it for its process
+def test_the_page_of_a_run_shows_the_jobs_that_a_cluster_has_until_its_report_has_ended(planned):
     project, plan = planned
     run = make_run("slurm", project, plan)
     keep(project, run, plan.rows)

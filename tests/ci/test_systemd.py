@@ -44,7 +44,7 @@ QUICKLY = """[Unit]
 StartLimitIntervalSec=0
 [Service]
 RestartSec=0.1
-TimeoutStopSec=2
+TimeoutStopSec=20
 StandardOutput=append:/jobs/log
 StandardError=append:/jobs/log
 """

@@ -51,6 +51,22 @@ from kernel_matrix.vendors.vendor import Device
 pytest_plugins = ("audited", "browsing", "repositories")
 
 
+@pytest.fixture(autouse=True)
+def _variables_stay() -> Iterator[None]:
+    """Demand that no test changes a variable of this process for those that come after it."""
+    before = _of_process()
+    yield
+    after = _of_process()
+    os.environ.update(before)
+    for name in after.keys() - before.keys():
+        del os.environ[name]
+    assert {name for name, _ in before.items() ^ after.items()} == set()
+
+
+def _of_process() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+
+
 def records_in(folder: Path, job: str = "") -> list[Record]:
     """Return the records of a job in a folder of results, or of all its jobs."""
     return list(collect(names.results_of(folder, job) if job else [folder]).records)

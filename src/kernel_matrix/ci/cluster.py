@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import secrets
 import shutil
 import time
@@ -30,7 +29,6 @@ from kernel_matrix.machines import row_plan_file
 from kernel_matrix.machines.job_status import JobStatus
 from kernel_matrix.machines.row_plan import RowPlan
 from kernel_matrix.pipeline import Project
-from kernel_matrix.run import proven
 from kernel_matrix.store import names
 
 _AWAY_SECONDS, _PAUSE = 1800.0, 15.0  # for which a controller may be away, and between two questions
@@ -221,7 +219,6 @@ def _submitted(
         say(sentence)
     with _cleared(project, planned.rows, resume=options.resume):
         keep(project, run, planned.rows)
-        os.environ[proven.KEY] = proven.key_to_share()  # the jobs get the variables of this process
         engine.submit(run)
     for batch in run.batches:
         where = f" for {batch.target}" if batch.target else ""

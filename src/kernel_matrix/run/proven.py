@@ -22,7 +22,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kernel_matrix.job import own_files
@@ -52,9 +52,13 @@ def key_to_share() -> str:
     return own_files.text_of(path)
 
 
-def _signed(job: str, line: str) -> str:
+def shared_key() -> str:
+    """Return the key that this process has by its variable; empty if there is none."""
+    return os.environ.get(KEY, "")
+
+
+def _signed(job: str, line: str, key: str) -> str:
     """Return the signature of a job's mark; empty where no key is shared."""
-    key = os.environ.get(KEY, "")
     return hmac.new(key.encode(), f"{job} {line}".encode(), hashlib.sha256).hexdigest() if key else ""
 
 
@@ -98,7 +102,7 @@ class Mark:
             line = f"{journal.proven:020d} {journal.sum.hexdigest()} {self._asked}"
             os.pwrite(self._file, f"{line}\n".encode(), 0)
             self._noted = journal.proven
-            if signature := _signed(self._job, line):
+            if signature := _signed(self._job, line, shared_key()):
                 journal.sync()  # else another machine may see a mark of more than this one has brought to the disk
                 path = self._signed.with_name(f"{self._signed.name}{self._end}")
                 path.parent.mkdir(exist_ok=True)
@@ -122,6 +126,7 @@ class Proven:
     path: Path
     build: Path
     job: str
+    key: str = field(default_factory=shared_key)  # by which the marks of other machines are believed
 
     def __post_init__(self) -> None:
         self._sum, self._read = hashlib.sha256(), 0
@@ -177,7 +182,7 @@ class Proven:
     def _of_another_machine(self, path: Path) -> list[str]:
         """Return the mark that a machine with the same key has signed; nothing if there is none."""
         line, _, signature = _text_of(path).strip().rpartition(" ")
-        expected = _signed(self.job, line)
+        expected = _signed(self.job, line, self.key)
         return line.split() if expected and hmac.compare_digest(signature, expected) else []
 
 

@@ -17,7 +17,7 @@ from kernel_matrix.ci.engines import state
 from kernel_matrix.config.locks import lock_file
 from kernel_matrix.config.plan import Case, Cell, Job
 from kernel_matrix.pipeline import Project
-from kernel_matrix.run.proven import KEY, Proven, key_to_share
+from kernel_matrix.run.proven import Proven, key_to_share, shared_key
 from kernel_matrix.store import names
 from kernel_matrix.store.journal import Ends
 from kernel_matrix.store.record import Record
@@ -67,15 +67,15 @@ class _Reader:
     proven: Proven | None = None
     ends: Ends = field(default_factory=Ends)
 
-    def read(self, attempts: int) -> None:
-        """Take in what has been proven since.
+    def read(self, attempts: int, key: str) -> None:
+        """Take in what has been proven since; ``key`` has signed the marks of other nodes.
 
         Raises:
             OSError: nothing is, or the journal was changed.
         """
         inode = self.path.stat().st_ino
         if inode != self.inode or self.proven is None:
-            self.inode, self.proven = inode, Proven(self.path, self.build, self.path.parent.name)
+            self.inode, self.proven = inode, Proven(self.path, self.build, self.path.parent.name, key)
             self.ends = Ends(attempts)
         for entry in self.proven.new_entries():
             self.ends.take(entry)
@@ -90,13 +90,14 @@ class LiveJobs:
         self.planned = {job.id: tuple(case.id for case in job.cases) for job in jobs}
         self.cases = {case.id: case for case in cases}
         self.readers: dict[str, _Reader] = {}
+        self.key = shared_key()  # by which the marks of other nodes are believed
 
     def look(self) -> LiveRun:
         """Return the run that goes on; one without jobs if there is none."""
         folder = self.project.build / "jobs"
         held = {name: _process_start(pid) for name, pid in _held(folder).items()}
         if submitted := state.going_on(self.project.build):
-            os.environ.setdefault(KEY, key_to_share())  # by which the marks of other nodes are believed
+            self.key = self.key or key_to_share()
             held = {**dict.fromkeys(submitted.jobs, submitted.created), **held}
         if not held:
             self.readers.clear()
@@ -117,7 +118,7 @@ class LiveJobs:
     def _ends(self, name: str, path: Path) -> dict[str, Record]:
         reader = self.readers.setdefault(name, _Reader(path, self.project.build))
         try:
-            reader.read(self.project.matrix.limits.attempts)
+            reader.read(self.project.matrix.limits.attempts, self.key)
         except OSError:  # the job begins at this very moment
             return {}
         ended = {case: record for case, record in reader.ends.records.items() if case in self.cases}

@@ -127,7 +127,11 @@ class Couriers:
         return {key: self._faults.pop(key) for key in [*self._faults]}
 
     def _serve(self, run: ClusterRun, key: tuple[str, str], job: str) -> None:
-        if fault := _serve(run, key[0], job):
+        try:
+            fault = _serve(run, key[0], job)
+        except FileNotFoundError as error:
+            fault = f"{error.filename} is not here"
+        if fault:
             self._faults[key] = fault
 
     def wait(self) -> None:

@@ -20,6 +20,7 @@ from kernel_matrix.ci.engines.state import Batch, ClusterRun, mark_interrupted, 
 from kernel_matrix.ci.placing import Machines
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.machines.job_status import JobStatus
+from kernel_matrix.run.proven import KEY, key_to_share
 from kernel_matrix.vendors.registry import vendor_named
 
 _MOST_ROWS = 20_000
@@ -145,7 +146,7 @@ def _sbatch(run: ClusterRun, part: int | str, text: str, *options: str) -> str:
     write_atomically(file, text)
     asked = [line.partition(" ")[2] for line in text.splitlines() if line.startswith("#SBATCH ")]
     try:
-        said = ask("sbatch", "--parsable", *asked, *options, "--export=ALL", str(file))
+        said = ask("sbatch", "--parsable", *asked, *options, "--export=ALL", str(file), **{KEY: key_to_share()})
     except AwayError as error:
         said = _arrived(run, name, error)
     if not (numbers := re.findall(r"^(\d+)(?:;\S*)?$", said, re.MULTILINE)):
@@ -275,8 +276,8 @@ def _variables() -> dict[str, str]:
     return {**kept, "SLURM_TIME_FORMAT": "%s"}
 
 
-def ask(*words: str) -> str:
-    """Return what a program of Slurm prints.
+def ask(*words: str, **variables: str) -> str:
+    """Return what a program of Slurm prints; it has these variables besides those of this process.
 
     Raises:
         AwayError: the controller does not answer now.
@@ -289,7 +290,7 @@ def ask(*words: str) -> str:
             encoding="utf-8",
             errors="replace",
             check=False,
-            env=_variables(),
+            env={**_variables(), **variables},
             timeout=_SECONDS,
         )
     except FileNotFoundError:
