@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import tarfile
 from pathlib import Path
@@ -199,6 +200,23 @@ def test_the_page_of_a_run_shows_the_jobs_that_a_cluster_has_until_its_report_ha
     assert (looked.began, looked.ended) == (run.created, 0)
     state.status_of_report(run).write_text("0\n")
     assert not live.look().goes_on
+
+
+@pytest.mark.parametrize("ahead", [-3600, 0, 3600])
+def test_the_page_of_a_cluster_s_run_asks_no_clock_which_job_has_begun(planned, ahead):
+    project, plan = planned
+    run = make_run("slurm", project, plan)
+    keep(project, run, plan.rows)
+    of_files = run.created + ahead
+    os.utime(state.plan_of(project.build), (of_files, of_files))
+    for job, seconds in (("cuda.plain.sm_80", -60), ("cuda.plain.sm_90", 60)):  # of an earlier run, and of this one
+        journal = project.build / "jobs" / job / "journal.jsonl"
+        journal.parent.mkdir(parents=True)
+        journal.touch()
+        os.utime(journal, (of_files + seconds, of_files + seconds))
+    looked = LiveJobs(project, plan.rows.jobs, []).look()
+    assert [job.has_begun for job in looked.jobs] == [False, True, False]
+    assert looked.began == run.created
 
 
 def test_a_row_on_a_node_s_own_disk_has_all_of_its_copy_and_nothing_of_the_checkout(planned):

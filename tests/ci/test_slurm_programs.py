@@ -237,9 +237,10 @@ def test_what_programs_print_need_not_be_utf_8(tmp_path, monkeypatch):
             "#!/bin/sh\necho 'sbcast: error: No space left on device' >&2; exit 1",
             "no copy came: sbcast: error: No space",
         ),
-        ("#!/there/is/none\n", "sbcast is not here"),
+        ("", "sbcast: No such file or directory"),
+        ("not a program", "sbcast: Exec format error"),
     ],
-    ids=["fails", "is absent"],
+    ids=["fails", "is absent", "does not start"],
 )
 def test_why_no_copy_came_to_a_node_is_said_and_ends_its_row(planned, tmp_path, monkeypatch, waits, sbcast, why):
     engine, run = Slurm(), make_run("slurm", *planned).model_copy(update={"disk": "/scratch"})
@@ -253,6 +254,9 @@ def test_why_no_copy_came_to_a_node_is_said_and_ends_its_row(planned, tmp_path, 
     }.items():
         (tmp_path / program).write_text(text)
         (tmp_path / program).chmod(0o755)
+        if not text:
+            (tmp_path / program).unlink()
+    monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(copied, "_TRIES", 1)
     engine.attend(run, [JobStatus(row=row, status="running", **RAN)])
     engine._couriers.wait()

@@ -34,7 +34,7 @@ from kernel_matrix.store import names
 _AWAY_SECONDS, _PAUSE = 1800.0, 15.0  # for which a controller may be away, and between two questions
 _END_SECONDS = 60.0  # in which rows end that were cancelled
 Say = Callable[[str], object]  # prints a line
-_PLAN, _STATUSES = "plan.json", "jobs.json"
+_STATUSES = "jobs.json"
 
 
 def main(options: argparse.Namespace, say: Say) -> int:
@@ -124,7 +124,7 @@ def make_run(
 ) -> ClusterRun:
     """Return what is to be submitted for some rows; ``more`` are further options of each row's run."""
     folder, options = state.folder_of(project.build), project.options
-    plan = str(folder / _PLAN)
+    plan = str(state.plan_of(project.build))
     statuses = ["ci", "jobs", "--on", engine_name, "--plan", plan, "--write", str(folder / _STATUSES)]
     report = ["report", "--plan", plan, "--statuses", str(folder / _STATUSES)]
     report += [*(["--history", str(history.absolute())] if history else []), str(project.results)]
@@ -204,8 +204,10 @@ def fitted(engine: Engine, run: ClusterRun) -> tuple[ClusterRun, tuple[str, ...]
 
 def keep(project: Project, run: ClusterRun, row_plan: RowPlan) -> None:
     """Write the plan and the file of a run, by which its jobs are found."""
+    plan = state.plan_of(project.build)
+    plan.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(plan, row_plan_file.to_json(row_plan))
     state.write(project.build, run)
-    write_atomically(state.folder_of(project.build) / _PLAN, row_plan_file.to_json(row_plan))
 
 
 def _submitted(

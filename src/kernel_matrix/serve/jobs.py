@@ -96,22 +96,25 @@ class LiveJobs:
         """Return the run that goes on; one without jobs if there is none."""
         folder = self.project.build / "jobs"
         held = {name: _process_start(pid) for name, pid in _held(folder).items()}
+        began = min(held.values(), default=time.time())
         if submitted := state.going_on(self.project.build):
             self.key = self.key or key_to_share()
-            held = {**dict.fromkeys(submitted.jobs, submitted.created), **held}
+            # The clock of a file system may be another one: a file is compared with a file.
+            written = state.plan_of(self.project.build).stat().st_mtime
+            held |= dict.fromkeys(submitted.jobs, written)
+            began = min(began, submitted.created)
         if not held:
             self.readers.clear()
             return LiveRun()
-        began = min(held.values())
-        return LiveRun(tuple(self._job(folder / name, began) for name in sorted(held)), began)
+        return LiveRun(tuple(self._job(folder / name, since) for name, since in sorted(held.items())), began)
 
-    def _job(self, folder: Path, began: float) -> LiveJob:
+    def _job(self, folder: Path, since: float) -> LiveJob:
         name = folder.name
         has_ended = names.result_of(self.project.results, name) is not None
         journal = folder / "journal.jsonl"
         # A job that waits still has the journal of an earlier run in its folder.
-        has_begun = has_ended or _is_newer(journal, began)
-        cases = _cases_of(folder / "job.json") if _is_newer(folder / "job.json", began) else ()
+        has_begun = has_ended or _is_newer(journal, since)
+        cases = _cases_of(folder / "job.json") if _is_newer(folder / "job.json", since) else ()
         ends = {} if has_ended or not has_begun else self._ends(name, journal)
         return LiveJob(name, cases or self.planned.get(name, ()), has_ended, has_begun, ends)
 
@@ -182,9 +185,9 @@ def _process_start(pid: int) -> float:
     return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
 
 
-def _is_newer(path: Path, began: float) -> bool:
+def _is_newer(path: Path, since: float) -> bool:
     try:
-        return path.stat().st_mtime >= began
+        return path.stat().st_mtime >= since
     except OSError:
         return False
 

@@ -72,6 +72,11 @@ class ClusterRun(Strict):
             return f"user {self.user}"
 
 
+def plan_of(build: Path) -> Path:
+    """Return the file of the plan whose rows were submitted last. It is written once, as the run is made."""
+    return folder_of(build) / "plan.json"
+
+
 def status_of_report(run: ClusterRun) -> Path:
     """Return the file with the exit status of the report, which is there when a run has ended."""
     return Path(run.folder) / "status"

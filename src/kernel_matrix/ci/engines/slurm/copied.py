@@ -129,8 +129,8 @@ class Couriers:
     def _serve(self, run: ClusterRun, key: tuple[str, str], job: str) -> None:
         try:
             fault = _serve(run, key[0], job)
-        except FileNotFoundError as error:
-            fault = f"{error.filename} is not here"
+        except OSError as error:
+            fault = f"{error.filename}: {error.strerror}"
         if fault:
             self._faults[key] = fault
 
