@@ -20,7 +20,7 @@ import ml_dtypes
 import mpmath
 import numpy as np
 from gfx_1250 import numbers_of_gfx1250
-from gfx_blocks import blocks
+from gfx_blocks import blocks, patterns
 from gfx_execute import RESULT, SECOND, USUAL, differ, encoded, executed, first
 from gfx_moves import moves
 from gfx_older import older, parts
@@ -152,6 +152,8 @@ def multiplied(target: str, name: str, left: Any, right: Any, **fields: int) -> 
     added = (
         draw.integers(-(2**31), 2**31 - 1, (size, size)) if whole else draw.standard_normal((size, size)).astype("f")
     )
+    if whole:
+        added[:2] = [[2**31 - 1], [-(2**31)]]  # so that sums go around the ends
     block = each // 2 if target == "gfx1250" and depth >= 32 else each  # which the halves of a wave have in turn
     depth_of = (
         (lambda lane, k: k)
@@ -184,7 +186,7 @@ def in_registers(target: str, values: Any, opsel: int = 0, **_: int) -> Any:
     bits = values.view(np.uint16).astype(np.uint32)
     if target in GFX12:
         return bits[::2] | bits[1::2] << 16
-    return bits << 16 | 0x1234 if opsel & 4 else bits | 0x12340000
+    return bits << 16 | 0xA5C3 if opsel & 4 else bits | 0xA5C30000
 
 
 def row_of(target: str, size: int, register: int, lane: int) -> int:
@@ -382,6 +384,7 @@ def main() -> None:
         moves(),
         numbers_of_gfx1250(),
         blocks(),
+        patterns(),
     ):
         print(json.dumps([name, target, wrong]))
 

@@ -27,11 +27,12 @@ NOT_AS_THE_TEXT = re.compile(
     r"v_(div_(fmas|fixup)(_legacy)?|fract|ldexp)_f\d\d|v_rndne_f16|v_(sin|cos|trig_preop)_f\d\d|VOP3P v_dot2_f32_bf16"
     r"|s_bcnt0_i32_b64"
 )
-# These have no pseudocode, or it names registers of other lanes. The kernels of test_amd_emulator.py use most of them.
+# These have no pseudocode, or it names registers of other lanes. The kernels of test_amd_emulator.py use most of them,
+# and ``gfx_1250.py`` compares the pairs with NumPy.
 NOT_COVERED = re.compile(
     r"s_waitcnt_(vm|lgkm)cnt|v_(accvgpr_\w+|permlane\w+|readfirstlane_b32|readlane_b32|writelane_b32"
     r"|div_scale_f\d\d|swap_b32|cvt_pk_[iu]16_f32"
-    r"|m(ax|in)imum3_f32)$"
+    r"|m(ax|in)imum3_f32|pk_m(ax|in)imum3_f16)$"
 )
 
 

@@ -28,7 +28,7 @@ _BLOCKS = 5  # the parameter: how many products of matrices are made at once
 _ALSO_EXEC = 0  # of a comparison: whether it writes EXEC in addition to its destination
 _MATRIX_TYPES = {"f32": 0, "f16": 1, "bf16": 2, "xf32": 3, "i8": 4, "iu8": 5, "fp8": 6, "bf8": 7, "f64": 10}
 _MFMA = re.compile(
-    r"v_mfma_(?:f32|f64(?=_16x)|i32(?=.*i8))_(\d+)x\d+x(\d+)_?(?:(\d+)b_)?(?:(xf32|f64|f32|f16|bf16|i8)(?:_1k)?|(fp8|bf8)_(fp8|bf8)|f8f6f4)"
+    r"v_mfma_(?:f32|f64|i32(?=.*i8))_(\d+)x\d+x(\d+)_?(?:(\d+)b_)?(?:(xf32|f64|f32|f16|bf16|i8)(?:_1k)?|(fp8|bf8)_(fp8|bf8)|f8f6f4)"
 )
 _WMMA = re.compile(r"v_wmma_(?:(f32|f16|bf16)_16x16x16_(f16|bf16)|i32_16x16x16_(iu8)|f32_16x16x16_(fp8|bf8)_(fp8|bf8))")
 _WMMA_OF_GFX1250 = re.compile(
@@ -51,7 +51,7 @@ def vector_instruction(one: Instruction, name: str, target: str) -> Record:
     if "DPP8" in one.encoding:
         raise UnknownInstructionError(f"{one.name} dpp8")
     if "mfma" in name:
-        return _mfma(one, name, record, _older(target))
+        return _mfma(one, name, record, target)
     _set_sources(one, family, record)
     _set_variant(one, record)
     _set_destination(one, name, record)
@@ -219,10 +219,10 @@ def _set_halves(one: Instruction, name: str, record: Record, *, has_halves: bool
         record.half |= 1 << _RESULT
 
 
-def _mfma(one: Instruction, name: str, record: Record, older: int) -> Record:
+def _mfma(one: Instruction, name: str, record: Record, target: str) -> Record:
     match = _MFMA.fullmatch(name)
     types = _types_of_mfma(one, match) if match else None
-    if match is None or types is None or one.get("abid"):
+    if match is None or types is None:
         raise UnknownInstructionError(f"{one.name} of this form")
     accumulators = one.raw >> 59 & 3  # whether each factor is in them
     sum_in = _ACCUMULATORS if one.raw >> 15 & 1 else 0
@@ -234,21 +234,40 @@ def _mfma(one: Instruction, name: str, record: Record, older: int) -> Record:
     third = operand(of_sum, one.get("src2"), 2, is_cdna=True)
     record.sources[2] = Operand(VECTOR, third.number + sum_in) if third.kind == VECTOR else third
     record.destination += sum_in
-    numbers = (_MATRIX_TYPES[kind] + (2 * older if kind in _DIGITS else 0) for kind in types)
+    numbers = (_MATRIX_TYPES[kind] + (2 * _older(target) if kind in _DIGITS else 0) for kind in types)
     record.parameters[:4] = (int(match[1]), int(match[2]), *numbers)
     record.parameters[_BLOCKS] = int(match[3] or 1)
     record.handler = "mfma_f64" if is_double else "mfma"
+    if "f8f6f4" not in name:
+        _set_lanes_of_factors(one, types[0], record, target)
     return record
 
 
+def _set_lanes_of_factors(one: Instruction, kind: str, record: Record, target: str) -> None:
+    """Set which lanes both factors of a product of matrices come from, or the signs of fp64.
+
+    Raises:
+        UnknownInstructionError: the opcode has no such modifier on the target.
+    """
+    size, place, pattern = one.get("cbsz"), one.get("abid"), one.get("blgp")
+    blocks = record.parameters[_BLOCKS]
+    has_pattern = kind == "f32" or blocks > 1 or target in ("gfx908", "gfx90a")
+    if kind == "f64":
+        blocks, has_pattern = 1, target != "gfx90a"
+    if 1 << size > blocks or place >> size or (pattern and not has_pattern):
+        raise UnknownInstructionError(f"{one.name} with cbsz {size}, abid {place}, blgp {pattern}")
+    if kind == "f64":
+        record.negate = pattern
+    else:
+        record.half, record.half_high, record.immediate = pattern, size, place
+
+
 def _types_of_mfma(one: Instruction, match: re.Match[str]) -> tuple[str, str] | None:
-    """Return the types of both factors; None where they are not known, or have modifiers."""
-    controls = one.get("cbsz"), one.get("blgp")
-    if "f8f6f4" in match[0]:  # these name the types here
+    """Return the types of both factors; None where they are not known."""
+    if "f8f6f4" in match[0]:  # the modifiers name the types here
+        controls = one.get("cbsz"), one.get("blgp")
         first, second = (tuple(_DIGITS)[kind] if kind < len(_DIGITS) else "" for kind in controls)
-        return (first, second) if first and second else None
-    if any(controls):
-        return None
+        return (first, second) if first and second and not one.get("abid") else None
     return (match[4], match[4]) if match[4] else (match[5], match[6])
 
 

@@ -60,9 +60,11 @@ struct Matrices {
 };
 
 // An undefined factor makes the whole result undefined: each of its numbers is in a row of the result.
-static bool is_defined(Wave& w, const Record& i, u32 registers, u32 results) {
+// `left` and `right` are the lanes that the factors are taken from.
+static bool is_defined(Wave& w, const Record& i, u32 registers, u32 results, u64 left = ~0ull, u64 right = ~0ull) {
   const u64 lanes = w.lanes == 64 ? ~0ull : 0xffffffff;
-  u64 defined = defined_in(w, i, i.source[0].number, registers) & defined_in(w, i, i.source[1].number, registers);
+  u64 defined = defined_in(w, i, i.source[0].number, registers) | ~left;
+  defined &= defined_in(w, i, i.source[1].number, registers) | ~right;
   const bool packed = i.parameter[kSum] && w.family == kRdna4;
   for (u32 k = 0; i.source[2].kind == kVector && k < (packed ? results / 2 : results); k++) {
     await_vector(w, i, i.source[2].number + k);
@@ -118,19 +120,35 @@ static void multiply(Wave& w, const Record& i, Matrices& m, u32 results, u32 dep
   }
 }
 
+// The lane that a lane has its second factor from, by the pattern of BLGP.
+static u32 lane_of_pattern(u32 pattern, u32 lane) {
+  if (pattern == 0) return lane;
+  if (pattern == 1) return lane & 31;
+  if (pattern == 2) return lane | 32;
+  if (pattern == 3) return (lane + 16) & 63;
+  return 16 * (pattern - 4) + (lane & 15);
+}
+
+// half: BLGP; half_high: CBSZ, so many blocks, as a power of two, have the first factor of one of them; immediate: ABID,
+// which of them
 HANDLER(mfma) {
   static thread_local Matrices m;
   const u32 rows = i.parameter[kRows], depth = i.parameter[kDepth], type = i.parameter[kType], blocks = i.parameter[kBlocks];
   const u32 each = depth * rows * blocks / 64, results = rows * rows * blocks / 64;
   const u32 packed = elements_in_register(type);
-  const bool defined = is_defined(w, i, (each + packed - 1) / packed, results);
+  u64 from_left = 0, from_right = 0;
   for (u32 lane = 0; lane < kLanes; lane++) {
+    const u32 sharing = rows << i.half_high;  // lanes whose blocks share a factor
+    const u32 left = lane / sharing * sharing + rows * static_cast<u32>(i.immediate) + lane % rows;
+    const u32 lanes[2] = {i.half_high ? left : lane, lane_of_pattern(i.half, lane)};
+    from_left |= 1ull << lanes[0], from_right |= 1ull << lanes[1];
     for (u32 index = 0; index < each; index++) {
       const u32 d = each * (lane / (rows * blocks)) + index, row = lane % (rows * blocks);
-      m.a[row * depth + d] = element(w, i.source[0].number, lane, index, type_of(i, 0));
-      m.b[row * depth + d] = element(w, i.source[1].number, lane, index, type_of(i, 1));
+      m.a[row * depth + d] = element(w, i.source[0].number, lanes[0], index, type_of(i, 0));
+      m.b[row * depth + d] = element(w, i.source[1].number, lanes[1], index, type_of(i, 1));
     }
   }
+  const bool defined = is_defined(w, i, (each + packed - 1) / packed, results, from_left, from_right);
   multiply(w, i, m, results, depth, [=](u32 k, u32 lane) {
     const u32 registers = results / blocks;  // of a block; of 4 rows a register has all blocks
     const u32 block = rows == 4 ? lane / 4 : k / registers, first = rows * block, of_block = rows == 4 ? k : k % registers;
@@ -144,24 +162,28 @@ static double pair(const Wave& w, u32 number, u32 lane) {
   return f64(w.vector[number][lane] | static_cast<u64>(w.vector[number + 1][lane]) << 32);
 }
 
-// 16x16x4 of fp64: a register pair has every fourth row of the result. Each product is added with one rounding.
+// fp64 with a depth of 4, one block of 16x16 or four of 4x4: a register pair has every fourth row of the result. Each product
+// is added with one rounding. negate: of both factors and the sum
 HANDLER(mfma_f64) {
-  constexpr u32 kSide = 16, kDeep = 4, kPairs = 4;
+  constexpr u32 kSide = 16, kDeep = 4, kMostPairs = 4;  // kSide: rows of all blocks
+  const u32 rows = i.parameter[kRows], pairs = rows / kDeep;
   const Operand& sum = i.source[2];
-  const bool defined = is_defined(w, i, 2, 2 * kPairs);
-  u32 result[2 * kPairs][kLanes];
-  for (u32 k = 0; k < kPairs; k++) {
+  const bool defined = is_defined(w, i, 2, 2 * pairs);
+  const double signs[3] = {i.negate & 1 ? -1. : 1., i.negate & 2 ? -1. : 1., i.negate & 4 ? -1. : 1.};
+  u32 result[2 * kMostPairs][kLanes];
+  for (u32 k = 0; k < pairs; k++) {
     for (u32 lane = 0; lane < kLanes; lane++) {
-      double total = sum.kind == kVector ? pair(w, sum.number + 2 * k, lane) : f64(sum.value);
+      double total = signs[2] * (sum.kind == kVector ? pair(w, sum.number + 2 * k, lane) : f64(sum.value));
       for (u32 d = 0; d < kDeep; d++) {
-        const u32 row = kPairs * k + lane / kSide, column = lane % kSide;
-        total = std::fma(pair(w, i.source[0].number, row + kSide * d), pair(w, i.source[1].number, column + kSide * d), total);
+        const u32 column = lane % kSide, row = column / rows * rows + pairs * k + lane / kSide;
+        const double a = pair(w, i.source[0].number, row + kSide * d), b = pair(w, i.source[1].number, column + kSide * d);
+        total = std::fma(signs[0] * a, signs[1] * b, total);
       }
       result[2 * k][lane] = static_cast<u32>(bits64(total)), result[2 * k + 1][lane] = static_cast<u32>(bits64(total) >> 32);
     }
   }
   w.mask = ~0ull;
-  for (u32 k = 0; k < 2 * kPairs; k++) {
+  for (u32 k = 0; k < 2 * pairs; k++) {
     await_vector(w, i, i.destination + k);
     put(w, i.destination + k, result[k], defined ? ~0ull : 0);
   }
