@@ -13,7 +13,7 @@ from gpu_emulators.amd.code_object import Argument, CodeObject, Kernel
 from gpu_emulators.common.errors import EmulatorError
 
 decoding._decoder()
-from tinygrad.renderer.amd.dsl import EXEC_LO, NULL, VCC_LO, s, v  # noqa: E402  behind the check of its version
+from tinygrad.renderer.amd.dsl import EXEC, EXEC_LO, NULL, VCC, VCC_LO, s, v  # noqa: E402  behind the check of its version
 from tinygrad.runtime.autogen.amd.cdna import ins as older  # noqa: E402
 from tinygrad.runtime.autogen.amd.rdna3 import ins as op  # noqa: E402
 from tinygrad.runtime.autogen.amd.rdna4 import ins as newer  # noqa: E402
@@ -34,10 +34,11 @@ def launched(
     target: str = "gfx1100",
 ) -> list[str]:
     """Run a kernel whose arguments are two arrays, and return its findings, or its error."""
-    end = (older if target.startswith("gfx9") else op).s_endpgm()
+    is_older = target.startswith("gfx9")
+    end, properties = (older if is_older else op).s_endpgm(), 8 | (not is_older) << 10  # waves of 32 lanes, or of 64
     data = b"".join(one.to_bytes() for one in (*begin, *code, end))
     arguments = tuple(Argument(name, "global_buffer", 8 * place, 8) for place, name in enumerate(("out", "x")))
-    kernel = Kernel("k", data, 0, lds, 0, 16, (0xC0 << 12, 2 << 1 | 1 << 7, 0), 8 | 1 << 10, 0, arguments)
+    kernel = Kernel("k", data, 0, lds, 0, 16, (0xC0 << 12, 2 << 1 | 1 << 7, 0), properties, 0, arguments)
     given = [Memory.of(one.name, array) for one, array in zip(arguments, arrays, strict=True)]
     try:
         return [
@@ -330,6 +331,55 @@ def waits() -> dict[str, Any]:
     return result
 
 
+def products() -> dict[str, Any]:
+    """Multiply matrices of which registers or lanes are not written, on gfx942: those that are read, and others."""
+    begin = [older.s_load_dwordx2(place, s[0:1], offset=at, imm=1) for place, at in ((OUT, 0), (X, 8))]
+    begin += [older.s_waitcnt(0), older.v_lshlrev_b32_e32(v[1], 2, v[0])]
+    few = [older.v_cmp_gt_u32_e32(32, v[0]), older.s_and_saveexec_b64(s[20:21], VCC)]
+    all_lanes = [older.s_mov_b64(EXEC, s[20:21])]
+    result = {}
+    for name, (opcode, registers, modifiers) in {
+        "both halves": ("v_mfma_f32_16x16x16_f16", (4, 5, 6, 7), {}),
+        "one half": ("v_mfma_f32_16x16x16_f16", (4, 6, 7), {}),
+        "half of the second": ("v_mfma_f32_16x16x16_f16", (4, 5, 6), {}),
+        "bytes": ("v_mfma_i32_16x16x32_i8", (4, 5, 6, 7), {}),
+        "half of the bytes": ("v_mfma_i32_16x16x32_i8", (4, 6, 7), {}),
+        "one register": ("v_mfma_f32_16x16x4_f32", (4, 6), {}),
+        "lanes of the pattern": ("v_mfma_f32_16x16x4_f32", (4, -6), {"blgp": 1}),
+        "lanes": ("v_mfma_f32_16x16x4_f32", (4, -6), {}),
+        "the block": ("v_mfma_f32_32x32x1_2b_f32", (-4, 6), {"cbsz": 1, "abid": 0}),
+        "another block": ("v_mfma_f32_32x32x1_2b_f32", (-4, 6), {"cbsz": 1, "abid": 1}),
+    }.items():
+        written = [older.v_mov_b32_e32(v[number], 0) for number in registers if number > 0]
+        of_few = [older.v_mov_b32_e32(v[-number], 0) for number in registers if number < 0]
+        factors = (v[4], v[6]) if len(registers) == 2 else (v[4:5], v[6:7])
+        results = v[8:39] if "32x32" in opcode else v[8:11]
+        product = getattr(older, opcode)(results, *factors, 0, **modifiers)
+        wait = [older.s_nop(15)] * 2
+        code = [*written, *few, *of_few, *all_lanes, *wait, product, *wait]
+        code += [older.global_store_dword(addr=v[1], data=v[8], saddr=OUT)]
+        found = launched(code, 64, *arrays(), begin=begin, target="gfx942")
+        result[name] = [one.split(": ")[1] for one in found]
+    return result
+
+
+def traps() -> dict[str, Any]:
+    """End eight lanes by a trap, behind which a loop halts the wave; go on behind that of a debugger; and no other."""
+    address, own = op.v_lshlrev_b32_e32(v[1], 2, v[0]), store(v[0], v[1])
+    halts = [op.s_sendmsg_rtn_b32(s[8], 0), op.s_sethalt(5), op.s_branch(0xFFFE)]
+    result = {}
+    for name, code in {
+        "abort": [address, *FEW, own, op.s_trap(2), *halts, own],
+        "around": [address, op.s_branch(4), op.s_trap(2), *halts, own],
+        "debug": [address, op.s_trap(3), own],
+        "other": [address, op.s_trap(7), own],
+    }.items():
+        out, x = arrays(32)
+        result[name] = launched(code, 32, out, x)
+        result[f"{name} stored"] = int((out == x).sum())
+    return result
+
+
 PROGRAMS: Sequence[Callable[[], dict[str, Any]]] = (
     overwritten,
     partial,
@@ -346,6 +396,8 @@ PROGRAMS: Sequence[Callable[[], dict[str, Any]]] = (
     parts,
     loaded,
     kept,
+    products,
+    traps,
 )
 
 

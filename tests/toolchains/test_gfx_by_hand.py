@@ -50,6 +50,29 @@ def test_a_barrier_that_lanes_leave_out_is_found_where_they_go_on_later(results)
     ]
 
 
+def test_a_product_needs_the_registers_and_lanes_that_it_takes_its_factors_from_and_no_others(results):
+    undefined = ["global_store_dword uses v8 as data of a store, and nothing was written there (wave 0)"]
+    told = results["products"]
+    for name in ("both halves", "bytes", "one register", "lanes of the pattern", "the block"):
+        assert told.pop(name) == [], name
+    lacking = ("one half", "half of the second", "half of the bytes", "lanes", "another block")
+    assert told == dict.fromkeys(lacking, undefined)
+
+
+def test_a_trap_ends_its_lanes_with_a_finding_and_that_of_a_debugger_goes_on(results):
+    told = results["traps"]
+    assert told["abort"] == [
+        "k+0x28: s_trap ends lanes 0-7 and the launch: an assertion that does not hold, or an abort (wave 0)"
+    ]
+    assert (told["abort stored"], told["debug"], told["debug stored"]) == (8, [], 32)
+    assert told["other"] == ["gfx1100: s_trap 7 (at 0x18 of the kernel)"]
+
+
+def test_what_no_wave_can_come_to_need_not_be_known(results):
+    """Behind a trap LLVM makes a loop that halts the wave on RDNA 3."""
+    assert (results["traps"]["around"], results["traps"]["around stored"]) == ([], 32)
+
+
 def test_a_loop_without_an_end_is_told_with_its_instructions_and_lanes(results):
     assert results["loops"]["found"] == [
         (

@@ -58,6 +58,8 @@ def accesses(instructions: Mapping[int, Instruction], records: Sequence[Record])
 
 
 def _access(one: Instruction, record: Record, place: int) -> Access:
+    if record.handler in ("s_endpgm", "s_trap"):  # also what no wave can come to
+        return Access(one.name, OTHER)
     if record.handler == "s_nop":
         return _without_registers(one, record)
     if record.handler in ("set_mode", "get_mode"):
@@ -76,8 +78,7 @@ def _access(one: Instruction, record: Record, place: int) -> Access:
         writes = {*range(first, first + count), *(range(126, 128) if "saveexec" in one.name else ())}
         return Access(one.name, SALU, writes=frozenset(SCALARS + n for n in writes), flows=(1,))
     away = record.target - place
-    ends = {"s_endpgm": (), "s_branch": (away,)}
-    flows = ends.get(record.handler, (1, away) if record.handler.startswith("s_cbranch") else (1,))
+    flows = (away,) if record.handler == "s_branch" else (1, away) if "cbranch" in record.handler else (1,)
     return Access(one.name, OTHER, flows=flows)
 
 

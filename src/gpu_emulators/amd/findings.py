@@ -69,6 +69,10 @@ def _no_end(count: int, lanes: int, _: Sequence[Place]) -> str:
     return f"begins {count} instructions that lanes {_listed(lanes)} repeat without an end"
 
 
+def _trap(lanes: int, *_: Any) -> str:
+    return f"ends lanes {_listed(lanes)} and the launch: an assertion that does not hold, or an abort"
+
+
 def _listed(lanes: int) -> str:
     """Return the lanes of a mask as ranges, such as 0-31."""
     edges = [lane for lane in range(_LANES + 1) if (lanes >> lane ^ lanes << 1 >> lane) & 1]
@@ -90,4 +94,5 @@ KINDS: dict[int, tuple[str, Callable[[int, int, Sequence[Place]], str]]] = {
     11: ("same place", _same_place),
     12: ("divergent", _left_out),
     13: ("no end", _no_end),
+    14: ("trap", _trap),
 }

@@ -29,6 +29,8 @@ _CLUSTER = (28, 6, 4)  # of gfx1250: the bits of IB_STS2 that say how the cluste
 _MODE_FIELDS = {"s_round_mode": 0, "s_denorm_mode": 4}  # the first of four bits
 _RELEASE_REGISTERS = 3  # a message that a wave sends before its end
 _RECORDS_OF_PAIR = 3  # the pair, and each of its halves
+_ABORT, _DEBUG = 2, 3  # of s_trap: llvm.trap, and llvm.debugtrap, which does nothing where there is no debugger
+_PRELOADED_ENTRY = 256  # where a kernel begins whose arguments are in registers
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,11 @@ def translate(instructions: Sequence[Instruction], target: str) -> Translation:
         numbers[one.address] = count
         count += _RECORDS_OF_PAIR if one.base == "VOPD" else 1
     records: list[Record] = []
+    reached = _reached(instructions)
     for one in instructions:
+        if one.address not in reached:
+            records += [Record("s_endpgm")] * (_RECORDS_OF_PAIR if one.base == "VOPD" else 1)
+            continue
         try:
             records += _records(one, target, numbers)
         except UnknownInstructionError as error:
@@ -65,7 +71,8 @@ def translate(instructions: Sequence[Instruction], target: str) -> Translation:
 def unknown(instructions: Sequence[Instruction], target: str, handlers: Collection[str]) -> list[str]:
     """Return what the emulator does not know of instructions: opcodes, and forms of them, in order of their names."""
     numbers, lacking = {one.address: 0 for one in instructions}, set()
-    for one in instructions:
+    reached = _reached(instructions)
+    for one in (each for each in instructions if each.address in reached):
         try:
             made = _records(one, target, numbers)
         except UnknownInstructionError as error:
@@ -73,6 +80,27 @@ def unknown(instructions: Sequence[Instruction], target: str, handlers: Collecti
         else:
             lacking |= {record.handler for record in made} - set(handlers)
     return sorted(lacking)
+
+
+def _reached(instructions: Sequence[Instruction]) -> set[int]:
+    """Return the addresses of the instructions that a wave can come to: a loop that halts behind a trap is not."""
+    places = {one.address: one for one in instructions}
+    ways, reached = [0, _PRELOADED_ENTRY], set[int]()
+    while ways:
+        address = ways.pop()
+        if address in reached or address not in places:
+            continue
+        reached.add(address)
+        one = places[address]
+        is_end = one.name in ("s_endpgm", "s_branch") or (one.name == "s_trap" and one.get("simm16") == _ABORT)
+        ways += [] if is_end else [address + one.size]
+        ways += [_aim(one)] if one.base == "SOPP" and "branch" in one.name else []
+    return reached
+
+
+def _aim(branch: Instruction) -> int:
+    """Return the address that a branch leads to."""
+    return branch.address + 4 + 4 * signed(branch.get("simm16"), 16)
 
 
 def _records(one: Instruction, target: str, numbers: Mapping[int, int]) -> list[Record]:
@@ -104,10 +132,14 @@ def _control(one: Instruction, name: str, numbers: Mapping[int, int]) -> Record:
         record.handler, record.parameters[:2] = "set_mode", (_MODE_FIELDS[name], 4)
         record.sources[0] = Operand(CONSTANT, 0, one.get("simm16") & 15)
     if "branch" in name:
-        address = one.address + 4 + 4 * signed(one.get("simm16"), 16)
+        address = _aim(one)
         if address not in numbers:
             raise UnknownInstructionError(f"{name} to {address:#x}, which is no instruction")
         record.target = numbers[address]
+    if name == "s_trap" and one.get("simm16") != _ABORT:
+        if one.get("simm16") != _DEBUG:
+            raise UnknownInstructionError(f"{name} {one.get('simm16')}")
+        return Record("s_nop")
     if name == "s_sendmsg" and one.get("simm16") == _RELEASE_REGISTERS:
         return Record("s_nop")
     return record

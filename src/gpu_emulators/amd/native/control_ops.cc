@@ -10,6 +10,10 @@ static void branch(Wave& w, const Record& i, bool taken) {
 
 HANDLER(s_nop) { w.clock += static_cast<i64>(i.immediate); }  // that many states in addition to its own
 HANDLER(s_endpgm) { w.done = true; }
+HANDLER(s_trap) {
+  report(w, i, kTrap, w.exec);
+  w.done = true;
+}
 HANDLER(s_branch) { branch(w, i, true); }
 HANDLER(s_cbranch_scc0) { branch(w, i, !w.scc); }
 HANDLER(s_cbranch_scc1) { branch(w, i, w.scc); }

@@ -37,7 +37,7 @@ struct Record {
 
 enum FindingKind : u32 {
   kReadOutside = 1, kWriteOutside, kNoWait, kRace, kLdsOutside, kUndefined, kUnknown, kWriteProtected,
-  kRaceInMemory, kOverwritten, kSamePlace, kLeftOut, kNoEnd
+  kRaceInMemory, kOverwritten, kSamePlace, kLeftOut, kNoEnd, kTrap
 };
 
 constexpr u32 kBarrier = 2000, kInFlight = 3000;  // of kNoWait, where no register is meant
