@@ -21,6 +21,7 @@ from kernel_matrix.adopt.proposal import WORKFLOW, propose
 from kernel_matrix.adopt.repository import look
 from kernel_matrix.adopt.terminal import next_lines
 from kernel_matrix.adopt.writing import write
+from kernel_matrix.base import git
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.load import load
 from kernel_matrix.config.locks import pins
@@ -442,7 +443,14 @@ def test_the_proposed_workflow_installs_the_harness_from_where_this_one_came(pac
 
 
 def test_what_a_run_writes_is_no_part_of_the_repository(package, resolved):
-    assert propose(look(package), CPU)[1][".gitignore"] == "/build/\n"
+    (package / ".gitignore").write_text(propose(look(package), CPU)[1][".gitignore"])
+    written = [
+        "build/site/index.html",
+        "kern/__pycache__/add.cpython-311.pyc",
+        "kern/__pycache__/add.double-4.py311.1.nbi",
+    ]
+    subprocess.run(["git", "init", "--quiet", str(package)], check=True)
+    assert [*git.ignored(package, [*written, "kern/add.py", "docs/build/x.md"])] == written
 
 
 @pytest.mark.parametrize(

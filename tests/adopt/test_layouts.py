@@ -184,6 +184,34 @@ def test_a_package_that_reads_its_own_metadata_is_installed(tmp_path, code, is_i
     assert ("hatchling" in requirements.lines(repository)) == is_installed
 
 
+_OF_SCM = "[tool.setuptools_scm]\nwrite_to = 'kern/_version.py'\n"
+_SCRIPT = "from setuptools import setup\nsetup(name='kern', use_scm_version={'write_to': 'kern/_version.py'})\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "made"),
+    [
+        ({"pyproject.toml": _OF_SCM}, True),
+        ({"pyproject.toml": "[tool.setuptools_scm]\nversion_file = 'kern/_version.py'\n"}, True),
+        ({"pyproject.toml": "[tool.hatch.build.hooks.vcs]\nversion-file = 'kern/_version.py'\n"}, True),
+        ({"pyproject.toml": "[tool.pdm.version]\nsource = 'scm'\nwrite_to = 'kern/_version.py'\n"}, True),
+        ({"pyproject.toml": "[tool.versioningit.write]\nfile = 'kern/_version.py'\n"}, True),
+        ({"setup.py": _SCRIPT}, True),
+        ({"pyproject.toml": _OF_SCM, "kern/_version.py": "version = '1'\n"}, False),
+        ({"pyproject.toml": _OF_SCM, "kern/_version.py": "", ".gitignore": "_version.py\n"}, True),
+        ({"pyproject.toml": "[tool.setuptools_scm]\n"}, False),
+        ({"pyproject.toml": "[tool.other]\nfile = 'kern/_version.py'\n"}, False),
+        ({"setup.py": _SCRIPT.replace("use_scm_version", "options")}, False),
+    ],
+)
+def test_a_version_that_a_build_writes_into_a_module_is_written_before_the_tests_run(tmp_path, files, made):
+    own = {"kern/__init__.py": BODY, "pyproject.toml": "", **files}
+    own["pyproject.toml"] = f"[project]\nname = 'kern'\ndynamic = ['version']\n{own['pyproject.toml']}"
+    subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
+    repository, _ = seen(tmp_path, own | some_tests("kern", 1, "tests"))
+    assert (repository.project.compiled.commands[-1:] == ("python -m zipfile -e _wheel/*.whl .",)) == made
+
+
 @pytest.mark.parametrize("backend", ["scikit_build_core.build", "mesonpy", "py_build_cmake.build"])
 def test_what_a_backend_compiles_apart_from_the_sources_is_unpacked_over_them(tmp_path, backend):
     file = f'[project]\nname = "kern"\n[build-system]\nrequires = []\nbuild-backend = "{backend}"\n'

@@ -36,6 +36,29 @@ def test_the_commits_between_two_are_named(checkout):
     assert git.between(root, second, second) == "the same commit"
 
 
+@pytest.mark.parametrize(
+    ("tag", "version"),
+    [
+        ("v1.2.0", "1.2.0"),
+        ("1.2", "1.2"),
+        ("kern-2.0rc1", "2.0rc1"),
+        ("release/v3.1.0", "3.1.0"),
+        ("v1.2.0-rc.1", "1.2.0rc1"),
+        ("nightly-2026.11.30", "2026.11.30"),
+        ("v1.2.x", ""),
+        ("latest", ""),
+        (None, ""),
+    ],
+)
+def test_the_release_of_a_commit_is_the_version_of_the_nearest_tag(checkout, tag, version):
+    root, run, _ = checkout
+    if tag:
+        run("tag", tag)
+    assert git.release(root) == version
+    run("commit", "-q", "--allow-empty", "-m", "fifth")
+    assert git.release(root) == (version and f"{version}+later")
+
+
 def test_what_the_checkout_does_not_have_or_goes_back_is_not_named(checkout):
     root, run, (first, second, *_) = checkout
     assert git.between(root, second, first) == ""

@@ -124,7 +124,14 @@ def test_a_build_is_named_by_all_that_goes_into_it(tmp_path):
         package.edit(name, old, new)
         names.add(Build.of(package.request(), "venv").place.name)
     names.add(Build.of(package.request(), "container", "sha256:1").place.name)
-    assert len(names) == 6
+    assert Build.of(package.request(), "venv").variables("")["SETUPTOOLS_SCM_PRETEND_VERSION"] == "0+unknown"
+    git = ["git", "-C", str(package.root), "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "commit", "--quiet", "--allow-empty", "--message=one"], check=True)
+    subprocess.run([*git, "tag", "v1.2.0"], check=True)
+    tagged = Build.of(package.request(), "venv")
+    names.add(tagged.place.name)
+    assert {value for name, value in tagged.variables("").items() if "VERSION" in name} == {"1.2.0"}
+    assert len(names) == 7
 
 
 def test_the_results_of_a_built_package_hang_on_every_file_of_the_repository(tmp_path):

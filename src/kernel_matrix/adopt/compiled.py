@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from kernel_matrix.base import git
+
 _BACKENDS = ("scikit_build_core", "mesonpy", "maturin", "py_build_cmake", "skbuild", "nanobind")  # that compile
 _EXTENSIONS = re.compile(r"\bext_modules\b|\b(Cpp|CUDA|SYCL|CMake)?Extension\(|\bcythonize\(|\brust_extensions\b")
 _TESTS_OF_CMAKE = re.compile(r"(?i)^\s*(enable_testing\s*\(|include\s*\(\s*CTest\s*\))", re.MULTILINE)
@@ -22,6 +24,9 @@ _MADE = re.compile(
 )
 MADE_OF = ("CMakeLists.txt", ".cmake", "meson.build", "setup.py", *(".c", ".cc", ".cpp", ".cxx", ".cu", ".hip", ".rs"))
 _VERSIONS = ("__init__.py", "_version.py", "version.py", "__about__.py", "about.py")  # where a package asks for its own
+# The file that a build writes the version into: in setup.py, and as the end of a key of pyproject.toml.
+_OF_SCRIPT = re.compile(r"(?:write_to|version_file)['\"]?\s*[:=]\s*['\"]([^'\"]+)")
+_OF_TABLE = re.compile(r".*\.(write[-_]to|version[-_]file)|write\.file")
 UNPACKED = "_package"  # a folder for a package whose own folder has another name
 _INSTALLED = ("pip install --no-build-isolation --no-deps .",)
 _EDITABLE = ("pip install --no-build-isolation --no-deps -e .",)
@@ -76,7 +81,7 @@ def look(root: Path, document: Mapping[str, Any], *, is_renamed: bool = False) -
     if backend.startswith(_BACKENDS) or has_modules or _EXTENSIONS.search(script):
         more = ["ninja"] if "cpp_extension" in script else []
         return Compiled(_UNPACKED if backend.startswith(_APART) or is_renamed else _EDITABLE, _needs(system, *more))
-    if is_renamed:
+    if is_renamed or _is_version_made(root, document, script):
         return Compiled(_UNPACKED, _needs(system))
     if _reads_own_metadata(root, document):
         return Compiled(_INSTALLED, _needs(system))  # hatchling's editable install needs more
@@ -86,6 +91,20 @@ def look(root: Path, document: Mapping[str, Any], *, is_renamed: bool = False) -
         needs = [(text, "what the build needs") for text in (_cmake(cmake), "ninja")]
         return Compiled(commands, tuple(needs), named[1] if named else root.name, "_build")
     return NOT_COMPILED
+
+
+def _is_version_made(root: Path, document: Mapping[str, Any], script: str) -> bool:
+    """Return whether a build writes a module with the version, which a checkout does not have.
+
+    setuptools-scm, hatch-vcs, PDM and versioningit name the file.
+    """
+    named = _OF_SCRIPT.findall(script) if "use_scm_version" in script else []
+    tables: list[tuple[str, Any]] = [("", document.get("tool", {}))]
+    for above, table in tables:  # more are added meanwhile
+        tables += [(key, value) for key, value in table.items() if isinstance(value, Mapping)]
+        texts = ((f"{above}.{key}", value) for key, value in table.items() if isinstance(value, str))
+        named += [value for key, value in texts if _OF_TABLE.fullmatch(key)]
+    return any(not (root / name).exists() for name in named) or bool(git.ignored(root, named))
 
 
 def _needs(system: Mapping[str, Any], *more: str) -> tuple[tuple[str, str], ...]:

@@ -35,6 +35,7 @@ _OF_JAX = re.compile(
     r"""^(?:os\.)?environ(?:\[|\.setdefault\()\s*["']((?:JAX|XLA)_\w+)["']\s*(?:\]\s*=|,)\s*["']([^"'\\\n]*)["']""",
     re.M,
 )
+_RULES = "/build/\n__pycache__/\n"  # Numba's caches lie among the bytecode, and would count as sources
 _HOSTED = "x86-64-v3"  # what GitHub's machines have
 _ENVIRONMENT = Environment(  # noqa: S701 - these are no pages: YAML and Dockerfiles have no HTML to escape
     loader=PackageLoader("kernel_matrix.adopt"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -131,7 +132,7 @@ def _of_operators(repository: Repository, operators: Sequence[Recognized], names
 
 def _beside_the_lock(names: Mapping[str, Any]) -> dict[str, str]:
     """Return the files that run the tests. matrix.yaml comes last, so that all that it names is there."""
-    files = {WORKFLOW: _text("workflow.yml", names), ".gitignore": "/build/\n"}
+    files = {WORKFLOW: _text("workflow.yml", names), ".gitignore": _RULES}
     if names["containers"]:
         files["containers/toolchains/Dockerfile"] = _text("toolchains.Dockerfile", names)
         files["containers/toolchains/make-environments"] = _text("make-environments", names)

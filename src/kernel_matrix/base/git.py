@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from functools import lru_cache, partial
 from pathlib import Path
 
+from packaging.version import InvalidVersion, Version
+
 from kernel_matrix.base.errors import UserError
 
 
@@ -29,6 +31,20 @@ def commit(root: Path) -> str:
 def revision(root: Path) -> str:
     """Return the name of the commit of the checkout; empty outside a checkout that has one."""
     return _output(root, "rev-parse", "--short=12", "HEAD")
+
+
+def release(root: Path) -> str:
+    """Return the version by the nearest tag before the commit, ``+later`` behind it where commits follow; else empty.
+
+    So it changes with a release and not with each commit.
+    """
+    described = _output(root, "describe", "--tags", "--long", "--match=*[0-9].[0-9]*")
+    tag, commits, _ = described.rsplit("-", 2) if described else ("", "", "")
+    try:
+        version = Version(re.sub(r"^.*?(?=v?\d+\.\d)", "", tag)).public
+    except InvalidVersion:
+        return ""
+    return version if commits == "0" else f"{version}+later"
 
 
 def main_branch(root: Path) -> str:

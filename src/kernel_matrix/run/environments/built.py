@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
+from kernel_matrix.base import git
 from kernel_matrix.base.files import own_output
 from kernel_matrix.base.locking import locked
 from kernel_matrix.config.own_version import own_version
@@ -37,7 +38,9 @@ _AROUND = re.compile(
 )
 _failures: dict[Path, str] = {}  # of this process: all jobs of a toolchain have the same build
 _KEPT = 1  # builds of other sources for the same toolchain: to go back to the last commit is quick
-_NO_VERSION = "0+unknown"  # a copy has no history, from which setuptools-scm and its like take the version
+_NO_VERSION = "0+unknown"
+# A copy has no history, from which these take the version: setuptools-scm and hatch-vcs, PDM, and a plugin of Poetry.
+_ASKED = ("SETUPTOOLS_SCM_PRETEND_VERSION", "PDM_BUILD_SCM_VERSION", "POETRY_DYNAMIC_VERSIONING_BYPASS")
 
 
 @dataclass(frozen=True)
@@ -124,9 +127,9 @@ class Build:
         ``cache`` is the folder of the compilers' caches, as the commands see it.
         """
         request = self.request
-        package, own = request.matrix.package, own_version(request.root, request.matrix.package)
+        package = request.matrix.package
         return {
-            "SETUPTOOLS_SCM_PRETEND_VERSION": (own and own.version) or _NO_VERSION,
+            **dict.fromkeys(_ASKED, _version(request)),
             **_variables_of_lane(request),
             **{name: value.replace("{cache}", cache) for name, value in package.environment.items()},
         }
@@ -159,13 +162,19 @@ def _content(request: Request, image: str, names: tuple[str, ...]) -> str:
     package, version = request.matrix.package, ".".join(map(str, sys.version_info[:3]))
     content = sha256(request.lock.read_bytes())
     variables = sorted({**package.environment, **_variables_of_lane(request)}.items())
-    for part in (image, version, *package.build_commands, *variables):
+    for part in (image, version, _version(request), *package.build_commands, *variables):
         content.update(f"{part}\n".encode())
     for name in names:
         path = request.root / name
         data = os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes()
         content.update(f"{name} {path.lstat().st_mode & 0o111} {sha256(data).hexdigest()}\n".encode())
     return content.hexdigest()[:12]
+
+
+def _version(request: Request) -> str:
+    """Return the version of the package by its files, else by git's tags."""
+    own = own_version(request.root, request.matrix.package)
+    return (own and own.version) or git.release(request.root) or _NO_VERSION
 
 
 def _variables_of_lane(request: Request) -> dict[str, str]:
