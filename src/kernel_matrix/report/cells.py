@@ -19,7 +19,7 @@ from kernel_matrix.config.plan import TIMED
 from kernel_matrix.diagnosis import Diagnosis, Rules
 from kernel_matrix.diagnosis.rule import harness_rules
 from kernel_matrix.job.suite_canaries.asking import FACT, words_of
-from kernel_matrix.job.suite_canaries.summing import kinds, summed
+from kernel_matrix.job.suite_canaries.summing import kinds
 from kernel_matrix.report.diagnoses import DIAGNOSED, Diagnoses
 from kernel_matrix.report.document import (
     Accuracy,
@@ -34,6 +34,7 @@ from kernel_matrix.report.document import (
     Timed,
 )
 from kernel_matrix.report.made_from import MadeFrom
+from kernel_matrix.results.comparisons import lines_of
 from kernel_matrix.results.judged import Judged
 from kernel_matrix.results.noise import Noise as Pooled
 from kernel_matrix.results.noise import noise_of_cells, ratio_of
@@ -268,7 +269,7 @@ class _Cells:
 
 def _comparisons(facts: list[str]) -> Comparisons | None:
     """Return what the lines of a cell's tests see; None if none of them was asked."""
-    lines = summed(facts)
+    lines = lines_of(facts)
     if not lines:
         return None
     seen, faults = kinds(lines)

@@ -15,10 +15,11 @@ from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.rule_state import RuleState
 from kernel_matrix.diagnosis import Rules, diagnose, in_words
 from kernel_matrix.job.suite_canaries.summing import in_words as in_words_of_line
-from kernel_matrix.job.suite_canaries.summing import kinds, summed
+from kernel_matrix.job.suite_canaries.summing import kinds
 from kernel_matrix.report.sentences import NOTHING
 from kernel_matrix.results import noise as noises
 from kernel_matrix.results.agreement_tables import exact
+from kernel_matrix.results.comparisons import lines_of
 from kernel_matrix.results.repeat import Commands
 from kernel_matrix.results.states import Verdict
 from kernel_matrix.store.record import Record
@@ -95,7 +96,7 @@ def _checks(judged: Judged) -> Iterator[str]:
 
 def _compared(judged: Judged) -> Iterator[str]:
     """Yield which known faults the suite's own comparisons see, and the lines that let most of them through."""
-    lines = summed(judged.comparisons())
+    lines = lines_of(judged.comparisons())
     if lines:
         seen, faults = kinds(lines)
         yield f"The suite's own comparisons see {seen} of {faults} known faults ({counted(len(lines), 'line')} asked)."

@@ -1,0 +1,36 @@
+"""A fault is named as it was put in: of integers, one element was off by 1."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kernel_matrix.job.suite_canaries.asking import FACT, Asking
+from kernel_matrix.job.suite_canaries.summing import in_words
+from kernel_matrix.results.comparisons import lines_of
+
+TONE = np.sin(np.arange(300.0) / 20) * 16384
+OFF_BY_ONE, OFF_BY_A_SHARE = "one element off by 1", "one element off by 1 % of the largest"
+
+
+@pytest.mark.parametrize(
+    ("values", "atol", "unseen"),
+    [
+        (TONE.astype(np.int16), 2, OFF_BY_ONE),
+        (np.abs(TONE / 65).astype(np.uint8), 1, OFF_BY_ONE),
+        (TONE.astype(np.int32), 2, OFF_BY_ONE),
+        (np.zeros(300, np.float32), 2, OFF_BY_ONE),
+        (TONE.astype(np.int64), 0, None),
+        (TONE.astype(np.float32), 200, OFF_BY_A_SHARE),
+        (TONE.astype(np.float32), 2, None),
+    ],
+    ids=["int16", "uint8", "int32", "zeros", "exact", "float32", "close"],
+)
+def test_what_a_line_lets_through_is_what_was_put_in(tmp_path, values, atol, unseen):
+    asking = Asking(tmp_path)
+    asking.begin("test_a.py")
+    asking.ask("close", lambda x, y: np.allclose(x, y, rtol=0, atol=atol), values, values.copy(), asserts=False)
+    [line] = lines_of([asking.facts()[FACT], "no JSON"])
+    let_through = {fault for fault in line.unseen if fault.startswith("one element")}
+    assert let_through == ({unseen} if unseen else set())
+    assert unseen is None or unseen in in_words(line)
