@@ -214,7 +214,7 @@ def test_a_second_call_goes_on_with_the_jobs_and_ctrl_c_cancels_them(package):
     assert (second.returncode, "cancelled all jobs" in said) == (130, True), said
     until(lambda: not package.slurm.ask("squeue", "-h").strip(), "no job is left")
     ends = {record.case.rpartition("/")[2]: (record.outcome, record.stage) for record in records_in(package.results)}
-    assert ends == {"test_first": ("pass", ""), **dict.fromkeys(("test_second", "test_third"), ("error", "machine"))}
+    assert ends == {"test_first": ("pass", ""), "test_second": ("error", "machine"), "test_third": ("missing", "")}
 
 
 def read_until(process: subprocess.Popen[str], text: str) -> str:
@@ -357,5 +357,6 @@ def test_after_ctrl_c_what_had_ended_comes_back_from_nodes_that_do_not_see_the_c
     ended = [record for record in records_in(far.results) if record.case.startswith("here/x86-64/ended/")]
     assert {record.case.rpartition("/")[2]: (record.outcome, record.stage) for record in ended} == {
         "test_first": ("pass", ""),
-        **dict.fromkeys(("test_second", "test_third", "test_place"), ("error", "machine")),
+        "test_second": ("error", "machine"),
+        **dict.fromkeys(("test_third", "test_place"), ("missing", "")),
     }

@@ -103,7 +103,7 @@ def _of_texts(overview: Shown, shown: Shown) -> Iterator[Difference]:
     listed = {(e["stage"], e["message"][:CUT], e["cases"]) for e in overview["undiagnosed"]}
     yield from unequal("undiagnosed errors that do not exist", sorted(listed - counted), [])
     yield from unequal("undiagnosed", len(overview["undiagnosed"]), min(len(shown["undiagnosed"]), 200))
-    start = f"Of {shown['run']['cells']} cells "
+    start = f"Of {shown['run']['cells']} cell{'s' if shown['run']['cells'] != 1 else ''} "
     yield from unequal("headline", overview["headline"][: len(start)], start)
     words = {
         "ran": "ran",

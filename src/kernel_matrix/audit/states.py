@@ -23,7 +23,7 @@ from kernel_matrix.config.reads import Checkout
 from kernel_matrix.vendors.registry import vendor_named
 
 _ACTIONS = ("", "compile", "emulate", "run")
-_OUTCOMES = ("excluded", "missing", "unavailable", "pass", "error", "fail")
+_OUTCOMES = ("excluded", "unavailable", "missing", "pass", "error", "fail")
 _MADE_FROM = ("floor_max_abs", "floor_rel_fro", "conditioning_max_abs", "conditioning_rel_fro", "unit", "steps",
               "largest", "itemsize")  # fmt: skip
 _OWED = ("elements", "nan", "inf", "max_abs", "rel_fro", "limit_max_abs", "limit_rel_fro", *_MADE_FROM)

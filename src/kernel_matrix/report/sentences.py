@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from kernel_matrix.base.commands import line_here
+from kernel_matrix.base.words import counted
 from kernel_matrix.results.noise import as_float
 from kernel_matrix.results.states import NO_RESULT, RED_FIRST, State
 
@@ -73,7 +74,7 @@ def headline(document: Document) -> str:
     }
     known = [f"{count} {words}" for words, count in counts.items() if count]
     red = [f"{state[name]} {name}" for name in RED_FIRST if name in state]
-    parts = [f"Of {run.cells} cells {', '.join(known) or 'none has a result'}."]
+    parts = [f"Of {counted(run.cells, 'cell')} {', '.join(known) or _none(run.cases_by_state)}."]
     if run.emulated > evidence.get("emulated", 0):
         parts.append(f"{run.emulated} {'was' if run.emulated == 1 else 'were'} emulated.")
     if run.stale:
@@ -81,6 +82,13 @@ def headline(document: Document) -> str:
     no_red = "None is red." if run.cases_by_state.keys() - NO_RESULT else NOTHING
     parts.append(f"Red: {', '.join(red)}." if red else no_red)
     return " ".join(parts)
+
+
+def _none(cases: Mapping[State, int]) -> str:
+    """Return what is to be said of the cells if no cell has more than cases that did not end well."""
+    if not cases.keys() - NO_RESULT:
+        return "none has a result"
+    return "none has all of its results" if cases.get("missing") else "none ended well"
 
 
 def counts(difference: Difference) -> str:

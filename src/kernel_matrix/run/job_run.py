@@ -212,6 +212,8 @@ class JobRun:
         message = f"{_with_more(changed)} changed while the job ran, so nobody knows what it measured. {_WAY_OUT}"
         for case in self.actions.keys() & self.records.keys():
             record = self.records[case]
+            if record.outcome == "missing":  # nothing was measured
+                continue
             detail = "\n".join((*changed, f"its outcome was {record.outcome}", record.message, record.detail))
             self.records[case] = replace(record, outcome="error", stage="machine", message=message, detail=detail)
 

@@ -14,6 +14,7 @@ from kernel_matrix.config.plan import Job
 from kernel_matrix.store.record import Record
 
 _SECONDS_BETWEEN_LINES = 15.0
+_NOT_BEGUN = "missing"  # the outcome of a case that nobody began
 
 
 def in_progress(record: Record) -> str:
@@ -84,11 +85,11 @@ class Console:
         if self._table:
             return
         counts = self._counts[job]
-        done = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
+        done = ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if outcome != _NOT_BEGUN)
         with self._lock:
             self._printed[job] = time.monotonic()
-        total = f" {sum(counts.values())}/{self._totals[job]}" if counts else ""
-        left = self._left(job)
+        total = f" {_begun(counts)}/{self._totals[job]}" if counts else ""
+        left = f", {counts[_NOT_BEGUN]} not begun" if counts[_NOT_BEGUN] else self._left(job)
         _say(f"{job}: {self._texts[job]}{total}{f' ({done})' if done else ''}{left}")
 
     def _left(self, job: str) -> str:
@@ -103,7 +104,7 @@ class Console:
         """Yield for each job its name, how many of its cases have ended and how, and what it does."""
         for job, total in self._totals.items():
             counts = self._counts[job]
-            yield job, f"{sum(counts.values())}/{total}", counts, f"{self._texts[job]}{self._left(job)}"
+            yield job, f"{_begun(counts)}/{total}", counts, f"{self._texts[job]}{self._left(job)}"
 
 
 class Lines:
@@ -115,6 +116,11 @@ class Lines:
 
     def case(self, job: str, outcome: str) -> None:
         """Do nothing."""
+
+
+def _begun(counts: Counter[str]) -> int:
+    """Return how many cases were tried: what is missing is so since nobody began it."""
+    return counts.total() - counts[_NOT_BEGUN]
 
 
 def _say(text: str) -> None:

@@ -121,7 +121,7 @@ class _Schedule:
         if settings.resume and not run.interpreter and names.result_of(settings.results, run.job.id):
             return  # they are of the earlier run
         if not (settings.resume and run.interpreter):
-            run.interpreter, run.refusal = None, Record("", "error", stage="machine", message=ENDED)
+            run.interpreter, run.refusal = None, Record("", "missing", message=ENDED)
         self._finish(run)
 
     def _together(

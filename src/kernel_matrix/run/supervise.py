@@ -28,6 +28,7 @@ from kernel_matrix.run.room import Room
 from kernel_matrix.store.record import Record
 
 ENDED = "the run was ended before this case: run it again; --resume goes on where it stopped"
+_CUT = "the run was ended while this case ran: run it again; --resume tries it first"
 JOB_LIMIT = "the job's time limit"  # in the message of a case that it ended, or that it came before
 _KILLED: Literal["killed"] = "killed"
 _FROM_OUTSIDE = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL)
@@ -72,7 +73,8 @@ class Supervisor:
     def run(self, *, resume: bool) -> dict[str, str]:
         """Run all cases; return what the job's processes said of their environment.
 
-        If the run is ended before, the rest are errors of the machine, and the journal keeps what has ended.
+        If the run is ended before, the case that runs is an error of the machine, and those that have not begun are
+        missing. The journal keeps what has ended.
         """
         cases = [case for case in self.request.job.cases if case.id in self.actions]
         try:
@@ -86,7 +88,8 @@ class Supervisor:
                     break
                 self._run_process(remaining)
         except StoppedError:
-            self._machine_failed(cases, ENDED)
+            self.cases.lose_in_flight(_CUT)  # what has begun and not ended is no case that nobody tried
+            self.cases.give_up(cases, "missing", "", ENDED)
         except MachineError as error:
             self._machine_failed(cases, str(error))
         except OSError as error:  # of the harness's own files: no room, most likely
@@ -211,6 +214,7 @@ class Supervisor:
             return status
         if self.stop.is_set():
             child.kill()
+            self._take_in()  # which case has begun by now
             raise StoppedError
         self._leave_out_waiting(now)
         late, full = now >= self.deadline, self.room.outgrown()

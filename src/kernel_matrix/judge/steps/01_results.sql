@@ -6,7 +6,7 @@ CREATE OR REPLACE TEMP TABLE results AS
 SELECT planned, cells.cell, names.inputs AS key, names.owed, names.dtype, record, job, outcome, action,
        c.inputs AS digest,
        CASE action WHEN 'run' THEN 3 WHEN 'emulate' THEN 2 WHEN 'compile' THEN 1 ELSE 0 END AS tried,
-       list_position(['excluded', 'missing', 'unavailable', 'pass', 'error', 'fail'], outcome) AS badness,
+       list_position(['excluded', 'unavailable', 'missing', 'pass', 'error', 'fail'], outcome) AS badness,
        outcome = 'error' AND (stage = 'install' OR action = '') AS has_no_environment,
        c.kind, c.elements, c.bytes, c.injected,
        (position::BIGINT << 32) | (record & 4294967295) AS ordinal
