@@ -62,7 +62,8 @@ def package(tmp_path) -> Path:
             "pyproject.toml": PYPROJECT + '[project.optional-dependencies]\ntest = ["pytest>=8"]\ndocs = ["sphinx"]\n',
             "src/own_kernels/__init__.py": "import numpy\n",
             "src/own_kernels/add.py": KERNEL,
-            "tests/test_add.py": "import einops\nimport unknown_thing\ndef test_add():\n    assert True\n",
+            "tests/test_add.py": "import einops\nimport unknown_thing\nfrom own_kernels.add import add\n"
+            "def test_add():\n    assert add\n",
         },
     )
 
@@ -498,16 +499,17 @@ def test_a_build_on_a_machine_without_a_gpu_is_told_the_targets_of_cuda(package,
 
 
 @pytest.mark.parametrize(
-    "statement",
+    ("statement", "call"),
     [
-        "from jax.experimental import pallas as pl",
-        "from jax.experimental.pallas import tpu as pltpu",
-        "import jax.experimental.pallas as pl",
-        "def f():\n    import jax.experimental.pallas.tpu",
+        ("from jax.experimental import pallas as pl", "pl.pallas_call"),
+        ("from jax.experimental.pallas import pallas_call", "pallas_call"),
+        ("import jax.experimental.pallas as pl", "pl.kernel"),
+        ("import jax.experimental.pallas.tpu", "jax.experimental.pallas.pallas_call"),
     ],
 )
-def test_kernels_in_pallas_run_in_its_interpreter_on_a_cpu(package, resolved, statement):
-    (package / "src" / "own_kernels" / "add.py").write_text(f"import jax\n{statement}\n")
+def test_kernels_in_pallas_run_in_its_interpreter_on_a_cpu(package, resolved, statement, call):
+    body = f"{statement}\ndef add(x):\n    return {call}(kernel)(x)\n"
+    (package / "src" / "own_kernels" / "add.py").write_text(f"import jax\n{body}")
     matrix = YAML(typ="safe").load(propose(look(package), CPU)[1]["matrix.yaml"])
     toolchain = matrix["platforms"]["cpu"]["toolchains"][0]
     assert toolchain["emulated"] is True
@@ -533,7 +535,9 @@ def test_kernels_in_pallas_run_in_its_interpreter_on_a_cpu(package, resolved, st
 def test_what_tests_tell_jax_before_they_import_it_is_told_to_a_lane_that_imports_it_sooner(
     package, resolved, files, told
 ):
-    (package / "src" / "own_kernels" / "add.py").write_text("import jax.experimental.pallas\n")
+    (package / "src" / "own_kernels" / "add.py").write_text(
+        "from jax.experimental import pallas\nadd = pallas.pallas_call(f)\n"
+    )
     for name, text in files.items():
         (package / "tests" / name).write_text(text)
     matrix = YAML(typ="safe").load(propose(look(package), CPU)[1]["matrix.yaml"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from packaging.requirements import Requirement
@@ -40,10 +40,13 @@ _WHERE = {
 _EXTRAS = {"jax": {"cuda": "cuda12", "tpu": "tpu"}}
 
 
-def of(repository: Repository) -> tuple[Platform, ...]:
-    """Return the platforms of GPUs and TPUs that a repository's kernels are for."""
+def of(repository: Repository, kernels: Collection[str]) -> tuple[Platform, ...]:
+    """Return the platforms of GPUs and TPUs that a repository is for.
+
+    ``kernels`` are the frameworks that it has kernels of.
+    """
     found = {one for name in repository.toolchains for one in _WHERE.get(name, ())}
-    found |= {CUDA} if repository.uses_numba_cuda else set()
+    found |= {CUDA} if "Numba" in kernels else set()
     found |= {CUDA, ROCM} if repository.kernels or repository.cuda else set()
     return tuple(one for one in _ALL if one in found)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from kernel_matrix.adopt import describe, lock, platforms, requirements
+from kernel_matrix.adopt import describe, lock, platforms, reach, requirements
 from kernel_matrix.adopt.pinned.repository import Pins
 from kernel_matrix.adopt.recognize import Recognized
 from kernel_matrix.adopt.repository import TOOLCHAINS, Repository
@@ -50,6 +50,19 @@ class Proposal(NamedTuple):
     notes: tuple[str, ...]
 
 
+class Lane(NamedTuple):
+    """One way of the tests on a CPU: its toolchain, its variables, and whose kernels run in an interpreter."""
+
+    toolchain: str
+    variables: Mapping[str, str]
+    interpreted: tuple[str, ...]
+
+    @property
+    def environment(self) -> str:
+        """The variables as matrix.yaml has them."""
+        return ", ".join(f'{name}: "{value}"' for name, value in self.variables.items())
+
+
 def propose(
     repository: Repository, machine: Machine, pins: Pins = lock.NO_PINS, operators: Sequence[Recognized] = ()
 ) -> Proposal:
@@ -82,11 +95,13 @@ def _with_lines(
     """
     toolchain = _toolchain(repository, lines)
     source = "\n".join(lines) + "\n"
-    gpus = platforms.of(repository)
+    found = reach.reached(repository)
+    gpus = platforms.of(repository, found.there)
     kinds = [vendor_named(one.device).build for one in gpus if vendor_named(one.device).gpu]
     made = _lock(source, toolchain, [*kinds, builds.CPU], repository.python, pins)
     own = _own_environments(lines, toolchain, gpus, repository.python, pins)
-    names = _names(repository, machine, toolchain, made, gpus, own)
+    lanes = _lanes(repository, toolchain, found)
+    names = _names(repository, machine, made, gpus, own, found, lanes)
     files = {f"ci/locks/{toolchain}.in": source, **made.names(f"ci/locks/{toolchain}.txt")}
     for texts in own.values():
         files |= texts
@@ -94,18 +109,21 @@ def _with_lines(
         files |= _beside_the_lock(names)
     if operators:
         files |= _of_operators(repository, operators, names)
-    return Proposal(toolchain, files, made.notes)
+    said = _said(lanes, names["unreached"]) if repository.suite is not None else ()
+    return Proposal(toolchain, files, (*made.notes, *said))
 
 
 def _names(
     repository: Repository,
     machine: Machine,
-    toolchain: str,
     made: lock.Locks,
     gpus: Sequence[Any],
     own: Collection[str],
+    found: reach.Reached,
+    lanes: Sequence[Lane],
 ) -> dict[str, Any]:
     """Return what the templates use."""
+    toolchain = lanes[0].toolchain
     versions = {name for text in made.texts.values() for name in pins_in(text)}
     return {
         "repository": repository,
@@ -113,9 +131,10 @@ def _names(
         "titles": [TOOLCHAINS[name] for name in repository.toolchains],
         "target": _target(machine),
         "distributions": [name for name in _distributions(repository) if name in versions],
-        "interpreted": _interpreted(repository),
-        "environment": ", ".join(f'{name}: "{value}"' for name, value in _on_a_cpu(repository).items()),
+        "lanes": lanes,
+        "unreached": sorted(found.there - found.kernels),
         "gpus": gpus,
+        "simulated": [lane.toolchain for lane in lanes[1:]],
         "own": {name: platforms.toolchain(toolchain, name) for name in own},
         "kinds": sorted(kind for kind in made.texts if kind),
         "containers": repository.python == lock.OLDEST_PYTHON,  # the Python of the images
@@ -182,23 +201,44 @@ def _distributions(repository: Repository) -> list[str]:
     return sorted(own | {"torch" if name == "triton" else name for name in own})
 
 
-def _interpreted(repository: Repository) -> list[str]:
-    """Return the toolchains whose kernels run in an interpreter on a CPU."""
-    uses = {
-        "Triton": "triton" in repository.toolchains,
-        "Pallas": repository.uses_pallas,
-        "Numba": repository.uses_numba_cuda,
-    }
-    return [name for name, is_used in uses.items() if is_used]
+def _lanes(repository: Repository, toolchain: str, found: reach.Reached) -> tuple[Lane, ...]:
+    """Return the lanes of the tests on a CPU. What an interpreter runs and what runs natively are two, if it can be.
+
+    Without its simulator, Numba's kernels need a GPU and its other code does not. So the tests run once each way.
+    """
+    both = "Numba" in found.kernels & found.native
+    alone = sorted(found.kernels - ({"Numba"} if both else set()))
+    variables = {_VARIABLES[name]: "1" for name in alone} | _on_a_cpu(repository, found)
+    lanes = [Lane(toolchain, variables, tuple(alone))]
+    if both:
+        told = {_VARIABLES["Numba"]: "1", **variables}
+        lanes.append(Lane(f"{toolchain}-simulator", told, (*alone, "Numba")))
+    return tuple(lanes)
 
 
-def _on_a_cpu(repository: Repository) -> dict[str, str]:
-    """Return the variables of the tests on a CPU: Triton's interpreter, and the targets that a build has to be told."""
-    variables = {variable: "1" for name, variable in _VARIABLES.items() if name in _interpreted(repository)}
-    if repository.uses_pallas:  # its interpreter has imported JAX before any test is read
+def _said(lanes: Sequence[Lane], unreached: Sequence[str]) -> Iterator[str]:
+    """Yield what a terminal says of the lanes of a CPU."""
+    if unreached:
+        yield f"no test launches the kernels in {' and '.join(unreached)} without a GPU, as far as the sources say"
+    if len(lanes) > 1:
+        yield (
+            "tests reach both Numba's code for a CPU and its kernels, and which does which is not known: they run "
+            f"natively in the lane {lanes[0].toolchain}, and with the simulator in {lanes[1].toolchain}"
+        )
+    elif lanes[0].interpreted:
+        yield (
+            f"kernels in {' and '.join(lanes[0].interpreted)} run in an interpreter on the CPU. Which tests launch one "
+            "is not known, so all are called emulated there"
+        )
+
+
+def _on_a_cpu(repository: Repository, found: reach.Reached) -> dict[str, str]:
+    """Return the variables of the tests on a CPU beside those of interpreters: JAX's, and the targets of a build."""
+    variables: dict[str, str] = {}
+    if "Pallas" in found.kernels:  # its interpreter has imported JAX before any test is read
         files = sorted((one.path for one in repository.tests), key=lambda path: (path.name != "conftest.py", path))
-        found = [pair for path in files for pair in _OF_JAX.findall(path.read_text(encoding="utf-8", errors="replace"))]
-        variables |= dict(reversed(found))  # the first that is read holds for all
+        pairs = [pair for path in files for pair in _OF_JAX.findall(path.read_text(encoding="utf-8", errors="replace"))]
+        variables |= dict(reversed(pairs))  # the first that is read holds for all
     if repository.cuda and repository.project.compiled.commands:
         told = vendor_named("nvidia").build_variables((platforms.CUDA.target,))
         variables |= {name: told[name] for name in ("CUDAARCHS", "TORCH_CUDA_ARCH_LIST")}

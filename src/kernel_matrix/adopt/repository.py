@@ -69,19 +69,6 @@ class Repository:
         return tuple(name for source in self.own for name in source.kernels)
 
     @property
-    def uses_pallas(self) -> bool:
-        """Return whether the package or its tests have kernels in Pallas, which compiles for no CPU."""
-        return self._imports("jax.experimental.pallas")
-
-    @property
-    def uses_numba_cuda(self) -> bool:
-        """Return whether the package or its tests have kernels of Numba for NVIDIA's GPUs."""
-        return self._imports("numba.cuda")
-
-    def _imports(self, module: str) -> bool:
-        return any(f"{name}.".startswith(f"{module}.") for one in (*self.own, *self.tests) for name in one.dotted)
-
-    @property
     def test_files(self) -> tuple[Path, ...]:
         """The files that pytest takes for tests, from the suite's folder."""
         programs = {self.root / name for name in self.programs}
@@ -249,7 +236,6 @@ class Source:
     always: frozenset[str]  # imported at the top level, so that the file does not work without it
     imports: frozenset[str]
     kernels: tuple[str, ...]
-    dotted: frozenset[str] = frozenset()  # the whole names of what it imports
     asked: frozenset[str] = frozenset()  # what its tests are skipped without, by importorskip
 
 
@@ -279,9 +265,8 @@ def read_sources(paths: Iterable[Path]) -> list[Source]:
         names = frozenset(name for node in ast.walk(tree) for name in _imported(node))
         top = frozenset(name for node in tree.body for name in _imported(node))
         kernels = tuple(_kernels(tree, imported="triton" in names))
-        dotted = frozenset(name for node in ast.walk(tree) for name in _dotted(node))
         asked = frozenset(name for node in ast.walk(tree) for name in _asked(node))
-        sources.append(Source(path, top, names, kernels, dotted, asked))
+        sources.append(Source(path, top, names, kernels, asked))
     return sources
 
 
@@ -296,16 +281,6 @@ def _imported(node: ast.AST) -> Iterator[str]:
         yield from (alias.name.partition(".")[0] for alias in node.names)
     elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
         yield node.module.partition(".")[0]
-
-
-def _dotted(node: ast.AST) -> Iterator[str]:
-    """Yield the whole names of what a statement imports, or of a part of a module that is used."""
-    if isinstance(node, ast.Import):
-        yield from (alias.name for alias in node.names)
-    elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-        yield from (f"{node.module}.{alias.name}" for alias in node.names)
-    elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-        yield f"{node.value.id}.{node.attr}"
 
 
 def _asked(node: ast.AST) -> Iterator[str]:
