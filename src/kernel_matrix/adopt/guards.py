@@ -17,7 +17,7 @@ _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
 class Needs(NamedTuple):
-    """Whether a GPU must be there for a condition to be true, and for it to be false."""
+    """The outcomes of a condition that need a GPU: that it is true, and that it is false."""
 
     true: bool = False
     false: bool = False
