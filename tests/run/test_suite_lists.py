@@ -124,27 +124,57 @@ def test_a_lane_without_tests_is_an_error_where_another_lane_has_some(tmp_path):
     assert "leave out all 2" in found["here/any/bad/test_a.tests/test_one"].reason
 
 
-DIFFER = {  # a test file, and the words about it
-    "fewer": ("range(3 if NUMBER == 1 else 2)", "1 gone (test_n[2])"),
-    "more": ("range(1 if NUMBER == 1 else 3)", "2 new (test_n[1], test_n[2])"),
-    "others": ("[NUMBER]", "1 gone (test_n[1]), 1 new (test_n[2])"),
-    "a random id": ("[__import__('uuid').uuid4().hex]", "1 new ("),
-    "the time": ("[time.time_ns()]", "1 gone ("),
+DIFFER = {  # values of a parameter, the words about it, and the tests that run all the same
+    "fewer": ("range(3 if NUMBER == 1 else 2)", "1 gone (test_n[2])", {"test_n[0]", "test_n[1]", "test_one"}),
+    "more": ("range(1 if NUMBER == 1 else 3)", "2 new (test_n[1], test_n[2])", set()),
+    "others": ("[NUMBER, 7]", "1 gone (test_n[1]), 1 new (test_n[2])", {"test_n[7]", "test_one"}),
+    "a random id": ("[__import__('uuid').uuid4().hex]", "1 new (", {"test_one"}),
+    "the time": ("[time.time_ns()]", "1 gone (", {"test_one"}),
+    "the process": ("[os.getpid()]", "1 gone (", {"test_one"}),
+    "a folder": ("[tempfile.mkdtemp()]", "1 gone (", {"test_one"}),
 }
+_DRAWN = "import os, random, tempfile, time\nfrom conftest import NUMBER\nimport pytest\n\n"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", DIFFER)
-def test_a_file_with_other_tests_in_the_run_is_an_error_and_other_files_run(tmp_path, how):
-    values, words = DIFFER[how]
-    text = f"import time\nfrom conftest import NUMBER\nimport pytest\n\n@pytest.mark.parametrize('n', {values})\n"
-    files = {"tests/test_a.py": f"{text}def test_n(n): pass\n", "tests/test_b.py": "def test_one(): pass\n"}
+def test_what_is_gone_in_the_run_is_an_error_and_what_is_new_makes_the_file_one(tmp_path, how):
+    values, words, run = DIFFER[how]
+    text = f"{_DRAWN}@pytest.mark.parametrize('n', {values})\ndef test_n(n): pass\ndef test_one(): pass\n"
+    files = {"tests/test_a.py": text, "tests/test_b.py": "def test_one(): pass\n"}
     found = verdicts(made(tmp_path, "", files).run())
     assert found.pop("test_b/test_one").state == "held"
-    assert {verdict.state for verdict in found.values()} == {"error"}
-    for verdict in found.values():
+    assert {name.removeprefix("test_a/") for name, verdict in found.items() if verdict.state == "held"} == run
+    red = [verdict for verdict in found.values() if verdict.state == "error"]
+    assert len(red) == len(found) - len(run) > 0
+    for verdict in red:
         assert words in verdict.reason
-        assert "fixed ids" in verdict.reason
+        assert verdict.reason.startswith("give parameters fixed ids")
+
+
+SEEDED = {
+    "random": "random.sample(range(10**6), 3)",
+    "how many": "range(random.randint(1, 90))",
+    "numpy": "__import__('numpy').random.rand(2)",
+    "numpy's module": "importlib.import_module('numpy.random').randint(0, 10**6, 2)",
+    "conftest.py": "importlib.import_module('conftest').DRAWN",
+    "a shuffled list": "random.sample(list('abcdefgh'), 4)",
+}
+
+
+@pytest.mark.slow
+def test_what_files_draw_as_they_are_read_is_the_same_in_the_run_and_what_tests_draw_is_not(tmp_path):
+    text = "import importlib, random\nimport pytest\n\n@pytest.mark.parametrize('n', {})\ndef test_n(n): pass\n"
+    files = {f"tests/test_{number}.py": text.format(values) for number, values in enumerate(SEEDED.values())}
+    draws = "import random\n\ndef test_drawn():\n    print(random.random(), file=open({!r}, 'a'))\n"
+    drawn = tmp_path / "drawn"
+    files |= {"tests/conftest.py": "import random\n\nDRAWN = [random.random()]\n"}
+    suite = Suite.made(tmp_path / "suite", {**files, "tests/test_drawn.py": draws.format(str(drawn))})
+    for _ in range(2):
+        found = states(suite.run())
+        assert {*found.values()} == {"held"}
+        assert {name.partition("/")[0] for name in found} == {*(f"test_{n}" for n in range(len(SEEDED))), "test_drawn"}
+    assert len({*drawn.read_text().split()}) == 2
 
 
 @pytest.mark.slow
@@ -179,7 +209,7 @@ def test_a_new_file_of_tests_in_the_run_makes_the_job_an_error(tmp_path):
         "test_a/test_one": "error",
         "test_a/test_two": "error",
     }
-    assert "the tests of test_late" in found["test_a/test_two"].reason
+    assert "The tests of test_late" in found["test_a/test_two"].reason
 
 
 @pytest.mark.slow

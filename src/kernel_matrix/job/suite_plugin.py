@@ -12,6 +12,7 @@ import copy
 import importlib
 import json
 import os
+import random
 import sys
 import time
 from collections.abc import Generator, Mapping, Sequence
@@ -55,7 +56,9 @@ class Collecting:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(self, collector: pytest.Collector) -> Reporting:
-        """Keep that a file or folder does not import, with pytest's text."""
+        """Keep that a file or folder does not import, with pytest's text. What it draws as it is read is repeated."""
+        if not isinstance(collector, pytest.Class):
+            _seed(0, getattr(collector, "path", None))
         report = yield from report_of(collector)
         if report.skipped and isinstance(collector, pytest.Module):
             reason = report.longrepr[-1] if isinstance(report.longrepr, tuple) else report.longrepr
@@ -78,6 +81,7 @@ class Collecting:
         """Note that no hook has failed: pytest finishes collecting also after one that has."""
         result = yield
         self.settled = True
+        _seed(None)
         return result
 
     def keyed(self, items: list[pytest.Item]) -> dict[Key, pytest.Item]:
@@ -153,31 +157,32 @@ class Running(Collecting):
             kept[-1].stash[_CASE] = case
         session.items[:] = kept
 
-    def _changed(self, here: set[Key]) -> dict[str, str]:
-        """Return the files whose tests differ from the list, each with a message; all, if there is a new file."""
+    def _changed(self, here: set[Key]) -> dict[Key, str]:
+        """Return the listed tests that are gone, each with a message.
+
+        Where a file has new tests and none is gone, it stands for all of the file: a new test has no case that could be
+        red. Where there is a new file, it stands for all tests.
+        """
         listed = {(op, name) for op, name in self.job["tests"]}
-        if not listed:
-            return {}
-        ops = {op for op, _ in listed}
-        changed = {}
-        for op in {op for op, _ in listed ^ here}:
+        changed: dict[Key, str] = {}
+        for op in sorted({op for op, _ in listed ^ here} if listed else ()):
             gone = sorted(name for of, name in listed - here if of == op)
             new = sorted(name for of, name in here - listed if of == op)
-            changed[op] = _other_tests(op, gone, new)
-        if new_files := sorted(changed.keys() - ops):
-            changed = dict.fromkeys(ops, changed[new_files[0]]) | changed
+            of_file = {key for key in listed if key[0] == op}
+            red = {(op, name) for name in gone} or of_file or listed
+            changed = dict.fromkeys(red, _other_tests(op, gone, new)) | changed
         return changed
 
-    def _fault(self, key: Key, changed: Mapping[str, str]) -> dict[str, Any] | None:
+    def _fault(self, key: Key, changed: Mapping[Key, str]) -> dict[str, Any] | None:
         """Return how a case ends that must not run; None for any other."""
         op, name = key
         if broken := self.broken.get(SUITE) or self.broken.get(op):
             return {"outcome": "error", "stage": IMPORT, "message": broken[0], "detail": broken[1]}
         if op == SUITE:
             return {"outcome": "error", "stage": IMPORT, "message": _NO_LIST}
-        if op in changed:
+        if key in changed:
             reason = f". The file now skips itself: {self.skipped[op]}" if op in self.skipped else ""
-            return {"outcome": "error", "stage": IMPORT, "message": f"{changed[op]}{reason}"}
+            return {"outcome": "error", "stage": IMPORT, "message": f"{changed[key]}{reason}"}
         if op in self.skipped and name == IMPORT:
             return {"outcome": "unavailable", "message": self.skipped[op]}
         return None
@@ -229,9 +234,18 @@ def _other_tests(op: str, gone: Sequence[str], new: Sequence[str]) -> str:
         if names
     ]
     return (
-        f"the tests of {op} are not those that were listed before the run: {', '.join(words)}. So nobody knows which "
-        "tests it has. Give parameters fixed ids: no name may depend on the time, on chance or on an earlier run"
+        "give parameters fixed ids: no name may depend on the time, on a process or on an earlier run. "
+        f"The tests of {op} are not those that were listed before the run: {', '.join(words)}"
     )
+
+
+def _seed(seed: int | None, file: Path | None = None) -> None:
+    """Set what Python and NumPy draw from; of a file that draws from NumPy's, before the file imports NumPy."""
+    random.seed(seed)
+    text = file.read_bytes() if file and file.is_file() else b""
+    with contextlib.suppress(ImportError):
+        if "numpy" in sys.modules or (b"numpy" in text and b"random" in text):
+            importlib.import_module("numpy").random.seed(seed)
 
 
 def _twin(item: pytest.Item) -> pytest.Item:
@@ -256,6 +270,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Watch the functions that compare, before the suite imports them."""
+    _seed(0)
     if not early_config.pluginmanager.has_plugin(fixture.WATCHING):
         fixture.pytest_load_initial_conftests(early_config)
 
