@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
+from kernel_matrix.audit.comparisons import found
 from kernel_matrix.job.suite_canaries.asking import FACT, Asking
 from kernel_matrix.job.suite_canaries.summing import in_words
 from kernel_matrix.results.comparisons import lines_of
@@ -30,7 +33,10 @@ def test_what_a_line_lets_through_is_what_was_put_in(tmp_path, values, atol, uns
     asking = Asking(tmp_path)
     asking.begin("test_a.py")
     asking.ask("close", lambda x, y: np.allclose(x, y, rtol=0, atol=atol), values, values.copy(), asserts=False)
-    [line] = lines_of([asking.facts()[FACT], "no JSON"])
+    fact = asking.facts()[FACT]
+    [line] = lines_of([fact, "no JSON"])
+    audited = found([SimpleNamespace(facts={FACT: fact})])
+    assert audited["lines"][line.at, line.call] == (line.seen, len(line.tried), sorted(line.unseen))
     let_through = {fault for fault in line.unseen if fault.startswith("one element")}
     assert let_through == ({unseen} if unseen else set())
     assert unseen is None or unseen in in_words(line)

@@ -10,6 +10,8 @@ from typing import Any
 from kernel_matrix.audit.raw import Raw
 
 _Figures = dict[str, Any] | None
+# The fault as it was put in where a line allows no error at all: of integers, one element was off by 1.
+_WITHOUT_NOISE = {"one element off by 1 % of the largest": "one element off by 1"}
 
 
 def figures_of(shown: Mapping[str, Any] | None) -> _Figures:
@@ -34,8 +36,9 @@ def found(raws: Iterable[Raw]) -> _Figures:
             continue
         cases += bool(lines)
         for line in lines:
+            renamed = {} if line.get("budget") else _WITHOUT_NOISE
             for fault, (_, through) in line["faults"].items():
-                passed[line["at"], line["call"]][fault] += through
+                passed[line["at"], line["call"]][renamed.get(fault, fault)] += through
     if not passed:
         return None
     every = {fault for faults in passed.values() for fault in faults}
