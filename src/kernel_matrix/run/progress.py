@@ -14,6 +14,7 @@ from kernel_matrix.config.plan import Job
 from kernel_matrix.store.record import Record
 
 _SECONDS_BETWEEN_LINES = 15.0
+_LONG, _SHORT = 600.0, 300.0  # seconds that are left when a sample is named, and that it takes
 _NOT_BEGUN = "missing"  # the outcome of a case that nobody began
 
 
@@ -38,6 +39,7 @@ class Console:
 
     def __init__(self, jobs: Sequence[Job]) -> None:
         self._totals = {job.id: len(job.cases) for job in jobs}
+        self._of_suites = {job.id for job in jobs if any(case.cell.direction == ASSERTED for case in job.cases)}
         self._counts: dict[str, Counter[str]] = {job.id: Counter() for job in jobs}  # how the cases of a job have ended
         self._texts = dict.fromkeys(self._totals, "waiting")
         self._printed: dict[str, float] = {}
@@ -79,6 +81,7 @@ class Console:
             due = now - self._printed.setdefault(job, now) > _SECONDS_BETWEEN_LINES
         if due:
             self._line(job)
+            self._name_a_sample(job)
 
     def _line(self, job: str) -> None:
         """Print how far the job is, where no table is shown."""
@@ -92,13 +95,23 @@ class Console:
         left = f", {counts[_NOT_BEGUN]} not begun" if counts[_NOT_BEGUN] else self._left(job)
         _say(f"{job}: {self._texts[job]}{total}{f' ({done})' if done else ''}{left}")
 
+    def _name_a_sample(self, job: str) -> None:
+        """Say once how a part of a suite runs that takes long."""
+        seconds, more = self._seconds_left(job)
+        if job in self._of_suites and seconds >= _LONG:
+            self._of_suites.remove(job)
+            some = max(1, int(more * _SHORT / seconds))
+            self.say(f"{job}: its tests take long. In 5 minutes about {some} run: --sample {some}, or --case '*NAME*'")
+
     def _left(self, job: str) -> str:
-        """Return how long a job takes yet, if the other cases take as long as those that have ended."""
-        ended = sum(self._counts[job].values())
-        if not 1 < ended < self._totals[job]:
-            return ""
-        seconds = (time.monotonic() - self._began[job]) * (self._totals[job] - ended) / (ended - 1)
+        seconds, _ = self._seconds_left(job)
         return f", about {seconds / 60:.0f} min left" if seconds >= 60 else ""
+
+    def _seconds_left(self, job: str) -> tuple[float, int]:
+        """Return how long the other cases of a job take, if the pace stays as it is; and their number."""
+        ended = sum(self._counts[job].values())
+        more = self._totals[job] - ended
+        return ((time.monotonic() - self._began[job]) * more / (ended - 1) if ended > 1 and more else 0.0), more
 
     def _rows(self) -> Iterator[tuple[str, str, Counter[str], str]]:
         """Yield for each job its name, how many of its cases have ended and how, and what it does."""
