@@ -88,6 +88,6 @@ def test_what_a_green_cell_means_holds_for_a_package_of_a_few_lines(wrong, words
 
 
 def test_a_job_of_it_tests_its_comparison(right):
-    assert "Every job tests its comparison: known faults, the canaries, are put into some results." in README
+    assert "Every job tests its comparison by these faults, the canaries." in README
     metrics = [end["metrics"] for end in right.ends.values()]
     assert all(one["canary.injected"] == one["canary.caught"] >= 2 for one in metrics), metrics

@@ -1,4 +1,4 @@
-"""What a run says while it goes on, where no table is shown."""
+"""The lines of a run that goes on, where no table is shown."""
 
 from __future__ import annotations
 
