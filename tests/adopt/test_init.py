@@ -17,8 +17,8 @@ from kernel_matrix import cli
 from kernel_matrix.adopt import first_cell, requirements
 from kernel_matrix.adopt.lock import Locks, resolve
 from kernel_matrix.adopt.project_file import by_extra, metadata_of, why_not_built
-from kernel_matrix.adopt.proposal import WORKFLOW, propose
-from kernel_matrix.adopt.repository import look
+from kernel_matrix.adopt.proposal import LOCKS, WORKFLOW, _text, propose
+from kernel_matrix.adopt.repository import OWN, look
 from kernel_matrix.adopt.terminal import next_lines
 from kernel_matrix.adopt.writing import write
 from kernel_matrix.base import git
@@ -158,12 +158,12 @@ def test_the_proposed_matrix_names_what_the_repository_has(package, resolved):
     matrix = YAML(typ="safe").load(files["matrix.yaml"])
     assert matrix["package"]["name"] == "own_kernels"
     assert (matrix["package"]["source"], matrix["package"]["suite"]) == ("src", "tests")
-    assert matrix["toolchains"]["triton"]["lock"] == "ci/locks/triton.txt"
+    assert matrix["toolchains"]["triton"]["lock"] == f"{LOCKS}/triton.txt"
     assert list(matrix["platforms"]) == ["cpu", "cuda", "rocm"]
     assert matrix["platforms"]["cpu"]["targets"] == ["x86-64-v3"]
     assert matrix["platforms"]["cpu"]["toolchains"][0]["emulated"] is True
     named = [platform["container"] for platform in matrix["platforms"].values()]
-    assert {*named, *(f"ci/locks/triton.{kind}.txt" for kind in ("cpu", "cuda", "rocm"))} <= set(files)
+    assert {*named, *(f"{LOCKS}/triton.{kind}.txt" for kind in ("cpu", "cuda", "rocm"))} <= set(files)
 
 
 def test_without_kernels_and_torch_only_the_cpu_is_proposed(package, resolved):
@@ -177,16 +177,16 @@ def test_without_kernels_and_torch_only_the_cpu_is_proposed(package, resolved):
 
 
 def test_init_writes_every_file_once_and_leaves_what_is_there(package, resolved, capsys):
-    lay(package, {"containers/cpu/Dockerfile": "FROM mine\n"})
+    lay(package, {f"{OWN}/containers/cpu/Dockerfile": "FROM mine\n"})
     assert init("--root", str(package), "--no-run") == 0
     output = capsys.readouterr().out
-    assert "left containers/cpu/Dockerfile as it is" in output
-    assert (package / "containers" / "cpu" / "Dockerfile").read_text() == "FROM mine\n"
+    assert f"left {OWN}/containers/cpu/Dockerfile as it is" in output
+    assert (package / OWN / "containers" / "cpu" / "Dockerfile").read_text() == "FROM mine\n"
     assert "wrote matrix.yaml" in output
     assert "1 function in Triton: add" in output
     assert "in no list of requirements: unknown_thing" in output
     assert "no git checkout" in output
-    assert {path.name for path in (package / "ci" / "locks").glob("*.txt")} == {
+    assert {path.name for path in (package / LOCKS).glob("*.txt")} == {
         "triton.cpu.txt", "triton.cuda.txt", "triton.rocm.txt"
     }  # fmt: skip
 
@@ -228,7 +228,7 @@ def test_a_folder_without_a_package_or_without_anything_to_test_ends_in_one_sent
     )
     assert init("--root", str(tmp_path), "--suite", "own") == 2
     assert "--suite own: there is no file of tests" in capsys.readouterr().err
-    assert not (tmp_path / "ci").exists()
+    assert not (tmp_path / OWN).exists()
 
 
 @pytest.mark.parametrize(("wheels", "option"), [([], "--torch-backend cpu "), ([("torch", "1.0+cpu")], "")])
@@ -243,7 +243,7 @@ def test_kernels_without_tests_get_an_environment_and_the_command_for_launches(
     assert not (package / "matrix.yaml").exists()
     assert "\nno test that imports it was found, so no matrix.yaml is written" in output
     assert f"PYTHONPATH={package}/src kernel-matrix launches -- {package}/.venv/bin/python calls.py" in output
-    assert f"uv pip install --python {package}/.venv {option}-r {package}/ci/locks/triton.cpu.txt" in output
+    assert f"uv pip install --python {package}/.venv {option}-r {package}/{LOCKS}/triton.cpu.txt" in output
 
 
 @pytest.mark.parametrize("folder", ["own", "a folder/own"])
@@ -267,7 +267,7 @@ def test_each_next_command_is_typed_in_the_present_folder(
     assert options.matrix.resolve() == root / "matrix.yaml"
     subprocess.run(["sh", "-ec", made], cwd=here, check=True, capture_output=True)
     assert (root / ".venv" / "bin" / "python").exists()
-    assert (here / shlex.split(needed)[-1]).resolve() == root / "ci" / "locks" / "triton.cpu.txt"
+    assert (here / shlex.split(needed)[-1]).resolve() == root / LOCKS / "triton.cpu.txt"
     [words] = [words for words in [shlex.split(launched)] if words[0].startswith("PYTHONPATH=")]
     python, *program = words[words.index("--") + 1 :]
     paths = [words[0].partition("=")[2], python, program[-1]]
@@ -408,9 +408,9 @@ def test_a_lock_is_made_by_uv_and_names_no_build(tmp_path, monkeypatch):
 
 def test_the_image_of_the_environments_is_the_one_that_this_repository_uses():
     ours = ROOT / "containers" / "toolchains"
-    theirs = ROOT / "src" / "kernel_matrix" / "adopt" / "templates"
-    assert (theirs / "toolchains.Dockerfile.j2").read_bytes() == (ours / "Dockerfile").read_bytes()
-    assert (theirs / "make-environments.j2").read_bytes() == (ours / "make-environments").read_bytes()
+    places = {"locks": "ci/locks", "folder": "containers"}
+    assert _text("toolchains.Dockerfile", places) == (ours / "Dockerfile").read_text()
+    assert _text("make-environments", places) == (ours / "make-environments").read_text()
 
 
 def test_the_proposed_workflow_keeps_the_rules_and_pins_what_this_repository_pins(package, resolved):
@@ -436,7 +436,7 @@ def test_the_proposed_workflow_installs_the_harness_from_where_this_one_came(pac
     text = propose(look(package), CPU)[1][".github/workflows/kernel-matrix.yml"]
     [command] = re.findall(r'pip install "(.*)"', text)
     assert command == named or (not named and command.endswith("github.com/OWNER/kernel-matrix@COMMIT"))
-    lock = package / "ci" / "locks" / "numpy.txt"
+    lock = package / LOCKS / "numpy.txt"
     lock.parent.mkdir(parents=True)
     lock.touch()
     said = "\n".join(next_lines(look(package), lock.relative_to(package)))
@@ -479,7 +479,7 @@ def test_what_is_written_for_a_package_whose_folder_has_another_name_can_be_used
     root = lay(tmp_path, files | {"tests/test_a.py": "import own_kernels\ndef test(): ...\n"})
     assert init("--root", str(root), "--no-run") == 0
     said = capsys.readouterr().out
-    assert f"-r {root}/ci/locks/triton.cpu.txt {root}\n" in said, "the environment for launches has the package itself"
+    assert f"-r {root}/{LOCKS}/triton.cpu.txt {root}\n" in said, "the environment for launches has the package itself"
     assert "PYTHONPATH" not in said
     package = load(root / "matrix.yaml").package
     assert (package.name, package.source, package.suite) == ("own_kernels", "_package", "tests")
@@ -694,7 +694,7 @@ def test_at_the_root_of_a_workspace_init_asks_for_a_member(tmp_path, capsys):
     assert init("--root", str(root)) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line.endswith("Name one: --root packages/core or --root packages/kernels.")
-    assert not (root / "ci").exists()
+    assert not (root / OWN).exists()
 
 
 @pytest.mark.parametrize(
@@ -709,7 +709,7 @@ def test_what_lies_in_a_folder_is_asked_of_no_index_and_what_it_needs_is(tmp_pat
     root = _workspace(tmp_path, sources) / "packages" / "kernels"
     assert init("--root", str(root), "--no-run") == 0
     output = capsys.readouterr().out
-    lines = (root / "ci" / "locks" / "python.in").read_text().splitlines()
+    lines = (root / LOCKS / "python.in").read_text().splitlines()
     assert [line for line in lines if not line.startswith("#")] == ["einops", "numpy", "pytest>=8", "ml_dtypes"]
     assert "no index is asked for own-core, which lies in ../core: `build` in matrix.yaml can install it" in output
     assert "in no list of requirements" not in output

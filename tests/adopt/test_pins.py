@@ -16,6 +16,7 @@ from test_init import lay
 from kernel_matrix import cli
 from kernel_matrix.adopt import lock
 from kernel_matrix.adopt.pinned.repository import Pins, pins_of
+from kernel_matrix.adopt.proposal import LOCKS
 from kernel_matrix.config import locks
 from kernel_matrix.config.locks import pins
 from kernel_matrix.run.environments import uv_settings
@@ -605,7 +606,7 @@ def repository(tmp_path) -> Path:
 def test_init_and_lock_keep_the_pins_and_name_what_is_not_kept_with_its_file(repository, capsys):
     assert cli.main(["init", "--root", str(repository), "--no-run"]) == 0
     output = capsys.readouterr().out
-    made = repository / "ci" / "locks" / "python.txt"
+    made = repository / LOCKS / "python.txt"
     first = pins(made)
     assert first["numpy"] == "2.2.5"
     assert first["pytest"].startswith("8.4.")
@@ -629,7 +630,7 @@ def test_a_repository_without_pins_gets_the_newest_and_a_broken_lock_stops_nothi
     assert cli.main(["init", "--root", str(repository), "--no-run"]) == 0
     output = capsys.readouterr().out
     assert "no file of the repository pins a version: the newest are taken\nuv.lock cannot be read: " in output
-    assert Version(pins(repository / "ci" / "locks" / "python.txt")["numpy"]) > Version("2.2.6")
+    assert Version(pins(repository / LOCKS / "python.txt")["numpy"]) > Version("2.2.6")
 
 
 @pytest.mark.parametrize(

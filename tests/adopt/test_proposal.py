@@ -128,7 +128,7 @@ def test_plain_code_is_found_in_the_package_and_in_its_tests(tmp_path, place):
 def test_plain_code_that_needs_other_functions_is_named_and_not_copied(tmp_path):
     plain = PLAIN.replace("np.sqrt", "_root") + "\n\ndef _root(x):\n    return np.sqrt(x)\n"
     [one] = found_in(tmp_path, **{"src/own/fast.py": TWIN, "src/own/ref.py": plain}).values()
-    text = describe.files(look(tmp_path), [one])["operators/test_operators.py"]
+    text = describe.files(look(tmp_path), [one])[f"{describe.FOLDER}/test_operators.py"]
     assert 'raise NotImplementedError("copy the plain code from src/own/ref.py:3, scale_reference' in text
 
 
@@ -137,18 +137,18 @@ def proposal(root: Path) -> str:
     found = list(found_in(root, **{"src/own/fast.py": TWIN, "src/own/plain.py": PLAIN}).values())
     files = describe.files(look(root), found)
     lay(root, **files)
-    return files["operators/test_operators.py"]
+    return files[f"{describe.FOLDER}/test_operators.py"]
 
 
 def end_of(root: Path) -> dict[str, object]:
     case = ("scale", "forward", {"tokens": 7, "width": 24})
-    job = driving.run(root / "job", root / "operators", "", [case], root / "src")
+    job = driving.run(root / "job", root / describe.FOLDER, "", [case], root / "src")
     assert len(job.ends) == 1, job.output
     return next(iter(job.ends.values()))
 
 
 def test_a_proposal_is_an_error_until_a_person_confirms_it(tmp_path):
-    text, suite = proposal(tmp_path), tmp_path / "operators" / "test_operators.py"
+    text, suite = proposal(tmp_path), tmp_path / describe.FOLDER / "test_operators.py"
     end = end_of(tmp_path)
     assert (end["outcome"], end["stage"]) == ("error", "import")
     assert str(end["message"]).endswith(

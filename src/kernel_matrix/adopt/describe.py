@@ -8,10 +8,12 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kernel_matrix.adopt.recognize import Parameter, Recognized
-from kernel_matrix.adopt.repository import Repository
+from kernel_matrix.adopt.repository import OWN, Repository
 from kernel_matrix.base.words import counted, some
 
-FOLDER, MATRIX = "operators", "operators.matrix.yaml"
+# A package, whose conftest is thus no other than the one that tests mean by `import conftest`.
+FOLDER, MATRIX = f"{OWN}/matrix_operators", "operators.matrix.yaml"
+_NOT_CHECKED = "# ruff: noqa\n# mypy: ignore-errors\n# fmt: off\n"  # by the rules of the repository
 _MOST = 40  # operators of a proposal: a package may have hundreds
 _SIZES = {0: "[1, 7, 128]", 1: "[64]"}  # of the first axis, and of the others
 _HEAD = '''"""Operators of {package}, as `kernel-matrix init` reads them in its sources. Nobody has confirmed them.
@@ -53,7 +55,8 @@ def files(repository: Repository, found: Sequence[Recognized]) -> dict[str, str]
     """Return the suite of the operators; matrix.yaml's part is :func:`described`."""
     framework = _framework(repository)
     text = _HEAD.format(package=repository.module, matrix=MATRIX) + "".join(_operator(one, framework) for one in found)
-    return {f"{FOLDER}/conftest.py": _CONFTEST, f"{FOLDER}/test_operators.py": text}
+    texts = {"__init__": "", "conftest": _CONFTEST, "test_operators": text}
+    return {f"{FOLDER}/{name}.py": _NOT_CHECKED + text for name, text in texts.items()}
 
 
 def described(found: Sequence[Recognized]) -> list[Described]:

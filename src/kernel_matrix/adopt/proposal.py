@@ -16,7 +16,7 @@ from packaging.version import Version
 from kernel_matrix.adopt import describe, lock, platforms, reach, requirements
 from kernel_matrix.adopt.pinned.repository import Pins
 from kernel_matrix.adopt.recognize import Recognized
-from kernel_matrix.adopt.repository import TOOLCHAINS, Repository
+from kernel_matrix.adopt.repository import OWN, TOOLCHAINS, Repository
 from kernel_matrix.base import git, installation
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.locks import pins_in
@@ -24,6 +24,7 @@ from kernel_matrix.vendors import builds
 from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.registry import vendor_named
 
+LOCKS, _CONTAINERS = f"{OWN}/locks", f"{OWN}/containers"
 WORKFLOW = ".github/workflows/kernel-matrix.yml"
 _VARIABLES = {
     "Triton": "TRITON_INTERPRET",
@@ -102,7 +103,7 @@ def _with_lines(
     own = _own_environments(lines, toolchain, gpus, repository.python, pins)
     lanes = _lanes(repository, toolchain, found)
     names = _names(repository, machine, made, gpus, own, found, lanes)
-    files = {f"ci/locks/{toolchain}.in": source, **made.names(f"ci/locks/{toolchain}.txt")}
+    files = {f"{LOCKS}/{toolchain}.in": source, **made.names(f"{LOCKS}/{toolchain}.txt")}
     for texts in own.values():
         files |= texts
     if repository.suite is not None:
@@ -128,6 +129,9 @@ def _names(
     return {
         "repository": repository,
         "toolchain": toolchain,
+        "locks": LOCKS,
+        "folder": _CONTAINERS,
+        "operators": describe.FOLDER,
         "titles": [TOOLCHAINS[name] for name in repository.toolchains],
         "target": _target(machine),
         "distributions": [name for name in _distributions(repository) if name in versions],
@@ -153,11 +157,11 @@ def _beside_the_lock(names: Mapping[str, Any]) -> dict[str, str]:
     """Return the files that run the tests. matrix.yaml comes last, so that all that it names is there."""
     files = {WORKFLOW: _text("workflow.yml", names), ".gitignore": _RULES}
     if names["containers"]:
-        files["containers/toolchains/Dockerfile"] = _text("toolchains.Dockerfile", names)
-        files["containers/toolchains/make-environments"] = _text("make-environments", names)
+        files[f"{_CONTAINERS}/toolchains/Dockerfile"] = _text("toolchains.Dockerfile", names)
+        files[f"{_CONTAINERS}/toolchains/make-environments"] = _text("make-environments", names)
         for platform in ("cpu", *(one.name for one in names["gpus"] if one.container)):
             values = {**names, "platform": platform}
-            files[f"containers/{platform}/Dockerfile"] = _text("platform.Dockerfile", values)
+            files[f"{_CONTAINERS}/{platform}/Dockerfile"] = _text("platform.Dockerfile", values)
     return {**files, "matrix.yaml": _text("matrix.yaml", names)}
 
 
@@ -182,7 +186,7 @@ def _own_environments(
         if text is not None:
             name = platforms.toolchain(toolchain, one.name)
             made = _lock(text, name, [vendor_named(one.device).build or builds.CPU], python, pins)
-            found[one.name] = {f"ci/locks/{name}.in": text, **made.names(f"ci/locks/{name}.txt")}
+            found[one.name] = {f"{LOCKS}/{name}.in": text, **made.names(f"{LOCKS}/{name}.txt")}
     return found
 
 

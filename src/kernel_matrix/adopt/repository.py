@@ -23,6 +23,8 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.syntax import parsed
 
 PYTHONS = ("3.11", "3.12", "3.13")
+# Where `init` writes. No build system takes a folder with a dot for a package; git often ignores "*.d".
+OWN = "kernel-matrix.files"
 # The modules that write kernels or run them, by the name that people know; the first of them names the environment.
 TOOLCHAINS = {
     "triton": "Triton",
@@ -222,7 +224,7 @@ def _is_below(name: str, folder: str | None) -> bool:
     return folder is not None and (folder == "." or PurePosixPath(name).is_relative_to(folder))
 
 
-_SKIPPED = {"build", "dist", "node_modules", "site-packages", "__pycache__", "third_party", "venv", "env"}
+_SKIPPED = {"build", "dist", "node_modules", "site-packages", "__pycache__", "third_party", "venv", "env", OWN}
 _MOST = 20_000  # files: a repository with more is read in part
 _KERNEL_MARKS = {"jit", "autotune", "heuristics"}
 CUDA_SUFFIXES = (".cu", ".cuh", ".hip")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kernel_matrix.adopt import describe, first_cell, terminal
 from kernel_matrix.adopt.pinned import option
-from kernel_matrix.adopt.proposal import propose
+from kernel_matrix.adopt.proposal import LOCKS, propose
 from kernel_matrix.adopt.recognize import recognize
 from kernel_matrix.adopt.repository import look
 from kernel_matrix.adopt.writing import admit, refuse_where_nothing_can_be_written, write
@@ -44,7 +44,7 @@ def main(options: argparse.Namespace) -> int:
     status = 0
     if repository.suite is not None and not options.no_run:
         status = _run(root)
-    lock = lock_file(root, f"ci/locks/{proposed.toolchain}.txt").relative_to(root)
+    lock = lock_file(root, f"{LOCKS}/{proposed.toolchain}.txt").relative_to(root)
     too_new = bool(status) and choice.passed_over
     steps = terminal.next_lines(repository, lock, options.root, may_be_too_new=too_new)
     print("\n".join(f"next: {here(line)}" for line in steps))

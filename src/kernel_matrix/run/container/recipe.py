@@ -73,9 +73,9 @@ class Source:
     @property
     def content(self) -> str:
         """Return the hash of it; it is the same on every machine and every base."""
-        files = _folder(self.dockerfile)
+        files = _folder(self.root, self.dockerfile)
         if self.shares:
-            files |= {**_folder(self._shared), **self._pins, "installer": self._installer_variables.encode()}
+            files |= {**_folder(self.root, self._shared), **self._pins, "installer": self._installer_variables.encode()}
         return Recipe("", "", files, {}).content
 
     @property
@@ -85,9 +85,10 @@ class Source:
 
     def recipe(self, client: docker.DockerClient, shared: str | None) -> Recipe:
         """Return the recipe of the image, made from the image ``shared`` if it needs that."""
+        name, files = _name(self.root, self.dockerfile), _folder(self.root, self.dockerfile)
         arguments = _bases(client, self.dockerfile) | ({"TOOLCHAINS": shared} if shared else {})
         labels = _labels(self.root, self.platform, self.locks)
-        return Recipe(self.platform, _name(self.dockerfile), _folder(self.dockerfile), arguments, labels)
+        return Recipe(self.platform, name, files, arguments, labels)
 
     def shared_recipe(self, client: docker.DockerClient) -> Recipe:
         """Return the recipe of the image with the environments."""
@@ -96,8 +97,8 @@ class Source:
             variables = ""  # a wheel that comes along is the right build
         return Recipe(
             SHARED,
-            _name(self._shared),
-            {**_folder(self._shared), **self._pins},
+            _name(self.root, self._shared),
+            {**_folder(self.root, self._shared), **self._pins},
             {**_bases(client, self._shared), "KIND": self.kind, "INSTALLER_VARIABLES": variables},
             _labels(self.root, SHARED, ()),
             lambda: network.site(wheels),
@@ -132,18 +133,15 @@ def source_of(matrix: Matrix, root: Path, platform: str, *, gpu: bool = False) -
     return Source(root, platform, root / section.container, locks, matrix.installer, kind)
 
 
-def _name(dockerfile: Path) -> str:
-    """Return the Dockerfile's name in the context."""
-    return f"containers/{dockerfile.parent.name}/{dockerfile.name}"
+def _name(root: Path, path: Path) -> str:
+    """Return the name that a file has in the context: as in a build by hand, its path in the repository."""
+    return os.path.relpath(path, root).replace("../", "")
 
 
-def _folder(dockerfile: Path) -> dict[str, bytes]:
+def _folder(root: Path, dockerfile: Path) -> dict[str, bytes]:
     """Return the Dockerfile and the files next to it, under the names that they have in the context."""
-    return {
-        f"containers/{dockerfile.parent.name}/{path.relative_to(dockerfile.parent)}": path.read_bytes()
-        for path in sorted(dockerfile.parent.rglob("*"))
-        if path.is_file()
-    }
+    files = (path for path in sorted(dockerfile.parent.rglob("*")) if path.is_file())
+    return {_name(root, path): path.read_bytes() for path in files}
 
 
 def _bases(client: docker.DockerClient, dockerfile: Path) -> dict[str, str]:
