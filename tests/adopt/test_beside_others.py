@@ -17,7 +17,8 @@ from kernel_matrix import cli
 from kernel_matrix.adopt import describe
 from kernel_matrix.adopt.proposal import LOCKS, propose
 from kernel_matrix.adopt.recognize import recognize
-from kernel_matrix.adopt.repository import OWN, look
+from kernel_matrix.adopt.repository import look
+from kernel_matrix.adopt.sources import OWN
 from kernel_matrix.adopt.writing import write
 from kernel_matrix.config.file_readers import readers_of
 from kernel_matrix.config.load import load

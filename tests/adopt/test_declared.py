@@ -6,12 +6,13 @@ import pytest
 
 from kernel_matrix.adopt import requirements, terminal
 from kernel_matrix.adopt.lock import Locks
-from kernel_matrix.adopt.proposal import propose
+from kernel_matrix.adopt.proposal import LOCKS, propose
 from kernel_matrix.adopt.repository import Repository, look
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.vendors.machine import Machine
 
 EXTRA = "[project.optional-dependencies]\n"
+CI = "test:\n  script:\n    - {}\n    - pip install -e .\n"
 STATIC = '[project]\nname = "pq"\nversion = "1"\n'
 # What a test imports, the files that name its distribution, and the line of the lock's source.
 LISTS = {
@@ -67,6 +68,19 @@ LISTS = {
     "a part of a module": ("ruamel.yaml", {"requirements.txt": "ruamel.yaml>0.18\n"}, "ruamel.yaml>0.18"),
     "conda": ("tabulate", {"environment.yml": "dependencies:\n- conda-forge::tabulate=0.9\n"}, "tabulate"),
     "pip in conda": ("tabulate", {"environment.yml": "dependencies:\n- pip:\n  - tabulate>=0.8\n"}, "tabulate>=0.8"),
+    "GitLab's CI": ("tabulate", {".gitlab-ci.yml": CI.format("pip install pytest 'tabulate>=0.8'")}, "tabulate>=0.8"),
+    "GitHub's workflows": (
+        "tabulate",
+        {".github/workflows/a.yml": "jobs:\n t:\n  steps:\n  - run: >-\n     pip install -q\n     tabulate\n"},
+        "tabulate",
+    ),
+    "Azure's pipelines": ("yaml", {"azure-pipelines.yml": "steps:\n- script: uv pip install PyYAML\n"}, "PyYAML"),
+    "Travis": ("tabulate", {".travis.yml": "install:\n- pip3 install tabulate==0.7 && pytest\n"}, "tabulate"),
+    "make": ("tabulate", {"Makefile": "test:\n\tpip install --index-url a \\\n\t  tabulate  # t\n"}, "tabulate"),
+    "an image": ("tabulate", {"Dockerfile": "RUN pip install --no-cache-dir a \\\n  tabulate[x]\n"}, "tabulate[x]"),
+    "a script": ("tabulate", {"ci/test.sh": "conda install -y -c conda-forge tabulate=0.9\n"}, "tabulate"),
+    "a file that CI names": ("tabulate", {"Makefile": "t:\n\tpip install -r t/a\n", "t/a": "tabulate\n"}, "tabulate"),
+    "CI that is no YAML": ("tabulate", {".gitlab-ci.yml": "a: !x [\n  - pip install tabulate\n"}, "tabulate"),
     "what holds here": (
         "tabulate",
         {"requirements.txt": "tabulate<0.5; python_version < '3'\ntabulate>=0.8; python_version > '3'\n"},
@@ -98,10 +112,23 @@ def test_what_a_test_imports_is_taken_from_any_list_with_its_bound(tmp_path, nam
     assert requirements.unknown_imports(repository) == []
 
 
+POLITE = (
+    "try:\n    import tabulate\nexcept ImportError:\n    tabulate = None",
+    "import importlib.util as u\nHAS = u.find_spec('tabulate') is not None",
+    "import importlib as i\nHAS = i.import_module('tabulate.x')",
+    "def has():\n    try:\n        import tabulate\n        return True\n    except Exception:\n        return False",
+)
+
+
 @pytest.mark.parametrize(
     "test",
-    ["def f():\n    import tabulate", "from pytest import *\nimportorskip('tabulate.x')", "from tabulate import x"],
-)  # fmt: skip
+    [
+        "def f():\n    import tabulate",
+        "from pytest import *\nimportorskip('tabulate.x')",
+        "from tabulate import x",
+        *POLITE,
+    ],
+)
 def test_where_a_test_asks_for_a_module_is_all_one(tmp_path, test):
     assert "tabulate>=0.8" in requirements.lines(lay(tmp_path, test, LISTS["an extra"][1]))
 
@@ -118,7 +145,7 @@ def test_what_is_left_out_is_said(tmp_path):
         '[project.optional-dependencies]\ntest = ["pytest", "mypy"]\ndocs = ["sphinx"]\nx = ["tabulate", "pq[docs]"]'
     )
     lines = requirements.lines(lay(tmp_path, "import tabulate", {"pyproject.toml": extras}))
-    assert "# the extra 'test'; left out, as nothing here imports it: mypy" in lines
+    assert "# the extra 'test'; left out: mypy, which nothing here imports" in lines
     assert lines[-1].endswith("imported is taken: pyproject.toml, project.optional-dependencies.docs")
     assert not {"mypy", "sphinx", "pq[docs]"} & {*lines}
 
@@ -151,6 +178,87 @@ def test_an_optional_need_that_cannot_be_resolved_gives_way(tmp_path, monkeypatc
     files = {"pyproject.toml": '[project.optional-dependencies]\nt = ["tabulate>=0.8"]'}
     optional = lay(tmp_path, "def test_b():\n    import tabulate", files)
     [note] = propose(optional, Machine(())).notes
-    assert note == "without what tests ask for inside of functions (tabulate>=0.8): there is no tabulate"
+    assert note == "without what tests ask for and do without (tabulate>=0.8): there is no tabulate"
     with pytest.raises(UserError, match="there is no tabulate"):
         propose(lay(tmp_path, "import tabulate", files), Machine(()))
+
+
+@pytest.mark.parametrize("test", [*POLITE, "import pytest\ntabulate = pytest.importorskip('tabulate')"])
+def test_what_tests_ask_for_and_no_list_names_is_said(tmp_path, monkeypatch, test):
+    monkeypatch.setattr("kernel_matrix.adopt.lock.resolve", lambda *_, **__: Locks({"": "numpy==1.0\n"}))
+    [note] = propose(lay(tmp_path, test, {}), Machine(())).notes
+    assert "no list of the repository names them: tabulate (1 file)" in note
+    assert note.endswith(f"into {LOCKS}/python.in, and then `kernel-matrix lock`")
+
+
+@pytest.mark.parametrize("name", ["cupy", "flash-attn", "tensorrt", "pycuda", "transformer-engine"])
+def test_what_is_built_with_cuda_and_tests_do_without_is_not_in_the_lock(tmp_path, name):
+    module = name.replace("-", "_")
+    test = f"import pytest\npytest.importorskip({module!r})\npytest.importorskip('tabulate')"
+    lines = requirements.lines(lay(tmp_path, test, {".gitlab-ci.yml": CI.format(f"pip install {name} tabulate")}))
+    assert f"# .gitlab-ci.yml; left out: {name}, which is built with CUDA" in lines
+    assert ("tabulate" in lines, name in lines) == (True, False)
+
+
+def test_only_what_an_error_names_gives_way(tmp_path, monkeypatch):
+    def resolve(source, kinds, **_):
+        if "gone" in source.read_text():
+            raise UserError("there is no gone")
+        return Locks({"": "tabulate==1.0\n"})
+
+    monkeypatch.setattr("kernel_matrix.adopt.lock.resolve", resolve)
+    test = "import pytest\npytest.importorskip('gone')\npytest.importorskip('tabulate')"
+    made = propose(lay(tmp_path, test, {".gitlab-ci.yml": CI.format("pip install gone tabulate")}), Machine(()))
+    assert "\ntabulate\n" in made.files[f"{LOCKS}/python.in"]
+    assert made.notes == ("without what tests ask for and do without (gone): there is no gone",)
+
+
+# Files beside the tests, what imports them, and whether they count.
+BESIDE = {
+    "a script": ("tests/timing.py", {}, False),
+    "a benchmark": ("tests/bench_a.py", {}, False),
+    "a program in a folder": ("tests/tools/plot.py", {}, False),
+    "what only a script imports": ("tests/more.py", {"tests/script.py": "import more\n"}, False),
+    "what a type checker reads": (
+        "tests/types.py",
+        {"tests/test_b.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import tests.types\n"},
+        False,
+    ),
+    "a script beside tests at the top": (
+        "script.py",
+        {"tests/test_a.py": "", "test_c.py": "def test_c(): ...\n"},
+        False,
+    ),
+    "what a test imports": ("tests/helper.py", {"tests/test_b.py": "from helper import x\n"}, True),
+    "what an import imports": (
+        "tests/a/b.py",
+        {"tests/test_b.py": "from . import a\n", "tests/a/__init__.py": "from .b import x\n"},
+        True,
+    ),
+    "a plugin": ("tests/fix.py", {"tests/conftest.py": "pytest_plugins = ['fix']\n"}, True),
+    "a program that a test runs": ("tests/work.py", {"tests/test_b.py": "RUN = ['python', 'tests/work.py']\n"}, True),
+    "the package of the tests": ("tests/__init__.py", {}, True),
+    "a conftest at the top": ("conftest.py", {}, True),
+    "a benchmark that pytest collects": (
+        "tests/bench_a.py",
+        {"pytest.ini": "[pytest]\npython_files = test_*.py bench_*.py\n"},
+        True,
+    ),
+    "a check that pytest collects": (
+        "tests/check_a.py",
+        {"pyproject.toml": "[tool.pytest.ini_options]\npython_files = ['check_*.py', 'test_*.py']\n"},
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_a_file_counts_that_pytest_collects_or_that_such_a_file_imports(tmp_path, name):
+    path, files, counts = BESIDE[name]
+    repository = lay(tmp_path, "import pq", {"requirements.txt": "tabulate\n", **files, path: "import tabulate\n"})
+    assert ("tabulate" in requirements.lines(repository)) == counts
+
+
+def test_what_runs_only_where_a_test_is_a_program_is_not_needed(tmp_path):
+    test = "if __name__ == '__main__':\n    import tabulate"
+    assert "tabulate" not in requirements.lines(lay(tmp_path, test, LISTS["an extra"][1]))

@@ -18,7 +18,8 @@ from kernel_matrix.adopt import first_cell, requirements
 from kernel_matrix.adopt.lock import Locks, resolve
 from kernel_matrix.adopt.project_file import by_extra, metadata_of, why_not_built
 from kernel_matrix.adopt.proposal import LOCKS, WORKFLOW, _text, propose
-from kernel_matrix.adopt.repository import OWN, look
+from kernel_matrix.adopt.repository import look
+from kernel_matrix.adopt.sources import OWN
 from kernel_matrix.adopt.terminal import next_lines
 from kernel_matrix.adopt.writing import write
 from kernel_matrix.base import git

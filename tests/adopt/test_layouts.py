@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from kernel_matrix.adopt import platforms, requirements, terminal
+from kernel_matrix.adopt.reach import reached
 from kernel_matrix.adopt.repository import look
 from kernel_matrix.base.errors import UserError
 
@@ -269,8 +270,8 @@ def test_own_files_build_tools_and_other_names_are_no_unknown_imports(tmp_path):
 @pytest.mark.parametrize(
     ("need", "code", "names"),
     [
-        ("numba", "from numba import cuda\n", ["cuda"]),
-        ("numba", "import numba\ndef k(): return numba.cuda.grid(1)\n", ["cuda"]),
+        ("numba", "from numba import cuda\n@cuda.jit\ndef k(x): ...\n", ["cuda"]),
+        ("numba", "import numba\nk = numba.cuda.jit(f)\n", ["cuda"]),
         ("numba", "from numba import njit\n", []),
         ("warp-lang", "import warp as wp\n", ["cuda"]),
         ("cupy-cuda12x", "import cupy as cp\n", ["cuda"]),
@@ -283,7 +284,7 @@ def test_own_files_build_tools_and_other_names_are_no_unknown_imports(tmp_path):
 )
 def test_kernels_get_the_platforms_that_they_have(tmp_path, need, code, names):
     repository, _ = seen(tmp_path, kernels("kern", need, code))
-    assert [one.name for one in platforms.of(repository)] == names
+    assert [one.name for one in platforms.of(repository, reached(repository).there)] == names
 
 
 def test_a_platform_gets_the_builds_that_have_code_for_it():

@@ -1,4 +1,4 @@
-"""Read every list of requirements that a repository has: of extras, groups, tools, environments, and files of lines.
+"""Read every list of requirements of a repository: extras, groups, tools, environments, files of lines, and its CI.
 
 A list is known by its key (``dependencies``, ``dev-dependencies``, ``deps``, ``test-requires``, ``extras_require``), in
 whichever table it stands. So a tool that nobody thought of is read as those that are known.
@@ -17,7 +17,7 @@ from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from kernel_matrix.adopt import setup_script
+from kernel_matrix.adopt import ci_lists, setup_script
 from kernel_matrix.adopt.pinned import conda, lines
 from kernel_matrix.adopt.pinned.repository import lists_in
 from kernel_matrix.base.syntax import parsed
@@ -55,6 +55,8 @@ def lists(root: Path, document: Mapping[str, Any], extras: Mapping[str, Sequence
             origin = Path(os.path.relpath(path, root)).as_posix()
             for line in conda.requirements_of(path) if read is conda.read else lines.requirements_of(path):
                 yield from _checked(line, origin)
+    for line, origin in ci_lists.requirements_in(root):
+        yield from _checked(line, origin)
 
 
 def _checked(line: str, origin: str) -> Iterator[tuple[str, str]]:

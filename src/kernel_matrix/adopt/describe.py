@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kernel_matrix.adopt.recognize import Parameter, Recognized
-from kernel_matrix.adopt.repository import OWN, Repository
+from kernel_matrix.adopt.repository import Repository
+from kernel_matrix.adopt.sources import OWN
 from kernel_matrix.base.words import counted, some
 
 # A package, whose conftest is thus no other than the one that tests mean by `import conftest`.

@@ -33,6 +33,7 @@ from kernel_matrix.run.executors import InstallError
 # The names that people give to what the tests need; the first of them that there is counts.
 _TEST_NAMES = ("test", "tests", "testing", "dev", "develop", "development")
 _FILES = ("pyproject.toml", "setup.cfg", "setup.py")
+PYTHON_FILES = ("test_*.py", "*_test.py")
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class ProjectFile:
     packages: PackageMap = NO_WORD  # where its packages lie, by the same files
     compiled: Compiled = NOT_COMPILED
     notes: tuple[str, ...] = ()  # a sentence for each thing that could not be read
+    python_files: tuple[str, ...] = PYTHON_FILES  # the names of the files that pytest takes for tests
     local: tuple[str, ...] = ()  # distributions that lie in folders, so that no index is asked for them
 
 
@@ -83,6 +85,7 @@ def read(root: Path) -> ProjectFile:
         packages,
         how,
         tuple(filter(None, (note, *(_said(name, folder) for name, folder in folders.items())))),
+        tuple(_settings(root, document, "python_files")) or PYTHON_FILES,
         tuple(_folders(root, [*needs, *lists], local)),
     )
 
@@ -185,19 +188,25 @@ def _is_requirement(text: object) -> bool:
 
 def _test_folders(root: Path, document: Mapping[str, Any]) -> Iterable[str]:
     """Yield the folders that pytest is configured with; a file that it could not read names none."""
+    for text in _settings(root, document, "testpaths"):
+        yield text.strip("/").removeprefix("./") or "."
+
+
+def _settings(root: Path, document: Mapping[str, Any], key: str) -> Iterable[str]:
+    """Yield the words of a setting of pytest, of all files that can have it."""
     options = document.get("tool", {}).get("pytest", {})
-    named = [options.get("testpaths") or options.get("ini_options", {}).get("testpaths", ())]
+    named = [options.get(key) or options.get("ini_options", {}).get(key, ())]
     for name in ("pytest.toml", ".pytest.toml"):
         with contextlib.suppress(OSError, ValueError, AttributeError):
-            named.append(tomllib.loads((root / name).read_text(encoding="utf-8")).get("pytest", {}).get("testpaths"))
+            named.append(tomllib.loads((root / name).read_text(encoding="utf-8")).get("pytest", {}).get(key))
     for name, section in (("pytest.ini", "pytest"), ("tox.ini", "pytest"), ("setup.cfg", "tool:pytest")):
         parser = configparser.ConfigParser(interpolation=None, strict=False)
         with contextlib.suppress(configparser.Error, ValueError):
             parser.read(root / name, encoding="utf-8")
-            named.append(parser.get(section, "testpaths", fallback=""))
-    for folders in named:
-        texts = folders.split() if isinstance(folders, str) else folders if isinstance(folders, list) else ()
-        yield from (text.strip("/").removeprefix("./") or "." for text in texts if isinstance(text, str) and text)
+            named.append(parser.get(section, key, fallback=""))
+    for value in named:
+        words = value.split() if isinstance(value, str) else value if isinstance(value, list) else ()
+        yield from (word for word in words if isinstance(word, str) and word)
 
 
 _FILE = "PKG-INFO"

@@ -16,9 +16,11 @@ from packaging.version import Version
 from kernel_matrix.adopt import describe, lock, platforms, reach, requirements
 from kernel_matrix.adopt.pinned.repository import Pins
 from kernel_matrix.adopt.recognize import Recognized
-from kernel_matrix.adopt.repository import OWN, TOOLCHAINS, Repository
+from kernel_matrix.adopt.repository import TOOLCHAINS, Repository
+from kernel_matrix.adopt.sources import OWN
 from kernel_matrix.base import git, installation
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.words import counted
 from kernel_matrix.config.locks import pins_in
 from kernel_matrix.vendors import builds
 from kernel_matrix.vendors.machine import Machine
@@ -75,15 +77,22 @@ def propose(
     Raises:
         UserError: the requirements cannot be resolved.
     """
-    lines, needed = requirements.lines(repository), requirements.lines(repository, with_optional=False)
-    try:
-        return _with_lines(repository, machine, pins, operators, lines)
-    except UserError as error:
-        if lines == needed:
-            raise
-        made = _with_lines(repository, machine, pins, operators, needed)
-        left = ", ".join(line for line in lines if line not in needed and not line.startswith("#"))
-        return made._replace(notes=(f"without what tests ask for inside of functions ({left}): {error}", *made.notes))
+    without: list[str] = []
+    notes: list[str] = []
+    while True:
+        lines = requirements.lines(repository, without)
+        try:
+            made = _with_lines(repository, machine, pins, operators, lines)
+        except UserError as error:
+            needed = requirements.lines(repository, lines)
+            optional = [line for line in lines if line not in needed and not line.startswith("#")]
+            if not optional:
+                raise
+            blamed = [line for line in optional if re.search(rf"\b{re.escape(Requirement(line).name)}\b", str(error))]
+            without += blamed or optional
+            notes.append(f"without what tests ask for and do without ({', '.join(blamed or optional)}): {error}")
+        else:
+            return made._replace(notes=(*notes, *made.notes))
 
 
 def _with_lines(
@@ -110,7 +119,10 @@ def _with_lines(
         files |= _beside_the_lock(names)
     if operators:
         files |= _of_operators(repository, operators, names)
-    said = _said(lanes, names["unreached"]) if repository.suite is not None else ()
+    asked = requirements.asked_for(repository, {name for text in made.texts.values() for name in pins_in(text)})
+    said = (
+        (*_said_of_needs(asked, toolchain), *_said(lanes, names["unreached"])) if repository.suite is not None else ()
+    )
     return Proposal(toolchain, files, (*made.notes, *said))
 
 
@@ -218,6 +230,16 @@ def _lanes(repository: Repository, toolchain: str, found: reach.Reached) -> tupl
         told = {_VARIABLES["Numba"]: "1", **variables}
         lanes.append(Lane(f"{toolchain}-simulator", told, (*alone, "Numba")))
     return tuple(lanes)
+
+
+def _said_of_needs(asked: Mapping[str, int], toolchain: str) -> Iterator[str]:
+    """Yield what a terminal says of what tests ask for, and the environment has not."""
+    if asked:
+        named = ", ".join(f"{name} ({counted(count, 'file')})" for name, count in sorted(asked.items()))
+        yield (
+            f"tests ask for these, do without, and no list of the repository names them: {named}. Tests that need "
+            f"one are skipped: write its distribution into {LOCKS}/{toolchain}.in, and then `kernel-matrix lock`"
+        )
 
 
 def _said(lanes: Sequence[Lane], unreached: Sequence[str]) -> Iterator[str]:

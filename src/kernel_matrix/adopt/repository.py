@@ -5,10 +5,8 @@ Its Python files are read without being imported.
 
 from __future__ import annotations
 
-import ast
-import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
@@ -19,12 +17,10 @@ from kernel_matrix.adopt.collected import has_tests, own_rules
 from kernel_matrix.adopt.compiled import UNPACKED
 from kernel_matrix.adopt.package_map import likeness
 from kernel_matrix.adopt.project_file import ProjectFile
+from kernel_matrix.adopt.sources import CUDA_SUFFIXES, Source, collected, files_of, imported_by, is_test, read_sources
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.base.syntax import parsed
 
 PYTHONS = ("3.11", "3.12", "3.13")
-# Where `init` writes. No build system takes a folder with a dot for a package; git often ignores "*.d".
-OWN = "kernel-matrix.files"
 # The modules that write kernels or run them, by the name that people know; the first of them names the environment.
 TOOLCHAINS = {
     "triton": "Triton",
@@ -74,7 +70,8 @@ class Repository:
     def test_files(self) -> tuple[Path, ...]:
         """The files that pytest takes for tests, from the suite's folder."""
         programs = {self.root / name for name in self.programs}
-        return tuple(source.path for source in self.tests if is_test(source.path) and source.path not in programs)
+        named = (source.path for source in self.tests if is_test(source.path, self.project.python_files))
+        return tuple(path for path in named if path not in programs)
 
 
 def look(root: Path, suite: str | None = None) -> Repository:
@@ -95,23 +92,37 @@ def look(root: Path, suite: str | None = None) -> Repository:
     project = replace(project, compiled=project.compiled.onto(source))
     named = [suite] if suite else project.test_folders
     rules = own_rules(root, (path for path in paths if path.name == "conftest.py"))
-    tests = {path: has_tests(path, rules) for path in paths if is_test(path)}
+    tests = {path: has_tests(path, rules) for path in paths if is_test(path, project.python_files)}
     ordered = layout.test_folders(root, (path for path in tests if tests[path]), module, inside)
     files = [path for path in tests if suite or tests[path]]
     folder = project.compiled.ctest or _suite(root, files, ordered, named, named=bool(suite))
-    test_paths = [path for path in paths if folder and path.is_relative_to(root / folder)]
-    rest = [path for path in paths if module and path not in set(test_paths)]
-    own = read_sources(path for path in rest if path.is_relative_to(inside) or path == inside.with_suffix(".py"))
+    own, test_sources = _sources(root, paths, inside, folder, project)
     repository = Repository(
         *(root, project, module, source, inside.relative_to(root).as_posix(), folder),
-        *(tuple(own), tuple(read_sources(test_paths)), tuple(files_of(root, CUDA_SUFFIXES))),
+        *(own if module else (), test_sources, tuple(files_of(root, CUDA_SUFFIXES))),
         python=_python(project.python),
         not_taken=tuple((one.folder, one.files) for one in ordered if not _is_below(one.folder, folder)),
-        programs=tuple(path.relative_to(root).as_posix() for path, is_one in tests.items() if not is_one),
+        programs=tuple(
+            path.relative_to(root).as_posix() for path, is_one in tests.items() if not is_one and is_test(path)
+        ),
         others=tuple(path.relative_to(root).as_posix() for path in projects[1:]),
     )
     _demand_something(repository)
     return repository
+
+
+def _sources(
+    root: Path, paths: Sequence[Path], inside: Path, folder: str | None, project: ProjectFile
+) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
+    """Return the files of the package, and those of the tests: what pytest collects, and what these import."""
+    tests = collected(root, folder, paths, project.python_files)
+    taken = {source.path for source in tests}
+    suite = root / (folder or "")
+    of_package = [path for path in paths if path.is_relative_to(inside) or path == inside.with_suffix(".py")]
+    around = set(of_package) if inside.is_relative_to(suite) else set()
+    beside = [path for path in paths if folder and path.is_relative_to(suite) and path not in taken | around]
+    own = read_sources(path for path in of_package if path not in taken.union(beside))
+    return tuple(own), (*tests, *imported_by(tests, read_sources(beside)))
 
 
 def _python(text: str) -> str:
@@ -222,86 +233,3 @@ def _suite(
 def _is_below(name: str, folder: str | None) -> bool:
     """Return whether the tests of a folder are run with those of another."""
     return folder is not None and (folder == "." or PurePosixPath(name).is_relative_to(folder))
-
-
-_SKIPPED = {"build", "dist", "node_modules", "site-packages", "__pycache__", "third_party", "venv", "env", OWN}
-_MOST = 20_000  # files: a repository with more is read in part
-_KERNEL_MARKS = {"jit", "autotune", "heuristics"}
-CUDA_SUFFIXES = (".cu", ".cuh", ".hip")
-
-
-@dataclass(frozen=True)
-class Source:
-    """A Python file: what it imports at its top level and anywhere, and its functions that are Triton kernels."""
-
-    path: Path
-    always: frozenset[str]  # imported at the top level, so that the file does not work without it
-    imports: frozenset[str]
-    kernels: tuple[str, ...]
-    asked: frozenset[str] = frozenset()  # what its tests are skipped without, by importorskip
-
-
-def files_of(root: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
-    """Yield the files with these suffixes, in a fixed order; hidden folders and folders of builds are left out."""
-    count = 0
-    for folder, folders, names in os.walk(root):
-        folders[:] = sorted(
-            name for name in folders if name not in _SKIPPED and not name.startswith(".") and "egg-info" not in name
-        )
-        for name in sorted(names):
-            if name.endswith(suffixes):
-                count += 1
-                if count > _MOST:
-                    return
-                yield Path(folder, name)
-
-
-def read_sources(paths: Iterable[Path]) -> list[Source]:
-    """Read the files; one that is not Python is left out."""
-    sources = []
-    for path in paths:
-        try:
-            tree = parsed(path.read_bytes())
-        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-            continue
-        names = frozenset(name for node in ast.walk(tree) for name in _imported(node))
-        top = frozenset(name for node in tree.body for name in _imported(node))
-        kernels = tuple(_kernels(tree, imported="triton" in names))
-        asked = frozenset(name for node in ast.walk(tree) for name in _asked(node))
-        sources.append(Source(path, top, names, kernels, asked))
-    return sources
-
-
-def is_test(path: Path) -> bool:
-    """Return whether pytest takes a file for tests, by its name."""
-    return path.suffix == ".py" and (path.name.startswith("test_") or path.stem.endswith("_test"))
-
-
-def _imported(node: ast.AST) -> Iterator[str]:
-    """Yield the distributions' top modules that a statement imports; a relative import is of the package itself."""
-    if isinstance(node, ast.Import):
-        yield from (alias.name.partition(".")[0] for alias in node.names)
-    elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-        yield node.module.partition(".")[0]
-
-
-def _asked(node: ast.AST) -> Iterator[str]:
-    """Yield the top module that a call of ``importorskip`` asks for."""
-    if isinstance(node, ast.Call) and "importorskip" in (getattr(node.func, "attr", ""), getattr(node.func, "id", "")):
-        for argument in node.args[:1]:
-            if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
-                yield argument.value.partition(".")[0]
-
-
-def _kernels(tree: ast.Module, *, imported: bool) -> Iterator[str]:
-    """Yield the functions that are marked with ``triton.jit``, also under another name of ``jit``.
-
-    ``imported`` is whether the file imports Triton itself. A file can also have ``triton`` from a module of its
-    package, which imports it where it is installed. Then only marks that begin with ``triton.`` count.
-    """
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef):
-            calls = [mark.func if isinstance(mark, ast.Call) else mark for mark in node.decorator_list]
-            marks = [ast.unparse(mark).split(".") for mark in calls]
-            if any(words[-1] in _KERNEL_MARKS and (imported or words[0] == "triton") for words in marks):
-                yield node.name

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from kernel_matrix.adopt.compiled import MADE_OF, modules_in
-from kernel_matrix.adopt.repository import Repository, files_of
+from kernel_matrix.adopt.repository import Repository
+from kernel_matrix.adopt.sources import files_of
 
 # What a job needs. pytest runs the tests, by classes that release 8 has first; the other two compare numbers.
 _JOB = ("pytest>=8", "numpy", "ml_dtypes")
@@ -48,6 +50,7 @@ _KNOWN = {
     "git": "gitpython",
     "Cython": "cython",
     "bs4": "beautifulsoup4",
+    "lal": "lalsuite",
     "dotenv": "python-dotenv",
 }
 # Modules that several distributions have, or that need more than an installation: with how their names begin.
@@ -68,6 +71,11 @@ _TOOLS = re.compile(
     r"(ruff|black|isort|flake8.*|pylint|mypy|pyright|pre-commit|prek|coverage|codespell|build|twine|bump.*|tox|nox"
     r"|mkdocs.*|sphinx.*|furo|myst.*|types-.*|jupyter.*|ipykernel|ipython|notebook|nbconvert|cibuildwheel)"
 )
+# What has no wheel for a machine without CUDA: it is built against CUDA, or its build fetches it.
+_BUILT_WITH_CUDA = re.compile(
+    r"cupy|flash-attn.*|tensorrt.*|pycuda|transformer-engine.*|apex|mamba-ssm|causal-conv1d|flashinfer.*|xformers"
+    r"|deepspeed|vllm|sgl-kernel|deep-gemm|grouped-gemm|torch-scatter|torch-sparse"
+)
 
 
 def distribution_of(module: str) -> str:
@@ -75,23 +83,31 @@ def distribution_of(module: str) -> str:
     return Requirement(_KNOWN[module]).name if module in _KNOWN else module
 
 
-def lines(repository: Repository, *, with_optional: bool = True) -> list[str]:
+def lines(repository: Repository, without: Collection[str] = ()) -> list[str]:
     """Return the lines of the file that the lock is made from, with a comment before the lines of each origin.
 
-    ``with_optional``: also what the tests only import inside of functions, where a list of the repository names it.
+    What the tests ask for and do without is taken where a list of the repository names it, but not what is built with
+    CUDA, and not ``without``.
     """
     origins: dict[str, list[str]] = {}
     left: dict[str, list[str]] = {}
     taken: set[str] = set()
-    imported = {*_needed_modules(repository), *_optional_modules(repository)}
-    of_lists = _of_lists(repository, imported if with_optional else _needed_modules(repository))
+    needed = _needed_modules(repository)
+    imported = {*needed, *_optional_modules(repository)}
+    of_lists = [*_of_lists(repository, needed)]
+    for text, origin in _of_lists(repository, imported.difference(needed)):
+        name = canonicalize_name(Requirement(text).name)
+        if _BUILT_WITH_CUDA.fullmatch(name):
+            left.setdefault(origin, []).append(f"{name}, which is built with CUDA")
+        elif text not in without:
+            of_lists.append((text, origin))
     needs = (*repository.project.needs, *of_lists, *_imported(repository), *((name, "every job") for name in _JOB))
     for text, origin in needs:
         name = canonicalize_name(Requirement(text).name)
         if name == _own_name(repository):
             continue  # an extra that names the package itself with other extras
         if _TOOLS.fullmatch(name) and not any(_has(name, module) for module in imported):
-            left.setdefault(origin, []).append(name)
+            left.setdefault(origin, []).append(f"{name}, which nothing here imports")
             continue
         own = origin.startswith("pyproject.toml, dependencies") or (text in _JOB and bool(Requirement(text).specifier))
         if not any(text in texts for texts in origins.values()) and (own or name not in taken):
@@ -100,14 +116,14 @@ def lines(repository: Repository, *, with_optional: bool = True) -> list[str]:
     return [
         "# What the environment of the tests needs. `kernel-matrix lock` makes the lock in this folder from it.",
         *_written(origins, left),
-        *_not_taken(repository, taken.union(*left.values())),
+        *_not_taken(repository, taken.union(one.partition(",")[0] for names in left.values() for one in names)),
     ]
 
 
 def _written(origins: Mapping[str, list[str]], left: Mapping[str, list[str]]) -> Iterator[str]:
     """Yield the requirements by their origins, and what of an origin is left out."""
     for origin in dict.fromkeys((*origins, *left)):
-        tools = f"; left out, as nothing here imports it: {', '.join(left[origin])}" if origin in left else ""
+        tools = f"; left out: {', '.join(left[origin])}" if origin in left else ""
         yield from (f"# {origin}{tools}", *origins.get(origin, ()))
 
 
@@ -135,6 +151,18 @@ def lacking_files(repository: Repository) -> list[str]:
 def unknown_imports(repository: Repository) -> list[str]:
     """Return the modules that a test file cannot be imported without, and that no known distribution has."""
     return [name for name in _unknown(repository) if not _OF_A_SUITE.fullmatch(name)]
+
+
+def asked_for(repository: Repository, distributions: Iterable[str]) -> dict[str, int]:
+    """Return what tests ask for and do without that no list names, with the number of files that ask.
+
+    ``distributions`` are those of the lock.
+    """
+    declared = (*repository.project.needs, *repository.project.lists)
+    named = {*distributions, *repository.project.local, *(Requirement(text).name for text, _ in declared)}
+    left = {*sys.stdlib_module_names, *_local(repository)}
+    counts = Counter(name for source in repository.tests for name in source.asked - left)
+    return {name: count for name, count in counts.items() if not any(_has(one, name) for one in named)}
 
 
 def _unknown(repository: Repository) -> list[str]:

@@ -50,10 +50,16 @@ def requirements_of(path: Path) -> Iterator[str]:
     """
     lines = _document(path).get("dependencies")
     for line in lines if isinstance(lines, list) else ():
-        if isinstance(line, str) and (match := _NAME.match(line.strip())):
-            yield _NAMES.get(match[1].lower(), match[1])
+        if isinstance(line, str):
+            yield from name_of(line.strip())
         elif isinstance(line, dict) and isinstance(line.get("pip"), list):
             yield from of_text("\n".join(text for text in line["pip"] if isinstance(text, str)), path)
+
+
+def name_of(line: str) -> Iterator[str]:
+    """Yield the name that an index has for a requirement of conda."""
+    if match := _NAME.match(line):
+        yield _NAMES.get(match[1].lower(), match[1])
 
 
 def read_lock(path: Path, reader: Reader) -> Iterator[Pin]:

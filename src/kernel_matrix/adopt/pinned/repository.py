@@ -103,7 +103,7 @@ def pins_of(root: Path, python: str, *, near: Sequence[str] = (), without: Colle
     """
     reader = Reader(root, python, seen={path.resolve() for path in without})
     pins: list[Pin] = []
-    for folder in dict.fromkeys((root, *(root / name for name in near), *_above(root), *_below(root, _DEPTH))):
+    for folder in dict.fromkeys((root, *(root / name for name in near), *above(root), *_below(root, _DEPTH))):
         for path, read in _files(folder):
             if path.resolve() in reader.seen:
                 continue
@@ -117,7 +117,7 @@ def pins_of(root: Path, python: str, *, near: Sequence[str] = (), without: Colle
 
 def lists_in(root: Path) -> Iterator[tuple[Path, _Read]]:
     """Yield the files of a repository that a person lists requirements in, and what reads each."""
-    for folder in (root, *_above(root), *_below(root, _DEPTH)):
+    for folder in (root, *above(root), *_below(root, _DEPTH)):
         yield from ((path, read) for path, read in _files(folder) if read in (lines.read, conda.read))
 
 
@@ -135,7 +135,7 @@ def _files(folder: Path) -> Iterator[tuple[Path, _Read]]:
             yield folder / name, read
 
 
-def _above(root: Path) -> Iterator[Path]:
+def above(root: Path) -> Iterator[Path]:
     """Yield the folders above, up to the one of the checkout, or to the last that is the root of a workspace."""
     folders = [*root.parents]
     inside = [number for number, folder in enumerate((root, *folders)) if (folder / ".git").exists()]
