@@ -206,15 +206,15 @@ def of_mixed() -> Iterator[tuple[str, str]]:
         0: words_of(a)[0],
         8: words_of(b)[0],
         16: words_of(whole)[0],
-        RESULT: np.full(LANES, 0x12345678, np.uint32),
+        RESULT: np.full(LANES, 0x9234D678, np.uint32),
     }
     exact = -np.abs(a[:, 1].astype(np.float64)) * b[:, 0].astype(np.float64) + whole[:, 0]
     sums = exact.astype(F32)
     fields = {"opsel": 1, "opsel_hi": 3, "neg": 1, "neg_hi": 1, "src0": 256, "src1": 264, "src2": 272, "vdst": RESULT}
     for name, wanted in (
         ("v_fma_mix_f32_bf16", sums.view(np.uint32)),
-        ("v_fma_mixlo_bf16", sums.astype(BFLOAT).view(np.uint16) | np.uint32(0x12340000)),
-        ("v_fma_mixhi_bf16", sums.astype(BFLOAT).view(np.uint16).astype(np.uint32) << 16 | 0x5678),
+        ("v_fma_mixlo_bf16", sums.astype(BFLOAT).view(np.uint16) | np.uint32(0x92340000)),
+        ("v_fma_mixhi_bf16", sums.astype(BFLOAT).view(np.uint16).astype(np.uint32) << 16 | 0xD678),
     ):
         got = executed(TARGET, encoded(TARGET, "VOP3P", name, **fields), given)[RESULT]
         yield name, first(got != wanted, got, wanted)
@@ -226,7 +226,7 @@ def numbers_of_gfx1250() -> Iterator[tuple[str, str, str]]:
         yield name, TARGET, compared("VOP3", name, kinds, right)
         if name in SHORT:
             yield f"{name} e32", TARGET, compared("VOP2", name, kinds, right)
-    for table in (0x14, 0x40, 0xE8, 0xFE, 0x01):
+    for table in (0x14, 0x40, 0xE8, 0xFE, 0x01, 0xCA, 0x2C):
         fields = {"abs": table >> 3 & 7, "omod": table >> 6, "neg": table & 7}
         for name, kind in (("v_bitop3_b32", U32), ("v_bitop3_b16", np.uint16)):
             yield f"{name} {table:#x}", TARGET, compared("VOP3", name, (kind,) * 3, bits_of(table), **fields)

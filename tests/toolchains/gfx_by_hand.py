@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from gfx_execute import encoded
 
 from gpu_emulators.amd import Memory, Program, decoding
 from gpu_emulators.amd.code_object import Argument, CodeObject, Kernel
@@ -349,17 +350,63 @@ def products() -> dict[str, Any]:
         "lanes": ("v_mfma_f32_16x16x4_f32", (4, -6), {}),
         "the block": ("v_mfma_f32_32x32x1_2b_f32", (-4, 6), {"cbsz": 1, "abid": 0}),
         "another block": ("v_mfma_f32_32x32x1_2b_f32", (-4, 6), {"cbsz": 1, "abid": 1}),
+        "a sum": ("v_mfma_f32_16x16x4_f32", (4, 6, 8, 9, 10, 11), {}),
+        "half of a sum": ("v_mfma_f32_16x16x4_f32", (4, 6, 8, 9), {}),
+        "lanes of a sum": ("v_mfma_f32_16x16x4_f32", (4, 6, 8, 9, -10, 11), {}),
     }.items():
         written = [older.v_mov_b32_e32(v[number], 0) for number in registers if number > 0]
         of_few = [older.v_mov_b32_e32(v[-number], 0) for number in registers if number < 0]
-        factors = (v[4], v[6]) if len(registers) == 2 else (v[4:5], v[6:7])
+        factors = (v[4], v[6]) if opcode.endswith("f32") else (v[4:5], v[6:7])
         results = v[8:39] if "32x32" in opcode else v[8:11]
-        product = getattr(older, opcode)(results, *factors, 0, **modifiers)
+        product = getattr(older, opcode)(results, *factors, results if 8 in registers else 0, **modifiers)
         wait = [older.s_nop(15)] * 2
         code = [*written, *few, *of_few, *all_lanes, *wait, product, *wait]
         code += [older.global_store_dword(addr=v[1], data=v[8], saddr=OUT)]
         found = launched(code, 64, *arrays(), begin=begin, target="gfx942")
         result[name] = [one.split(": ")[1] for one in found]
+    return result
+
+
+class Raw(bytes):
+    """An instruction that the tables do not have."""
+
+    def to_bytes(self) -> bytes:
+        return self
+
+
+def transposed() -> dict[str, Any]:
+    """Load what is transposed on the way from the LDS: on gfx1250 in blocks of lanes, on gfx950 by rows."""
+    result = {}
+    draw = np.random.default_rng(8)
+    begin = [newer.s_load_b64(place, s[0:1], ioffset=at, soffset=NULL) for place, at in ((OUT, 0), (X, 8))]
+    for name, size, turn in (
+        ("ds_load_tr16_b128", 16, lambda x: x.view(np.uint16).reshape(4, 8, 8).transpose(0, 2, 1)),
+        ("ds_load_tr8_b64", 8, lambda x: x.reshape(2, 2, 2, 4, 8).transpose(0, 2, 4, 1, 3)),
+    ):
+        x, out = draw.integers(0, 256, 32 * size, np.uint8), np.zeros(32 * size, np.uint8)
+        registers, made, bits = (v[4 : 3 + size // 4], v[8 : 7 + size // 4], 8 * size)
+        load = Raw(encoded("gfx1250", "DS", name, vdst=8, addr=1)[:8])
+        code = [
+            *(newer.s_wait_kmcnt(simm16=0), newer.v_lshlrev_b32_e32(v[1], size.bit_length() - 1, v[0])),
+            getattr(newer, f"global_load_b{bits}")(vdst=registers, vaddr=v[1:2], saddr=X),
+            *(newer.s_wait_loadcnt(simm16=0), getattr(newer, f"ds_store_b{bits}")(addr=v[1], data0=registers)),
+            *(newer.s_wait_dscnt(simm16=0), load, newer.s_wait_dscnt(simm16=0)),
+            getattr(newer, f"global_store_b{bits}")(vaddr=v[1:2], vsrc=made, saddr=OUT),
+        ]
+        found = launched(code, 32, out, x, begin=begin, target="gfx1250", lds=512)
+        result[name] = found or out.tobytes() == turn(x).tobytes()
+    begin = [older.s_load_dwordx2(place, s[0:1], offset=at, imm=1) for place, at in ((OUT, 0), (X, 8))]
+    for kind, lines in ((np.uint16, 4), (np.uint8, 8)):
+        x, out = draw.integers(0, 256, 512, np.uint8), np.zeros(512, np.uint8)
+        name, wait = f"ds_read_b64_tr_b{8 * np.dtype(kind).itemsize}", older.s_waitcnt(0)
+        code = [
+            *(wait, older.v_lshlrev_b32_e32(v[1], 3, v[0])),
+            *(older.global_load_dwordx2(vdst=v[4:5], addr=v[1], saddr=X), wait),
+            *(older.ds_write_b64(addr=v[1], data0=v[4:5]), wait, getattr(older, name)(vdst=v[8:9], addr=v[1]), wait),
+            older.global_store_dwordx2(addr=v[1], data=v[8:9], saddr=OUT),
+        ]
+        found = launched(code, 64, out, x, begin=begin, target="gfx950", lds=512)
+        result[name] = found or out.tobytes() == x.view(kind).reshape(4, lines, 16).transpose(0, 2, 1).tobytes()
     return result
 
 
@@ -397,6 +444,7 @@ PROGRAMS: Sequence[Callable[[], dict[str, Any]]] = (
     loaded,
     kept,
     products,
+    transposed,
     traps,
 )
 

@@ -10,6 +10,7 @@ from gfx_execute import RESULT, differ, encoded, executed, first
 
 IS_DPP, MOVE = 0xFA, 0x7E000000 | RESULT << 17 | 1 << 9  # in place of the source; v_mov_b32
 NOWHERE = -1  # the lane that gives the value is not in the row
+PLACE = 8  # of the register that names lanes
 LISTS = 0x7531ECA8, 0x0246FDB9  # of the lanes in a row, four bits each
 
 
@@ -42,6 +43,9 @@ def moves() -> Iterator[tuple[str, str, str]]:
     for target in ("gfx1100", "gfx1201"):
         for name, other in (("v_permlane16_b32", 0), ("v_permlanex16_b32", 16)):
             yield f"move {name}", target, permuted(target, name, other)
+    for target in ("gfx1201", "gfx1250"):
+        for name, other in (("v_permlane16_var_b32", 0), ("v_permlanex16_var_b32", 16)):
+            yield f"move {name}", target, permuted(target, name, other)
     for target, rows in (("gfx950", 16), ("gfx950", 32), ("gfx1250", 16)):
         name = f"v_permlane{rows}_swap_b32"
         yield f"move {name}", target, swapped(target, name, rows)
@@ -62,12 +66,16 @@ def moved(target: str, lanes: int, control: int, sources: list[int]) -> str:
 
 
 def permuted(target: str, name: str, other: int) -> str:
+    """Take lanes of a row that two scalars name, or a register of which four bits count."""
     given, old = numbers(32)
-    code = encoded(target, "VOP3", name, vdst=RESULT, src0=256, src1=4, src2=6)
-    got = executed(target, code, {0: given, RESULT: old}, scalars={4: LISTS[0], 6: LISTS[1]})[RESULT]
-    named = LISTS[0] | LISTS[1] << 32
-    right = np.array([given[(lane & 16) ^ other | named >> 4 * (lane & 15) & 15] for lane in range(32)], np.uint32)
-    return first(got != right, np.arange(32), got, right)
+    lanes, is_by_register = np.arange(32), "var" in name
+    named = np.array([(LISTS[0] | LISTS[1] << 32) >> 4 * (lane & 15) & 15 for lane in range(32)])
+    places = {"src1": 256 + PLACE, "src2": 0} if is_by_register else {"src1": 4, "src2": 6}
+    code = encoded(target, "VOP3", name, vdst=RESULT, src0=256, **places)
+    registers = {0: given, RESULT: old, PLACE: (named + 16 * lanes).astype(np.uint32)}
+    got = executed(target, code, registers, scalars={4: LISTS[0], 6: LISTS[1]})[RESULT]
+    right = given[lanes & 16 ^ other | named]
+    return first(got != right, lanes, got, right)
 
 
 def swapped(target: str, name: str, rows: int) -> str:

@@ -27,6 +27,7 @@ from gfx_older import older, parts
 from gfx_published import PUBLISHED
 
 OVERFLOW = 1 << 23  # of MODE
+ONE = 242  # the operand that is 1.0
 OLD = {"fp8": ml_dtypes.float8_e4m3fnuz, "bf8": ml_dtypes.float8_e5m2fnuz}
 NEW = {"fp8": ml_dtypes.float8_e4m3fn, "bf8": ml_dtypes.float8_e5m2}
 TYPES = {"gfx942": OLD, "gfx950": NEW, "gfx1201": NEW}
@@ -141,7 +142,7 @@ def placed(matrix: Any, depth_of: Callable[[int, int], int], each: int, lanes: i
     return content.view(np.uint32).T.copy()
 
 
-def multiplied(target: str, name: str, left: Any, right: Any, **fields: int) -> str:
+def multiplied(target: str, name: str, left: Any, right: Any, constant: float = 0.0, **fields: int) -> str:
     """Multiply bytes, and compare all bits: sums of these products are exact in fp64."""
     is_cdna, draw = target.startswith("gfx9"), np.random.default_rng(2)
     size, depth = (int(name.split("x")[k].split("_")[-1 if k == 0 else 0]) for k in (0, 2))
@@ -165,12 +166,13 @@ def multiplied(target: str, name: str, left: Any, right: Any, **fields: int) -> 
     kind = np.int32 if whole else np.float32
     if narrow := re.match(r"v_wmma_(b?f16)", name):
         kind = OTHERS[narrow[1]]
-    added = added.astype(kind)
+    added = np.full_like(added, constant, kind) if constant else added.astype(kind)
     sums = dict(enumerate(in_registers(target, added[where, columns], **fields), RESULT))
     factors = {start + k: one for start, matrix in ((0, a), (SECOND, b))
                for k, one in enumerate(placed(matrix, depth_of, each, lanes))}  # fmt: skip
     encoding = "VOP3P_MFMA" if is_cdna else "VOP3P"
-    code = encoded(target, encoding, name, vdst=RESULT, src0=256, src1=256 + SECOND, src2=256 + RESULT, **fields)
+    summand = ONE if constant else 256 + RESULT
+    code = encoded(target, encoding, name, vdst=RESULT, src0=256, src1=256 + SECOND, src2=summand, **fields)
     after = executed(target, code, factors | sums)
     exact = a.astype(np.float64) @ b.astype(np.float64).T + added.astype(np.float64)
     result = (exact.astype(np.int64) & 0xFFFFFFFF).astype(np.uint32).view(np.int32) if whole else exact.astype(kind)
@@ -233,6 +235,9 @@ def narrow_sums() -> Iterator[tuple[str, str, str]]:
     for name in ("f16", "bf16"):
         product = f"v_wmma_{name}_16x16x32_{name}"
         yield product, "gfx1250", multiplied("gfx1250", product, OTHERS[name], OTHERS[name])
+    for target, name in itertools.product(("gfx1100", *GFX12), ("f16", "bf16")):
+        product = f"v_wmma_{name}_16x16x{32 if target == 'gfx1250' else 16}_{name}"
+        yield f"{product} of 1.0", target, multiplied(target, product, OTHERS[name], OTHERS[name], 1.0)
 
 
 def angles() -> Iterator[tuple[str, str, str]]:

@@ -53,10 +53,23 @@ def test_a_barrier_that_lanes_leave_out_is_found_where_they_go_on_later(results)
 def test_a_product_needs_the_registers_and_lanes_that_it_takes_its_factors_from_and_no_others(results):
     undefined = ["global_store_dword uses v8 as data of a store, and nothing was written there (wave 0)"]
     told = results["products"]
-    for name in ("both halves", "bytes", "one register", "lanes of the pattern", "the block"):
+    for name in ("both halves", "bytes", "one register", "lanes of the pattern", "the block", "a sum"):
         assert told.pop(name) == [], name
-    lacking = ("one half", "half of the second", "half of the bytes", "lanes", "another block")
+    lacking = (
+        "one half",
+        "half of the second",
+        "half of the bytes",
+        "lanes",
+        "another block",
+        "half of a sum",
+        "lanes of a sum",
+    )
     assert told == dict.fromkeys(lacking, undefined)
+
+
+def test_loads_that_transpose_give_each_lane_a_column(results):
+    assert len(results["transposed"]) == 4
+    assert {name: told for name, told in results["transposed"].items() if told is not True} == {}
 
 
 def test_a_trap_ends_its_lanes_with_a_finding_and_that_of_a_debugger_goes_on(results):
