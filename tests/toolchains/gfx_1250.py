@@ -161,7 +161,7 @@ def of_eight() -> Iterator[tuple[str, str]]:
         with np.errstate(all="ignore"):
             exact, most = values.astype(F32) / 4, float(ml_dtypes.finfo(kinds[small]).max)
             wanted = (np.clip(exact, -most, most) if mode != USUAL else exact).astype(kinds[small])
-        yield f"{name} {mode:#x}", first(differ(got, wanted), values, got, wanted)
+        yield f"{name} {mode:#x}", first(differ(got, wanted), values.ravel(), got.ravel(), wanted.ravel())
 
 
 def of_two() -> Iterator[tuple[str, str]]:
