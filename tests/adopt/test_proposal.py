@@ -190,3 +190,82 @@ def test_init_writes_a_matrix_of_the_proposal_that_loads(tmp_path, monkeypatch, 
     assert "1 operator recognised, 1 with plain code: scale" in capsys.readouterr().out
     matrix = load(tmp_path / "operators.matrix.yaml")
     assert [*matrix.ops["scale"].axes] == ["tokens", "width", "dtype"]
+
+
+HEAD = "import numpy as np\nimport numba\nimport warp as wp\nimport triton\nfrom own.adding import _add_kernel, add\n"
+NO_LAUNCH = {
+    "a table": "def run(x, table, key):\n    return table[key](x)\n",
+    "callbacks": "def run(x, callbacks):\n    return callbacks[0](x, 1.0)\n",
+    "names of a module": "def run(x):\n    return globals()['f'](x)\n",
+    "handlers of an object": "HANDLERS = {}\ndef run(x, kind):\n    return HANDLERS[kind](x)\n",
+    "a type with a parameter": "def run(x):\n    return list[int](x)\n",
+    "a kernel of Numba": "@numba.cuda.jit\ndef k(x):\n    pass\ndef run(x):\n    k[1, 2](x)\n",
+    "a function of Numba": "@numba.jit\ndef k(x):\n    pass\ndef run(x):\n    k[1](x)\n",
+    "a function of functions": "def made(x):\n    return [np.sin]\ndef run(x):\n    f = made(1)\n    f[0](x)\n",
+}
+LAUNCH = {
+    "by its name": "def run(x):\n    _add_kernel[(1,)](x)\n",
+    "under another name": "from own.adding import _add_kernel as k\ndef run(x):\n    k[(1,)](x)\n",
+    "through its module": "import own.adding\ndef run(x):\n    own.adding._add_kernel[(1,)](x)\n",
+    "through the package": "from own import again\ndef run(x):\n    again[(1,)](x)\n",
+    "through all names": "from own.stars import *\ndef run(x):\n    _add_kernel[(1,)](x)\n",
+    "one of two": "def run(x):\n    k = _add_kernel if x else None\n    k[(1,)](x)\n",
+    "of a table": "K = {'a': _add_kernel}\ndef run(x):\n    K['a'][(1,)](x)\n",
+    "tuned": "k = triton.autotune([], key=[])(_add_kernel)\ndef run(x):\n    k[(1,)](x)\n",
+    "made by a call": "def f(x):\n    pass\nk = triton.jit(f)\ndef run(x):\n    k[(1,)](x)\n",
+    "made inside": "def run(x):\n    @triton.jit\n    def k(x):\n        pass\n    k[(1,)](x)\n",
+    "in a loop": "def run(x):\n    for k in (_add_kernel, _add_kernel):\n        k[(1,)](x)\n",
+}
+
+
+def launched(root: Path, code: str) -> str | None:
+    files = {
+        "src/own/__init__.py": "from .adding import _add_kernel as again\n",
+        "src/own/adding.py": TRITON,
+        "src/own/stars.py": "from .adding import _add_kernel\n",
+        "src/own/running.py": f"{HEAD}{code}",
+    }
+    found = found_in(root, **files).get("run")
+    return found.what if found else None
+
+
+@pytest.mark.parametrize("name", NO_LAUNCH)
+def test_a_call_of_an_item_is_no_launch_where_no_decorator_of_triton_made_it(tmp_path, name):
+    assert launched(tmp_path, NO_LAUNCH[name]) is None
+
+
+@pytest.mark.parametrize("name", LAUNCH)
+def test_a_kernel_of_triton_is_launched_under_any_name(tmp_path, name):
+    assert launched(tmp_path, LAUNCH[name]) == "a function that launches a kernel in Triton"
+
+
+@pytest.mark.parametrize(
+    ("line", "axes"),
+    [
+        ("x: an array of shape (tokens, width).", ("tokens", "width")),
+        ("x: [rows, N]", ("rows", "n")),
+        ("x (torch.Tensor): (B, N)", ("b", "n")),
+        ("x : ndarray, shape (n, m)", ("n", "m")),
+        ("x: torch.Tensor of size [n, 4]", ("n", "4")),
+        ("x: the states, whose shape is `(n, m)`", ("n", "m")),
+        ("x = [None, I_12, I_23]", ()),
+        ("x: functions of all levels, e.g. [f_12, f_23]", ()),
+        ("x: what mix(a, b) returned", ()),
+        ("x: one of (sum, mean)", ()),
+        ("x: weights, see Jones (Annals, 1990)", ()),
+        ("x: shape (n, None)", ()),
+    ],
+)
+def test_axes_are_read_where_a_text_says_that_it_has_some(tmp_path, line, axes):
+    twin = TWIN.replace("x: an array of shape (tokens, width).", line)
+    [one] = found_in(tmp_path, **{"src/own/fast.py": twin, "src/own/plain.py": PLAIN}).values()
+    assert one.parameters[0].axes == axes
+
+
+@pytest.mark.parametrize(
+    "annotation", ["Sequence[Callable[[Array], Array]]", "list[torch.Tensor]", "Callable[[Tensor], Tensor]"]
+)
+def test_what_holds_or_takes_arrays_is_no_array(tmp_path, annotation):
+    twin = TWIN.replace("(x, weight,", f"(x, weight: {annotation},")
+    [one] = found_in(tmp_path, **{"src/own/fast.py": twin, "src/own/plain.py": PLAIN}).values()
+    assert [parameter.tensor for parameter in one.parameters] == [True, False, False]

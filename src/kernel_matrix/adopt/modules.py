@@ -25,8 +25,12 @@ class Module:
     tree: ast.Module
     origins: dict[str, str] = field(default_factory=dict)
     stars: list[str] = field(default_factory=list)
+    functions: dict[str, ast.FunctionDef] = field(default_factory=dict)  # at the top level
+    classes: dict[str, ast.ClassDef] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.functions = {node.name: node for node in self.tree.body if isinstance(node, ast.FunctionDef)}
+        self.classes = {node.name: node for node in self.tree.body if isinstance(node, ast.ClassDef)}
         for node in ast.walk(self.tree):
             for name, origin in self.imported(node):
                 if name == "*":
@@ -47,6 +51,10 @@ class Module:
             module = ".".join([*above, *([node.module] if node.module else [])])
             for alias in node.names:
                 yield alias.asname or alias.name, f"{module}.{alias.name}"
+
+    def where(self, root: Path, node: ast.stmt) -> str:
+        """Return the place of a statement, as a person looks for it."""
+        return f"{self.path.relative_to(root).as_posix()}:{node.lineno}"
 
     def whole(self, dotted: str) -> str:
         """Return a name as it is outside of the file: ``nb.cuda.jit`` is ``numba.cuda.jit``."""

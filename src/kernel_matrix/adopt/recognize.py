@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import ast
 import builtins
+import keyword
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from kernel_matrix.adopt.launching import Launching
+from kernel_matrix.adopt.modules import Module, read
 from kernel_matrix.adopt.repository import Repository
-from kernel_matrix.base.syntax import parsed
 
 # Words of a name, or of a module's path, that say what a function is for; the rest of its name is the operator's.
 _PLAIN = {"ref", "reference", "references", "naive", "torch", "pytorch", "eager", "golden", "plain", "native", "slow"}
 _BACKWARD = {"bwd", "backward", "grad"}
 _KERNEL = {"triton", "fused", "fast", "cuda", "kernel", "fwd", "forward", "function", "fn", "op", "launcher", "apply"}
 _TENSOR, _OPTION = re.compile(r"Tensor|Array|ndarray"), re.compile(r"\b(int|float|bool|str|dtype|Literal|device)\b")
-_SHAPE = r"\b{name}\b[^\n]*?(?:shape|size)?[^\n(\[]*[\(\[]([\w\s,.*+/-]+)[\)\]]"
+_LIST = re.compile(r"[\(\[]([\w\s,.*+/-]+)[\)\]]")
+# Before a list of axes: a word that says so, or nothing but what kind of array it is.
+_BEFORE = re.compile(
+    r".*\b(shape|size|dim(ension)?s?)\W*((of|is|are)\W*)?|[\s:#*`-]*"
+    r"((an?|the|input|output|optional|contiguous|packed|row|major|(torch\.|np\.|jnp\.)?[Tt]ensors?|matrix|vector"
+    r"|(torch\.|np\.|numpy\.|jnp\.|jax\.)?(nd)?[Aa]rray(Like)?|bf\d+|fp\d+|float\d*|half|u?int\d*|bool|of|in|\(\S*[Tt]ensor\S*\))[\s:,*`-]*)*"
+)
+_HOLDS = re.compile(r"\b(Callable|Sequence|Iterable|Iterator|Mapping|[Ll]ist|[Tt]uple|[Dd]ict|[Ss]et|Type|type)\b")
 _AXIS = re.compile(r"[A-Za-z_]\w*|\d+")
 _LAUNCHES, _APPLIES = "a function that launches a kernel in Triton", "a function that applies an autograd.Function"
 _FUNCTION, _TWIN = "a torch.autograd.Function", "a function with plain code of the same name"
@@ -63,33 +72,19 @@ class Recognized:
     plain: Plain | None = None
 
 
-@dataclass
-class _File:
-    """A file with its functions and classes at the top level."""
-
-    path: Path
-    module: str
-    text: str
-    tree: ast.Module
-    functions: dict[str, ast.FunctionDef] = field(default_factory=dict)
-    classes: dict[str, ast.ClassDef] = field(default_factory=dict)
-
-    def where(self, root: Path, node: ast.stmt) -> str:
-        return f"{self.path.relative_to(root).as_posix()}:{node.lineno}"
-
-
 def recognize(repository: Repository) -> list[Recognized]:
     """Return the operators of a package, by their names; each name once."""
-    own = list(_files(repository, (source.path for source in repository.own)))
-    tests = list(_files(repository, (source.path for source in repository.tests)))
-    plain: dict[str, list[tuple[_File, ast.FunctionDef]]] = {}
+    own = list(read(repository, (source.path for source in repository.own)))
+    tests = list(read(repository, (source.path for source in repository.tests)))
+    launching = Launching((*own, *tests))
+    plain: dict[str, list[tuple[Module, ast.FunctionDef]]] = {}
     for file in (*own, *tests):
         for name, node in file.functions.items():
-            if words_of_plain(name, file.module) and not _launches(node):
+            if words_of_plain(name, file.name) and not launching.launches(file, node):
                 plain.setdefault(_key(name), []).append((file, node))
     backwards = {name: one for file in own for name, one in file.classes.items() if _is_function_of_autograd(one)}
-    launchers = {name for file in own for name, node in file.functions.items() if _launches(node)}
-    known_here = _Known(backwards, launchers, set(plain))
+    launchers = {name for file in own for name, node in file.functions.items() if launching.launches(file, node)}
+    known_here = _Known(backwards, launching, launchers, set(plain))
     found: dict[str, Recognized] = {}
     for file in own:
         for one in _of_file(repository.root, file, known_here):
@@ -110,40 +105,19 @@ def _key(name: str) -> str:
     return "_".join(word for word in words if word not in _PLAIN | _KERNEL) or name.lower()
 
 
-def _files(repository: Repository, paths: Iterable[Path]) -> Iterator[_File]:
-    for path in paths:
-        try:
-            content = path.read_bytes()
-            tree = parsed(content)
-        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-            continue
-        base, folder = repository.root / repository.source, repository.root / repository.folder
-        if path.is_relative_to(folder):
-            relative = Path(repository.module, path.relative_to(folder)).with_suffix("")
-        else:
-            relative = path.relative_to(base if path.is_relative_to(base) else repository.root).with_suffix("")
-        module = ".".join(part for part in relative.parts if part != "__init__")
-        file = _File(path, module, content.decode("utf-8", errors="replace"), tree)
-        for node in tree.body:
-            if isinstance(node, ast.FunctionDef):
-                file.functions[node.name] = node
-            elif isinstance(node, ast.ClassDef):
-                file.classes[node.name] = node
-        yield file
-
-
 class _Known(NamedTuple):
     """Facts of the whole package."""
 
     backwards: dict[str, ast.ClassDef]  # the Functions of autograd
+    launching: Launching
     launchers: set[str]  # functions that launch a kernel
     twins: set[str]  # operators of which there is plain code
 
-    def what(self, name: str, node: ast.FunctionDef) -> str:
+    def what(self, file: Module, name: str, node: ast.FunctionDef) -> str:
         """Return why a function looks like an operator; an empty text if it does not."""
         if _applied(node, self.backwards):
             return _APPLIES
-        if _launches(node):
+        if self.launching.launches(file, node):
             return _LAUNCHES
         called = {one.func.id for one in ast.walk(node) if isinstance(one, ast.Call) and isinstance(one.func, ast.Name)}
         if called & self.launchers:
@@ -151,19 +125,19 @@ class _Known(NamedTuple):
         return _TWIN if _key(name) in self.twins else ""
 
 
-def _of_file(root: Path, file: _File, known: _Known) -> Iterator[Recognized]:
+def _of_file(root: Path, file: Module, known: _Known) -> Iterator[Recognized]:
     """Yield what looks like an operator in one file: public functions, and autograd Functions."""
-    if words_of_plain("", file.module):
+    if words_of_plain("", file.name):
         return
     for name, node in file.functions.items():
-        what, applied = known.what(name, node), _applied(node, known.backwards)
+        what, applied = known.what(file, name, node), _applied(node, known.backwards)
         words = set(name.lower().split("_"))
         if name.startswith("_") or words & (_PLAIN | _BACKWARD) or not what or _decorated(node):
             continue
         parameters = _parameters(file, node, 0)
         differentiable = _differentiable_of_call(applied, parameters, known.backwards) if applied else ()
         if any(one.tensor for one in parameters):
-            where, kernel = file.where(root, node), f"{file.module}:{name}"
+            where, kernel = file.where(root, node), f"{file.name}:{name}"
             yield Recognized(_key(name), kernel, where, what, parameters, _outputs(node), differentiable)
     for name, one in file.classes.items():
         forward = _method(one, "forward")
@@ -171,11 +145,11 @@ def _of_file(root: Path, file: _File, known: _Known) -> Iterator[Recognized]:
             begin = int(bool(forward.args.args) and forward.args.args[0].arg in ("ctx", "context", "self"))
             parameters = _parameters(file, forward, begin)
             given = tuple(p.name for p, asked in zip(parameters, _gradients(one), strict=False) if asked and p.tensor)
-            where, kernel = file.where(root, one), f"{file.module}:{name}"
+            where, kernel = file.where(root, one), f"{file.name}:{name}"
             yield Recognized(_key(name), kernel, where, _FUNCTION, parameters, _outputs(forward), given)
 
 
-def _with_plain(root: Path, one: Recognized, plain: dict[str, list[tuple[_File, ast.FunctionDef]]]) -> Recognized:
+def _with_plain(root: Path, one: Recognized, plain: dict[str, list[tuple[Module, ast.FunctionDef]]]) -> Recognized:
     """Return the operator with the plain code of its name that has most of its parameters."""
     names = {parameter.name for parameter in one.parameters}
     choices = sorted(plain.get(one.name, []), key=lambda pair: -len(names & {one.arg for one in pair[1].args.args}))
@@ -187,7 +161,7 @@ def _with_plain(root: Path, one: Recognized, plain: dict[str, list[tuple[_File, 
     return Recognized(**{**vars(one), "plain": found})
 
 
-def _needed(file: _File, node: ast.FunctionDef) -> tuple[str, ...] | None:
+def _needed(file: Module, node: ast.FunctionDef) -> tuple[str, ...] | None:
     """Return the imports of large libraries that a function needs; None if it needs anything else of its file."""
     own = {argument.arg for argument in (*node.args.args, *node.args.kwonlyargs)}
     own |= {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
@@ -208,16 +182,6 @@ def _needed(file: _File, node: ast.FunctionDef) -> tuple[str, ...] | None:
                 lines.append(ast.unparse(statement))
                 free -= named
     return None if free or node.decorator_list else tuple(lines)
-
-
-def _launches(node: ast.AST) -> bool:
-    """Return whether code launches a kernel: ``kernel[grid](...)``."""
-    return any(
-        isinstance(one, ast.Call)
-        and isinstance(one.func, ast.Subscript)
-        and isinstance(one.func.value, (ast.Name, ast.Attribute))
-        for one in ast.walk(node)
-    )
 
 
 def _applied(node: ast.AST, known: dict[str, ast.ClassDef]) -> ast.Call | None:
@@ -279,7 +243,7 @@ def _outputs(node: ast.FunctionDef) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _parameters(file: _File, node: ast.FunctionDef, begin: int) -> tuple[Parameter, ...]:
+def _parameters(file: Module, node: ast.FunctionDef, begin: int) -> tuple[Parameter, ...]:
     """Return the parameters of a function, from the one at ``begin`` on."""
     arguments = node.args.args[begin:]
     defaults = [None] * (len(node.args.args) - len(node.args.defaults)) + [*node.args.defaults]
@@ -291,7 +255,7 @@ def _parameters(file: _File, node: ast.FunctionDef, begin: int) -> tuple[Paramet
         annotation = ast.unparse(argument.annotation) if argument.annotation else ""
         given = None if default is None else ast.unparse(default)
         if annotation:
-            tensor = bool(_TENSOR.search(annotation)) and given is None
+            tensor = bool(_TENSOR.search(annotation)) and not _HOLDS.search(annotation) and given is None
         else:
             tensor = given is None and not re.search(r"eps|scale_|causal|dim$|size|num_|_len$|block", argument.arg)
         comment = lines[argument.lineno - 1].partition("#")[2]
@@ -306,14 +270,16 @@ def _axes(name: str, *texts: str) -> tuple[str, ...]:
     if quoted := re.search(r"['\"]([\w\s.*]+)['\"]", annotation):
         return _clean(quoted[1].split())
     for text in others:
-        for match in re.finditer(_SHAPE.format(name=re.escape(name)), text):
-            listed = "," in match[1] or _AXIS.fullmatch(match[1].strip())
-            if listed and (axes := _clean([part for part in match[1].split(",") if part.strip()])):
-                return axes
+        for named in re.finditer(rf"\b{re.escape(name)}\b([^\n]*)", text):
+            for match in _LIST.finditer(named[1]):
+                listed = "," in match[1] or _AXIS.fullmatch(match[1].strip())
+                is_of_axes = listed and _BEFORE.fullmatch(named[1][: match.start()])
+                if is_of_axes and (axes := _clean([part for part in match[1].split(",") if part.strip()])):
+                    return axes
     return ()
 
 
 def _clean(parts: Sequence[str]) -> tuple[str, ...]:
     words = ["tokens" if part.strip() in ("...", "*") else part.strip().lower().strip("_") for part in parts]
-    reserved = {"optional", "default", "float", "int", "bool", "torch"}
+    reserved = {"optional", "default", "float", "int", "bool", "torch", "none", "true", "false", *keyword.kwlist}
     return tuple(words) if all(_AXIS.fullmatch(word) and word not in reserved for word in words) else ()
