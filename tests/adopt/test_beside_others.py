@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tarfile
@@ -173,3 +174,7 @@ def test_a_repository_keeps_the_places_that_its_matrix_names(tmp_path, resolved,
     made = [source.recipe(None, "shared"), source.shared_recipe(None)]
     assert [one.dockerfile for one in made] == [f"{containers}/{name}/Dockerfile" for name in ("cpu", "toolchains")]
     assert {name for one in made for name in one.files} >= {name for name in files if name.startswith(containers)}
+    copied = re.findall(r"^COPY (?!--)(.+) \S+$", files[f"{containers}/toolchains/Dockerfile"], re.MULTILINE)
+    [script, of_locks] = [word for line in copied for word in line.split() if "[" not in word]
+    assert script in made[1].files
+    assert {name for name in made[1].files if name.startswith(f"{of_locks}/")} == {f"{locks}/python.txt"}

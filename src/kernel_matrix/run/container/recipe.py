@@ -112,7 +112,7 @@ class Source:
     @property
     def _pins(self) -> dict[str, bytes]:
         """The lock files, under the names that they have in the context."""
-        return {f"ci/locks/{lock.name}": lock.read_bytes() for lock in sorted(set(self.locks))}
+        return {_name(self.root, lock): lock.read_bytes() for lock in sorted(set(self.locks))}
 
     @property
     def _installer_variables(self) -> str:
