@@ -21,6 +21,7 @@ from kernel_matrix.vendors.registry import vendor_named
 # The facts of a job that a repeated run must have as well; the second where the environment is made from no lock.
 _LOCK, _ENVIRONMENT, _IMAGE = "lock.sha256", "environment.sha256", "image"
 ANOTHER_TOOL = "another tool"  # the executor of results that were taken from JUnit XML
+NOT_AGAIN = "are not those that were listed before the run"  # says a job of tests whose names change
 _PLAIN = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
 
 
@@ -47,6 +48,8 @@ class Commands:
 
         It names what the record knows of its run: commit, executor, lock and image. Without a record these are free.
         """
+        if record and NOT_AGAIN in record.message:  # no later run has a test of this name
+            identity = identity.rpartition("/")[0] if identity == record.case else identity
         job, facts = (record.job, record.facts) if record else ({}, {})
         tier = "full" if record and not self.is_quick(*record.case.split("/")[-2:]) else ""
         values = {name: job.get(name) or facts.get(name, "") for name in (_LOCK, _ENVIRONMENT, _IMAGE)}
