@@ -275,7 +275,7 @@ def of_undiagnosed(shown: Sequence[Shown], cells: Sequence[Shown]) -> Iterator[D
     for result in (result for cell in cells for result in cell["results"] if result["state"] == "error"):
         text = result["message"] or result["reason"]
         if text and result["diagnosis"] and not result["diagnosis"]["rule"]:
-            counted[result["stage"], text.splitlines()[0][:LONG]] += 1
+            counted[result["stage"], " ".join(text.split())[:LONG]] += 1
     listed: Counter[tuple[str, str]] = Counter()  # texts that differ behind the cut are the same here
     for error in shown:
         listed[error["stage"], error["message"][:LONG]] += error["cases"]

@@ -16,6 +16,7 @@ from kernel_matrix.base.patterns import last_lines
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.diagnosis.plain import decoded, plain
 from kernel_matrix.diagnosis.rule import STAGES, Rule, Stage, harness_rules, layers, read_rules
+from kernel_matrix.diagnosis.whole import cut, of_exception
 from kernel_matrix.store.record import versions_of
 
 __all__ = [
@@ -40,8 +41,9 @@ Versions = tuple[tuple[str, str], ...]  # of distributions, by name
 Error = tuple[str, str, Versions]  # the text, the stage, and what was there
 Rules = Callable[[], tuple[Rule, ...]]  # reads them, which takes long, where an error asks for them
 NOT_KNOWN = "not known: no rule of the diagnosis matches this error"
-_LONGEST = 200  # of a line that is shown
+_LONGEST = 400  # of a line that is shown
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception)(?::|$)")
+_CHAINED = "The above exception was the direct cause of the following exception"
 _FOLLOWS = re.compile(
     r"Error building extension|CalledProcessError|non-zero exit|ChildFailedError|exit(?:ed with)? code"
 )
@@ -111,7 +113,13 @@ def diagnose_all(errors: Sequence[Error], rules: tuple[Rule, ...]) -> list[Diagn
             counts = rule.holds(stage, dict(versions)) and not (rule.general and line < _last_exception(texts[place]))
             if counts and (not rule.general, line) > best[number][:2]:
                 best[number] = not rule.general, line, rule
-    return [_of_rule(rule) if rule else None for *_, rule in best]
+    diagnoses = [_of_rule(rule) if rule else None for *_, rule in best]
+    # Where no rule knows an error that was raised from another one, that one is its cause.
+    again = [n for n, (text, *_) in enumerate(errors) if diagnoses[n] is None and _CHAINED in text]
+    before = [(errors[n][0].rpartition(_CHAINED)[0], *errors[n][1:]) for n in again]
+    for number, found_before in zip(again, diagnose_all(before, rules) if again else (), strict=True):
+        diagnoses[number] = found_before
+    return diagnoses
 
 
 def _of_rule(rule: Rule) -> Diagnosis:
@@ -139,8 +147,10 @@ def not_known(texts: Sequence[str]) -> list[str]:
         if line > last[place][0]:
             last[place] = line, layers()[of_layer].layer
     return [
-        f"{NOT_KNOWN}. It comes from {layer}: {of_text[line - 1].strip()[:_LONGEST]}" if layer else NOT_KNOWN
-        for of_text, (line, layer) in zip(lines, last, strict=True)
+        f"{NOT_KNOWN}. It comes from {layer}: {cut(of_exception(text, of_text[line - 1].strip()), _LONGEST)}"
+        if layer
+        else NOT_KNOWN
+        for text, of_text, (line, layer) in zip(texts, lines, last, strict=True)
     ]
 
 

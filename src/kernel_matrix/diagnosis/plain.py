@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from kernel_matrix.base.printing import without_colours
+from kernel_matrix.diagnosis.whole import ungrouped
 
 _MARGIN = re.compile(
     r"^[ \t]*(?:(?:[^\t\n]+\t[^\t\n]+\t)?"  # job and step, as GitHub's command line has them before the time
@@ -31,5 +32,5 @@ def decoded(data: bytes) -> str:
 def plain(text: str) -> str:
     """Return the lines of an error as the tool itself wrote them, from the last step on that has not ended well."""
     text = text.replace("\ufeff", "").replace("\r\n", "\n").replace("\r", "\n")
-    text = _WARNED.sub("", _MARGIN.sub("", without_colours(text)))
+    text = _WARNED.sub("", _MARGIN.sub("", ungrouped(without_colours(text))))
     return text[text.rfind(_DONE) + 1 :]

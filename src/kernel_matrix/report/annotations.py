@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kernel_matrix.config.document import Document
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.rule_state import RuleState
+from kernel_matrix.diagnosis.whole import cut, whole_reason
 from kernel_matrix.report.sentences import NOTHING
 from kernel_matrix.results.repeat import Commands
 from kernel_matrix.results.states import Verdict
@@ -40,8 +41,9 @@ def annotate(matrix: Matrix, red: Iterable[Verdict]) -> list[str]:
     suite, commands = matrix.package.suite, Commands(matrix)
     groups: dict[tuple[str, int, str], list[Verdict]] = defaultdict(list)
     for verdict in red:
-        file, line = place(verdict.record.detail if verdict.record else "", suite)
-        groups[file, line, verdict.reason.splitlines()[0] if verdict.reason else ""].append(verdict)
+        detail = verdict.record.detail if verdict.record else ""
+        file, line = place(detail, suite)
+        groups[file, line, whole_reason(verdict.reason, detail)].append(verdict)
     ordered = sorted(groups.items(), key=lambda item: (item[0][0] == "", -len(item[1])))
     shown = ordered if len(ordered) <= _MOST else ordered[: _MOST - 1]
     lines = [_command(commands, file, line, reason, verdicts) for (file, line, reason), verdicts in shown]
@@ -74,7 +76,7 @@ def place(detail: str, suite: str) -> tuple[str, int]:
 def _command(commands: Commands, file: str, line: int, reason: str, verdicts: list[Verdict]) -> str:
     first = verdicts[0]
     cases = f"{len(verdicts)} cases, the first: {first.case.id}" if len(verdicts) > 1 else first.case.id
-    text = f"{reason[:_MOST_CHARACTERS]}\n{cases}\nRepeat it: {commands.command(first.case.id, first.record)}"
+    text = f"{cut(reason, _MOST_CHARACTERS)}\n{cases}\nRepeat it: {commands.command(first.case.id, first.record)}"
     properties = {"file": file, "line": str(line)} if file else {}
     properties["title"] = f"{first.case.cell.toolchain} on {first.case.cell.target}: {first.state}"
     values = ",".join(f"{key}={escape(value, inside=True)}" for key, value in properties.items())

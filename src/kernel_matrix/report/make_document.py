@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from kernel_matrix.base.evidence import EVIDENCE, Evidence
 from kernel_matrix.config.model import Matrix
+from kernel_matrix.diagnosis.whole import folded
 from kernel_matrix.report import badges
 from kernel_matrix.report.bench import bench_results
 from kernel_matrix.report.cells import Sources
@@ -231,7 +232,7 @@ def _undiagnosed(sources: Sources) -> tuple[UndiagnosedError, ...]:
     for (_, _, stage, message, _, reason, count), diagnosis in zip(found, diagnoses, strict=True):
         text = (message if message != reason else "") or reason
         if text and not diagnosis.rule:
-            counted[stage, text.splitlines()[0]] += count
+            counted[stage, folded(text)] += count
     return tuple(
         UndiagnosedError(stage=stage, message=message, cases=count) for (stage, message), count in counted.most_common()
     )

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernel_matrix.base.commands import line_here
+from kernel_matrix.base.commands import command, line_here
 from kernel_matrix.base.words import counted
 from kernel_matrix.config.document import Document
 from kernel_matrix.config.edits import diff
 from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.rule_state import RuleState
 from kernel_matrix.diagnosis import Rules, diagnose, in_words
+from kernel_matrix.diagnosis.whole import MOST, cut, whole_reason
 from kernel_matrix.job.suite_canaries.summing import in_words as in_words_of_line
 from kernel_matrix.job.suite_canaries.summing import kinds
 from kernel_matrix.report.sentences import NOTHING
@@ -33,6 +36,8 @@ if TYPE_CHECKING:  # DuckDB and NumPy take long to import
 _MOST_OUTPUTS = 3  # of a case whose noise ratios are printed
 _MOST_REASONS = 5  # why cases are unavailable
 _MOST_LINES = 3  # of a suite, that compare
+_OF_CELL = "SELECT name, outcome, message FROM cases WHERE starts_with(cases.case, '{}/') AND outcome <> 'pass'"
+_OF_CASE = "SELECT message, detail FROM cases WHERE cases.case = '{}'"
 _MOST_CASES = 3  # of one cell; a broken kernel fails in all of its cases
 
 
@@ -57,13 +62,14 @@ def summary(matrix: Matrix, judged: Judged, rules: Rules, options: Sequence[str]
     commands, said = Commands(matrix), dict[tuple[str, str], str]()
     for number, first in judged.red_by_cell(_MOST_CASES):
         for verdict in first:
-            same = said.setdefault((_state_of(verdict), verdict.reason), verdict.case.id)
-            if verdict.state == "error" and verdict.reason and same != verdict.case.id:
+            same = said.setdefault((_state_of(verdict), _reason(verdict)), verdict.case.id)
+            if verdict.state in ("error", "missing") and verdict.reason and same != verdict.case.id:
                 yield f"{_state_of(verdict)}: {verdict.case.id}: as {same}"
             else:
                 yield from _red_case(commands, verdict, rules, options)
         if number > len(first):
-            yield f"  and {number - len(first)} more of {first[0].case.cell.id}"
+            cell = first[0].case.cell.id
+            yield f"  and {number - len(first)} more of {cell}: {_asked(_OF_CELL, cell, options)}"
 
 
 def _lacking(judged: Judged) -> Iterator[str]:
@@ -73,7 +79,7 @@ def _lacking(judged: Judged) -> Iterator[str]:
         reasons[_first_words(reason)] += cases
     for reason, cases in reasons.most_common(_MOST_REASONS):
         if reason:
-            yield f"unavailable, {counted(cases, 'case')}: {reason[:300]}"
+            yield f"unavailable, {counted(cases, 'case')}: {cut(reason)}"
 
 
 def _noise(judged: Judged, baseline: str) -> Iterator[str]:
@@ -91,7 +97,7 @@ def _noise(judged: Judged, baseline: str) -> Iterator[str]:
 def _checks(judged: Judged) -> Iterator[str]:
     """Yield how many checks the cases of described operators had that passed, and which were not asked."""
     for text, cases in judged.checks()[:_MOST_REASONS]:
-        yield f"{text[:300]}: {counted(cases, 'case')}"
+        yield f"{cut(text)}: {counted(cases, 'case')}"
 
 
 def _compared(judged: Judged) -> Iterator[str]:
@@ -111,6 +117,22 @@ def _first_words(reason: str) -> str:
     return " ".join(lines[: 1 + (len(lines) > 1 and lines[0].endswith(":"))])
 
 
+def _asked(query: str, identity: str, options: Sequence[str]) -> str:
+    """Return the command that shows what is left out here."""
+    text = query.format(identity.replace("'", "''"))
+    quoted = shlex.quote(text) if {*'"$`!\\'} & {*text} else f'"{text}"'  # in double quotes it is easier to read
+    given = dict(pairwise(options))  # what a query asks are the results in a folder
+    build = given.get("--build") or ("--matrix" in given and str(Path(given["--matrix"]).parent / "build"))
+    folder = f" {shlex.quote(str(Path(build) / 'results'))}" if build else ""
+    whole = " --json" if query == _OF_CASE else ""  # a table cuts what is long
+    return line_here(f"{command(['query'])} {quoted}{folder}{whole}")
+
+
+def _reason(verdict: Verdict) -> str:
+    """Return the whole reason of a verdict, in one line."""
+    return whole_reason(verdict.reason, verdict.record.detail if verdict.record else "")
+
+
 def _state_of(verdict: Verdict) -> str:
     stage = verdict.record.stage if verdict.record else ""
     return f"{verdict.state} in {stage}" if stage else verdict.state
@@ -118,7 +140,10 @@ def _state_of(verdict: Verdict) -> str:
 
 def _red_case(commands: Commands, verdict: Verdict, rules: Rules, options: Sequence[str]) -> Iterator[str]:
     case, record = verdict.case, verdict.record
-    yield f"{_state_of(verdict)}: {case.id}\n  {_first_words(verdict.reason)[:300] or 'no reason was given'}"
+    reason = _reason(verdict)
+    yield f"{_state_of(verdict)}: {case.id}\n  {cut(reason) or 'no reason was given'}"
+    if len(reason) > MOST:
+        yield f"  the whole: {_asked(_OF_CASE, case.id, options)}"
     if record and verdict.state == "fail" and (ratios := noises.in_words(record, _MOST_OUTPUTS)):
         yield f"  noise ratio: {ratios}"
     found = diagnose(record.text, record.stage, record.job, rules()) if record else None
