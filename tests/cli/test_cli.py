@@ -323,7 +323,7 @@ def test_without_the_library_of_docker_a_run_takes_environments_and_the_rest_nam
     reason = "this needs the library docker, which the extra 'containers' brings: "
     reason += installation.installing("containers")
     assert reason.endswith(f"'{ROOT}[containers]'")
-    assert choose_executor("auto", matrix.platforms["cuda"]) == ("venv", reason)
+    assert choose_executor("auto", matrix.platforms["cuda"]) == ("venv", f"no containers: {reason}")
     for words in (["shell", "cuda"], ["ci", "image", "cuda"], ["run", "--executor", "container", "--platform", "cuda"]):
         assert main(words) == 2
         assert capsys.readouterr().err.endswith(f"{reason}\n")
@@ -337,3 +337,10 @@ def test_a_file_of_cases_that_is_none_is_bad_input(doubles: Doubles, tmp_path, c
         (tmp_path / "cases").write_text(text)
     assert main(["report", *options(doubles, "--cases", str(tmp_path / "cases"))]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_the_version_is_printed_with_the_commit_of_a_clone(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert re.fullmatch(r"kernel-matrix \d+\.\d+\.\d+ \(commit [0-9a-f]{12}(\+changes)?\)\n", capsys.readouterr().out)

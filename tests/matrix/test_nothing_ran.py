@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from common import END, Doubles, harness
 from suites import MATRIX, Suite
+from together import first_are_quick
 
 from kernel_matrix.vendors.machine import detect
 
@@ -103,3 +105,36 @@ def test_a_report_of_some_results_has_no_warning(matrix):
     done = harness("report", "--matrix", matrix, "--cases", str(cases), "--annotate")
     assert (done.returncode, "::warning" in done.stdout) == (0, False), done.stdout
     assert "None is red." in summary(matrix)
+
+
+ENDS = {  # the tests of one file, whether one of them ran here, and how the report begins
+    "raises": ("def test_a(): raise ValueError('x')\n", True, "Of 1 cell none ended well. Red: 1 error."),
+    "asserts": (
+        "def test_a(): assert 1 == 2\n",
+        True,
+        "Of 1 cell 1 ran under the suite's own assertions. Red: 1 fail.",
+    ),
+    "no_import": ("raise ValueError('x')\n", False, "Of 1 cell none ended well. Red: 1 error."),
+    "exits": ("import os\ndef test_a(): os._exit(3)\n", True, "Of 1 cell none ended well. Red: 1 error."),
+    "skips": (
+        "import pytest\ndef test_a(): pytest.skip('later')\n",
+        False,
+        f"Of 1 cell 1 had no device or a skipped test. {NOTHING}",
+    ),
+    "holds": ("def test_a(): pass\n", True, "Of 1 cell 1 ran under the suite's own assertions. None is red."),
+}
+
+
+@pytest.mark.parametrize("name", first_are_quick(2, ENDS))
+def test_what_ran_and_did_not_end_well_ran_here_all_the_same(tmp_path, name):
+    text, ran, begins = ENDS[name]
+    target = detect().devices[0].targets[-1]
+    suite = Suite.made(tmp_path, {"tests/test_a.py": text}, MATRIX.replace("[any]", f"[{target}]"))
+    words = ("--matrix", str(suite.root / "matrix.yaml"))
+    done = harness("run", *words, "--executor", "current")
+    assert ("Nothing ran on hardware" in done.stdout) != ran, done.stdout
+    assert harness("report", *words).stdout.startswith(f"{begins}\n")
+    assert (
+        re.search(r"\b1 (cells|cases|lanes|files)\b", (suite.root / "build" / "site" / "summary.md").read_text())
+        is None
+    )

@@ -53,7 +53,7 @@ def gone(pid: int) -> bool:
 
 def test_without_an_engine_a_platform_s_jobs_run_in_environments_and_the_reason_is_said(matrix, no_engine):
     platform = matrix.platforms["cpu-llvm"]
-    assert choose_executor("auto", platform) == ("venv", f"no Docker engine answers at {no_engine}")
+    assert choose_executor("auto", platform) == ("venv", f"no containers: no Docker engine answers at {no_engine}")
     without = platform.model_copy(update={"container": None})
     assert choose_executor("auto", without) == ("venv", "matrix.yaml names no container for it")
 

@@ -286,7 +286,11 @@ def of_badge(message: str, run: Shown) -> Iterator[Difference]:
     """Yield where the badge's message differs from the counts."""
     red = [f"{run['cells_by_state'][s]} {s}" for s in STATES[:4] if s in run["cells_by_state"]]
     known = [f"{run['cells_by_evidence'][e]} {e}" for e in EVIDENCE[:0:-1] if run["cells_by_evidence"].get(e)]
-    counts = (", ".join(red) or " · ".join(known)) + f" of {run['cells']} cells" if red or known else "nothing known"
+    counts = (
+        (", ".join(red) or " · ".join(known)) + f" of {run['cells']} cell{'s' if run['cells'] != 1 else ''}"
+        if red or known
+        else "nothing known"
+    )
     stale = sum(run["stale_by_evidence"].values())
     if emulated := run["emulated"] - run["cells_by_evidence"].get("emulated", 0):
         counts += f" · {emulated} emulated"

@@ -17,6 +17,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from kernel_matrix import __version__
+from kernel_matrix.base import git
+
 NAME = "kernel-matrix"
 # The extra of this project that brings a library, by the name that is imported; its own distributions of that extra.
 _EXTRAS = {"docker": "containers", "hypothesis": "fuzz", "ruptures": "trends"}
@@ -27,6 +30,14 @@ _PIP_TO_UV = {
     "PIP_EXTRA_INDEX_URL": "UV_INDEX",
     "PIP_CERT": "SSL_CERT_FILE",
 }
+
+
+def own_version() -> str:
+    """Return the name and the version of this installation, and its commit where that is known."""
+    root = Path(__file__).parents[3]
+    is_clone = (root / ".git").exists() and (root / "pyproject.toml").is_file()
+    commit = git.commit(root) if is_clone else str(_told().get("vcs_info", {}).get("commit_id", ""))[:12]
+    return f"{NAME} {__version__}{f' (commit {commit})' if commit else ''}"
 
 
 def requirement() -> str:

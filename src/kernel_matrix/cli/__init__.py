@@ -21,7 +21,7 @@ from typing import Any
 
 from kernel_matrix.base.commands import here
 from kernel_matrix.base.errors import UserError, did_you_mean
-from kernel_matrix.base.installation import lacking
+from kernel_matrix.base.installation import lacking, own_version
 from kernel_matrix.base.printing import watched
 from kernel_matrix.cli.interruption import interrupt_on_signals
 
@@ -175,6 +175,18 @@ class _Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, f"there is no {value!r}.{meant}")
 
 
+class _Version(argparse.Action):
+    """Print which version this is, and end."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str = "") -> None:  # noqa: A002
+        super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        """Print it. Finding the commit takes a moment, so nothing looks for it before."""
+        print(own_version())
+        parser.exit()
+
+
 def _parser(first: Sequence[str]) -> argparse.ArgumentParser:
     """Return the parser with the options of the command that the first words name, and only the names of all others.
 
@@ -188,6 +200,7 @@ def _parser(first: Sequence[str]) -> argparse.ArgumentParser:
         epilog="\n".join(_overview(modules)),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action=_Version, help="print the version, and the commit where that is known")
     known = parser.add_subparsers(prog="kernel-matrix", required=True, metavar="COMMAND", help=argparse.SUPPRESS)
     for name in _names(modules):
         if name in GROUPS:

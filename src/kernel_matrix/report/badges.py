@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import NamedTuple, TypeVar
 
 from kernel_matrix.base.evidence import Evidence
+from kernel_matrix.base.words import counted
 from kernel_matrix.report.document import Document, Lane
 from kernel_matrix.results.history import LaneHistory
 from kernel_matrix.results.states import RED_FIRST, State
@@ -64,10 +65,10 @@ def _of_lanes(label: str, lanes: Sequence[Lane], gone: int) -> Badge:
     cells, stale = sum(lane.cells for lane in lanes), sum(lane.stale for lane in lanes)
     by_evidence = _summed(lane.by_evidence for lane in lanes)
     if red := _red(_summed(lane.by_state for lane in lanes)):
-        message, color = f"{red} of {cells} cells", RED_COLOUR
+        message, color = f"{red} of {counted(cells, 'cell')}", RED_COLOUR
     else:
         known = _known(by_evidence)
-        message = f"{' · '.join(known)} of {cells} cells" if known else "nothing known"
+        message = f"{' · '.join(known)} of {counted(cells, 'cell')}" if known else "nothing known"
         ran = _current(by_evidence, _summed(lane.stale_by_evidence for lane in lanes), "ran")
         color = GREEN if ran and not gone else GREY
     if hidden := sum(map(_emulated, lanes)):

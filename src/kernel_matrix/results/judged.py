@@ -75,10 +75,11 @@ class Judged:
 
     @property
     def has_run(self) -> bool:
-        """True if a case ran on a device."""
+        """True if a case ran on a device, however it ended."""
         question = f"""
-            SELECT count(*) FROM verdicts LEFT JOIN taken USING (planned)
-            WHERE (evidence = 'ran' OR (evidence = 'held' AND action = 'run')) AND {self.where}
+            SELECT count(*) FROM verdicts LEFT JOIN taken USING (planned) LEFT JOIN cases c ON c.record = taken.record
+            WHERE (evidence = 'ran' OR (taken.action = 'run' AND (evidence = 'held' OR stage IN ({_BEGUN}))))
+              AND {self.where}
         """
         return bool(one(self.connection, question))
 
@@ -367,6 +368,7 @@ _WITHOUT_SAMPLES = """
     WHERE action IN ('run', 'emulate') AND outcome IN ('pass', 'fail') AND NOT list_contains($1::BIGINT[], record)
     GROUP BY platform, target, toolchain ORDER BY min(place)
 """
+_BEGUN = "'launch', 'timeout', 'crash'"  # stages of a case that runs
 _COUNTS = "WHERE position IS NOT NULL"
 _RED_STATES = ", ".join(map(repr, RED_FIRST))
 _IS_RED = f"state IN ({_RED_STATES})"

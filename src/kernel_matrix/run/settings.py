@@ -105,7 +105,7 @@ def choose_executor(asked: str, platform: Platform) -> tuple[str, str]:
     except (UnavailableError, ModuleNotFoundError) as error:
         reason = lacking(error) if isinstance(error, ModuleNotFoundError) else str(error)
         if asked == AUTO:
-            return "venv", reason
+            return "venv", f"no containers: {reason}"
         raise UserError(
             "Nothing ran, and earlier results stay. Start an engine, or take --executor venv. "
             f"--executor {asked}: {reason}"

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 from browsing import BROKEN, CPU, DIFFERING, ERROR, FAILING, PASSING
+from common import harness
 from shown import Page
+from suites import MATRIX, Suite
+
+from kernel_matrix.vendors.machine import detect
 
 
 def row(page, vendor):
@@ -33,7 +37,7 @@ def test_does_an_operator_work_on_a_vendor(tab):
     line, squares = row(page, "nvidia")
     assert "compiled for 10 targets, not run" in line
     line, squares = row(page, "amd")
-    assert "without a device" in line
+    assert " unavailable" in line
     assert {state for _, state in squares} == {"unavailable"}
     page.click('[data-row=cpu] [aria-label*="sinkhorn forward"]')
     tab.until("document.querySelectorAll('[data-cell]').length > 5")
@@ -232,3 +236,16 @@ def test_a_cell_says_that_its_kernel_gave_the_same_bits(tab, page_site):
     tab.press_square(PASSING)
     repeats = Page(page_site).cells[PASSING]["determinism"]["repeats"]
     assert f"the same bits in {repeats} repeats" in tab.page.inner_text("dialog#cell")
+
+
+def test_what_is_red_where_nothing_was_tested_says_so(new_tab, tmp_path):
+    target = detect().devices[0].targets[-1]
+    skips = "import pytest\n\n@pytest.mark.skip(reason='later')\ndef test_a(): pass\n"
+    suite = Suite.made(tmp_path, {"tests/test_a.py": skips}, MATRIX.replace("[any]", f"[{target}]"))
+    words = ("--matrix", str(suite.root / "matrix.yaml"))
+    assert harness("run", *words, "--executor", "current").returncode == 1
+    assert harness("report", *words).returncode == 1
+    page = new_tab(f"file://{suite.root}/build/site/index.html").open()
+    said = page.inner_text("[data-answer=red]")
+    assert "Nothing was tested" in said
+    assert "no case of 1 cell has a result" in said

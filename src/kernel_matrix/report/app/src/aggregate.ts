@@ -63,11 +63,11 @@ export function summary(model: Model, cells: readonly number[] | Int32Array): Su
   return of;
 }
 
-/** Return the counts of a summary in words: `8 pass · 11 compiled · 4 no device`. */
+/** Return the counts of a summary in words: `8 pass · 11 compiled · 4 unavailable`. */
 export function inWords(model: Model, of: Summary): string {
   const counts = BEST.map((name) => [name, of.byState[model.stateNames.indexOf(name)] ?? 0] as const);
   const known = counts.filter(([, count]) => count > 0);
-  const words = known.map(([name, count]) => `${count} ${name === "unavailable" ? "no device" : name}`);
+  const words = known.map(([name, count]) => `${count} ${name}`);
   return [...words, ...(of.stale > 0 ? [`${of.stale} stale`] : [])].join(" · ");
 }
 

@@ -6,7 +6,7 @@ import { daysSince, moment, outOf, percent, plural, times } from "./numbers";
 
 const MOST_DEVICES = 2;
 
-/** Return the line: what ran on which device and how much of it passed, what only compiled, and what has no device. */
+/** Return the line: what ran on which device and how much of it passed, what only compiled, and what is unavailable. */
 export function known(model: Model, cells: readonly number[]): Child[] {
   const count = (test: (cell: number) => boolean): number => cells.filter(test).length;
   const inState = (name: string): number => count((cell) => model.stateName(cell) === name);
@@ -42,7 +42,7 @@ export function known(model: Model, cells: readonly number[]): Child[] {
   }
   const [expected, without, stale] = [inState("known"), inState("unavailable"), count((cell) => model.stale(cell) > 0)];
   if (expected > 0) parts.push(`${plural(expected, "expected failure")}`);
-  if (without > 0) parts.push(`${without} without a device`);
+  if (without > 0) parts.push(`${without} unavailable`);
   if (stale > 0) parts.push(`${stale} stale`);
   return parts.flatMap((part, index): Child[] => [index > 0 && " · ", part]);
 }

@@ -46,7 +46,7 @@ test("a summary shows what is known best, and hides neither faults nor what is s
   assert.equal(model.stateNames[of.best], "pass");
   assert.equal(model.overview.evidence[of.evidence], "ran");
   assert.deepEqual([of.cells, of.red, of.stale, of.faded], [3, 1, 0, false]);
-  assert.equal(inWords(model, of), "1 pass · 1 error · 1 no device");
+  assert.equal(inWords(model, of), "1 pass · 1 error · 1 unavailable");
   assert.equal(model.stateNames[summary(model, [2, 4]).best], "error", "a fault says more than an absent device");
   assert.equal(summary(model, [1]).faded, true);
   assert.equal(summary(model, []).best, -1);
@@ -60,7 +60,7 @@ test("a sentence for a vendor says what ran where, and what did not", () => {
   assert.equal(said([0]), "ran on H200: 1 of 1");
   assert.equal(said([3]), "compiled for 1 target, not run");
   assert.equal(said([0, 3]), "ran on H200: 1 of 1 · compiled for 1 more");
-  assert.equal(said([4]), "1 without a device");
+  assert.equal(said([4]), "1 unavailable");
 });
 
 test("the grid has a row for each lane in a group for each platform", () => {

@@ -10,6 +10,7 @@ import { laneId, type Model } from "../model";
 import { daysSince, moment, outOf, plural } from "../numbers";
 
 const MOST_NAMED = globalThis.innerWidth < 600 ? 1 : 3;
+const NO_RESULT = ["missing", "unavailable", "excluded"];
 const WEEK = 7; // days
 const FAR = 4; // times the error of the baseline
 
@@ -68,6 +69,15 @@ function red(context: Context): HTMLElement {
   const { model } = context;
   const isRed = (cell: number): boolean => model.red[model.state(cell)] === true;
   const found = byVendor(model, isRed, (cell) => `${model.laneOf(cell).toolchain} ${model.opOf(cell).op}`);
+  const tested = Object.keys(model.overview.run.cases_by_state).some((state) => !NO_RESULT.includes(state));
+  if (found.size === 0 && !tested)
+    return answer(
+      "red",
+      "What is red?",
+      "Nothing was tested",
+      true,
+      `no case of ${plural(model.size, "cell")} has a result`,
+    );
   if (found.size === 0) return answer("red", "What is red?", "Nothing", false, `of ${plural(model.size, "cell")}`);
   const count = Array.from({ length: model.size }, (_, cell) => cell).filter(isRed).length;
   return answer("red", "What is red?", plural(count, "cell"), true, link(context, { q: "red:yes" }, lines(found)));
