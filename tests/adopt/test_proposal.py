@@ -214,6 +214,7 @@ LAUNCH = {
     "tuned": "k = triton.autotune([], key=[])(_add_kernel)\ndef run(x):\n    k[(1,)](x)\n",
     "made by a call": "def f(x):\n    pass\nk = triton.jit(f)\ndef run(x):\n    k[(1,)](x)\n",
     "made inside": "def run(x):\n    @triton.jit\n    def k(x):\n        pass\n    k[(1,)](x)\n",
+    "by a function that gets it": "def launch(k, x):\n    k[1](x)\ndef run(x):\n    launch(_add_kernel, x)\n",
     "in a loop": "def run(x):\n    for k in (_add_kernel, _add_kernel):\n        k[(1,)](x)\n",
 }
 
