@@ -628,6 +628,37 @@ def test_the_first_cell_is_a_test_that_runs_and_without_one_init_is_no_success(
         assert {*re.findall(r'"stale_cases": (\d+)', page)} == {"0"}, "no result of the first cell is stale"
 
 
+_IDLE = {
+    "a mark of the file": "from pytest import mark\npytestmark = mark.skipif(1, reason='needs a GPU')\ndef test(): ...",
+    "a mark of a test": "import pytest\n@pytest.mark.skipif(True, reason='no CUDA')\ndef test(): ...\n",
+    "a fixture": "import pytest\n@pytest.fixture(autouse=True)\ndef f(): pytest.skip('no device')\ndef test(): ...\n",
+    "a module": "import pytest\npytest.importorskip('cupy')\ndef test(): ...\n",
+    "a library": "import ctypes\nctypes.CDLL('libcuda.so.1')\ndef test(): ...\n",
+    "a marker": "import pytest\n@pytest.mark.gpu\ndef test(): ...\n",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*_IDLE, "another module", "one that runs"])
+def test_a_suite_that_only_a_gpu_can_run_gets_the_ways_out_and_no_demand_on_its_status(
+    tmp_path, resolved, monkeypatch, capsys, name
+):
+    monkeypatch.setattr(first_cell, "_EXECUTOR", "current")
+    test = _IDLE.get(name, "import pytest\npytest.importorskip('nothing_such')\ndef test(): ...\n")
+    files = {"own/__init__.py": "", "tests/test_a.py": test}
+    files["pytest.ini"] = "[pytest]\naddopts = -m 'not gpu'\nmarkers = gpu\n"
+    files |= {"tests/test_b.py": "def test(): ...\n"} if name == "one that runs" else {}
+    root = lay(tmp_path, files)
+    assert init("--root", str(root)) == (name != "one that runs")
+    said = capsys.readouterr().out
+    ways = ["a runner of your own runs them", "kernel-matrix launches -- python calls.py"]
+    assert [way in said for way in ways] == [name in _IDLE] * 2
+    is_idle = name != "one that runs"
+    assert ("do not require its status yet" in said) == is_idle
+    workflow = (root / WORKFLOW).read_text()
+    assert ("# For merging, require the status" in workflow, "# Do not require" in workflow) == (not is_idle, is_idle)
+
+
 _SLOW = "import time\ndef test(): time.sleep(60)\n"
 _QUICK = "def test(): ...\n"
 
@@ -735,7 +766,7 @@ def test_a_requirement_with_the_address_of_a_folder_is_asked_of_no_index(tmp_pat
 def test_where_the_newest_versions_are_red_those_that_the_repository_pins_are_offered(
     tmp_path, resolved, monkeypatch, capsys, choice, offered
 ):
-    monkeypatch.setattr("kernel_matrix.adopt.commands.init._run", lambda _: 1)
+    monkeypatch.setattr("kernel_matrix.adopt.commands.init._run", lambda _: (1, None))
     files = {"own/__init__.py": "", "tests/test_a.py": "def test(): ...", "constraints.txt": "numpy==2.2.5\n"}
     assert init("--root", str(lay(tmp_path / "o n", files)), "--pins", choice) == 1
     words = "next: the versions that the repository pins, if the newest are at fault: "

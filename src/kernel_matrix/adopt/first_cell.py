@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -32,6 +34,35 @@ class Ended(NamedTuple):
     red: bool = False
     ran: bool = False
     is_cut: bool = False
+    reasons: tuple[str, ...] = ()  # why none of its tests runs here
+
+
+# What the reason of a skip says where a device is asked for.
+_DEVICE = re.compile(
+    r"\b(gpus?|cuda\w*|nvidia\S*|cupy|rocm|hip|amdgpu|tpus?|xpu|devices?|accelerators?|hopper|blackwell|tensorrt|sm_?\d+)\b",
+    re.IGNORECASE,
+)
+_LEFT_OUT = re.compile(r"its own settings leave out all")  # by a marker, most often of tests for a GPU
+
+
+class Idle(NamedTuple):
+    """The tests that were tried and do not run here: how many, the reason, and whether they ask for a GPU."""
+
+    tried: int
+    reason: str
+    of_device: bool
+
+
+def idle(ended: Sequence[tuple[Ended, int]]) -> Idle | None:
+    """Return what is known of a suite of which no test that was tried runs here; None where one does, or was cut.
+
+    With each end comes the number of its cases.
+    """
+    if not ended or any(one.is_cut or not one.reasons for one, _ in ended):
+        return None
+    reasons = [reason for one, _ in ended for reason in one.reasons]
+    of_device = any(_DEVICE.search(reason) or _LEFT_OUT.search(reason) for reason in reasons)
+    return Idle(sum(count for _, count in ended), reasons[0], of_device)
 
 
 def choose(file: Path, machine: Machine, progress: Progress) -> tuple[Project, list[Selected], bool]:
@@ -72,7 +103,9 @@ def run(project: Project, selected: Selected, machine: Machine, progress: Progre
         said = {state for state, count in judged.counts.items() if count} - {"unavailable"}
         said -= {"error", "missing"} if is_cut else set()
         lines = [*summary(project.matrix, judged, lambda: project.rules)]
-        ended = Ended(lines, judged.is_red if not is_cut else "fail" in said, bool(said), is_cut)
+        reasons = judged.reasons("unavailable") if not said else filter(_LEFT_OUT.search, judged.reasons("error"))
+        red = judged.is_red if not is_cut else "fail" in said
+        ended = Ended(lines, red, bool(said), is_cut, tuple(reasons))
     if is_cut:  # another run must not take what these seconds cut for a result
         for job in selected.jobs:
             names.remove(project.results, job.id)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kernel_matrix.adopt import layout, requirements
 from kernel_matrix.adopt.compiled import UNPACKED
+from kernel_matrix.adopt.first_cell import Idle
 from kernel_matrix.adopt.proposal import WORKFLOW
 from kernel_matrix.adopt.repository import TOOLCHAINS, Repository
 from kernel_matrix.base import installation
@@ -79,13 +80,16 @@ def _systems(repository: Repository) -> Iterator[str]:
 
 
 def next_lines(
-    repository: Repository, lock: Path, root: Path = Path(), *, may_be_too_new: bool = False
+    repository: Repository, lock: Path, root: Path = Path(), *, may_be_too_new: bool = False, idle: Idle | None = None
 ) -> Iterator[str]:
     """Yield what a person can do next: the whole suite, and the kernels of a package that has some.
 
     Each command runs as it stands in the present folder. ``root`` is the repository, as it was typed.
-    ``may_be_too_new``: the first cell is red, and the repository pins other versions than the lock has.
+    ``may_be_too_new``: the first cell is red, and the repository pins other versions than the lock has. ``idle``: no
+    test that was tried runs on this machine.
     """
+    if idle:
+        yield from _of_idle(idle)
     if repository.suite is not None:
         options = "" if _is_here(root) else f" --matrix {_word(root / MATRIX_FILE)}"
         if may_be_too_new:
@@ -114,6 +118,23 @@ def next_lines(
         yield (
             "every Triton kernel that it launches, for every target, without a GPU: "
             f"{path}`kernel-matrix launches -- {_word(environment / 'bin' / 'python')} {program}`"
+        )
+
+
+def _of_idle(idle: Idle) -> Iterator[str]:
+    """Yield the ways out for a suite of which no test runs on a machine without a GPU."""
+    tried = f"none of the {idle.tried} tests that were tried runs" if idle.tried > 1 else "what was tried does not run"
+    yield (
+        f"{tried} here ({idle.reason[:200]}). Where none runs, the workflow's job is red: do not require its status yet"
+    )
+    if idle.of_device:
+        yield (
+            "if all tests need a GPU, a runner of your own runs them: a platform with its labels as `runner` in "
+            f"{MATRIX_FILE}, and a job on it (docs/how-to/self-hosted-machine.md)"
+        )
+        yield (
+            "without a GPU, `kernel-matrix launches -- python calls.py` compiles and checks the kernels that a "
+            "program of yours launches (docs/launches.md)"
         )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kernel_matrix.adopt import describe, first_cell, terminal
 from kernel_matrix.adopt.pinned import option
-from kernel_matrix.adopt.proposal import LOCKS, propose
+from kernel_matrix.adopt.proposal import LOCKS, demand_no_status, propose
 from kernel_matrix.adopt.recognize import recognize
 from kernel_matrix.adopt.repository import look
 from kernel_matrix.adopt.writing import admit, refuse_where_nothing_can_be_written, write
@@ -41,23 +41,26 @@ def main(options: argparse.Namespace) -> int:
     print("\n".join(describe.lines(operators)), end="\n" if operators else "", flush=True)
     proposed = propose(repository, detect(), choice.pins, operators)
     print("\n".join([*write(root, proposed.files), *admit(root, proposed.files), *proposed.notes]), flush=True)
-    status = 0
+    status, idle = 0, None
     if repository.suite is not None and not options.no_run:
-        status = _run(root)
+        status, idle = _run(root)
+    if idle:
+        demand_no_status(root, proposed.files)
     lock = lock_file(root, f"{LOCKS}/{proposed.toolchain}.txt").relative_to(root)
     too_new = bool(status) and choice.passed_over
-    steps = terminal.next_lines(repository, lock, options.root, may_be_too_new=too_new)
+    steps = terminal.next_lines(repository, lock, options.root, may_be_too_new=too_new, idle=idle)
     print("\n".join(f"next: {here(line)}" for line in steps))
     return status
 
 
-def _run(root: Path) -> int:
-    """Run the first cell, print what became of it, and return 1 if it is red or no test has run."""
+def _run(root: Path) -> tuple[int, first_cell.Idle | None]:
+    """Run the first cell, print what became of it, and return 1 if it is red or no test has run; and why none runs."""
     machine = detect()
     began = time.monotonic()
     project, attempts, is_test = first_cell.choose(root / "matrix.yaml", machine, Lines())
     is_late = not is_test and time.monotonic() - began >= first_cell.SECONDS
     ended = first_cell.Ended([])
+    all_ended: list[tuple[first_cell.Ended, int]] = []
     for selected in attempts:
         cases = selected.jobs[0].cases
         first = f"the first cell: {cases[0].cell.id}: its first {counted(len(cases), 'test')}"
@@ -65,6 +68,7 @@ def _run(root: Path) -> int:
         with Console(selected.jobs) as console:
             ended = first_cell.run(project, selected, machine, console, first_cell.SECONDS / len(attempts))
         print("\n".join(ended.lines))
+        all_ended.append((ended, len(cases)))
         is_late |= ended.is_cut
         if ended.ran:
             break
@@ -73,4 +77,4 @@ def _run(root: Path) -> int:
     if not ended.ran:
         print("No test has run on this machine, so nothing is known of the package yet.")
     print(f"page: {first_cell.page(project, attempts[0])}")
-    return int(ended.red or not ended.ran or not is_test)
+    return int(ended.red or not ended.ran or not is_test), first_cell.idle(all_ended)
