@@ -65,7 +65,9 @@ ENVIRONMENTS = {
 AT_NIGHT = (
     "torch_gated",
     "torch_called",
+    "torch_added",
     "jax_norm",
+    "jax_softmax",
 )  # by day each framework has another function, and PyTorch a module, too
 # Faults that no check sees, each with the reason; docs/accuracy.md has them too.
 NOT_SEEN = {
