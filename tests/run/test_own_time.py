@@ -190,7 +190,7 @@ BACKENDS["wrong"] = wrong
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.usefixtures("busy")
 def test_a_case_that_takes_too_long_because_others_work_passes(doubles: Doubles):
     """Alone it takes less than half of its limit; with five others on its core, several times its limit."""
@@ -201,7 +201,7 @@ def test_a_case_that_takes_too_long_because_others_work_passes(doubles: Doubles)
     assert states(found) == ["pass"] * 3, [verdict.reason for verdict in found.verdicts]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.usefixtures("busy")
 def test_a_case_that_computes_for_ever_is_red_and_says_how_busy_the_machine_was(doubles: Doubles):
     doubles.edit("{ case: 15, job: 120 }", "{ case: 5, job: 120 }")
