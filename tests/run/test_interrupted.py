@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 from common import ROOT, harness
 from suites import MATRIX, Suite
-from together import first_are_quick
 
 from kernel_matrix import judging, pipeline
 from kernel_matrix.vendors.machine import detect
@@ -34,6 +33,11 @@ def test_n(n):
 BEGINS = "pathlib.Path({first!r}).touch()"
 TWICE = [signal.SIGINT, signal.SIGINT]
 ENDED = "the run was ended before this case"
+
+
+def by_day(values: Sequence[object]) -> list[object]:
+    """Return the values of a test's parameter; the night alone tries those behind the first two."""
+    return [pytest.param(one, marks=[pytest.mark.nightly] if n >= BY_DAY else []) for n, one in enumerate(values)]
 
 
 def made(folder: Path, begins: str = BEGINS, limits: str = "") -> tuple[Suite, Path]:
@@ -81,10 +85,12 @@ def goes_on(suite: Suite) -> dict[str, int]:
     return reported(suite)[2]
 
 
-ENDS = [([signal.SIGINT],), ([signal.SIGTERM],), ([signal.SIGHUP],), (TWICE,), ([signal.SIGTERM, signal.SIGINT],)]
+ENDS = [[signal.SIGINT], TWICE, [signal.SIGTERM], [signal.SIGHUP], [signal.SIGTERM, signal.SIGINT]]
+BY_DAY = 2  # of these, and of what ends a test's process
 
 
-@pytest.mark.parametrize("numbers", first_are_quick(1, ENDS))
+@pytest.mark.slow
+@pytest.mark.parametrize("numbers", by_day(ENDS))
 def test_what_had_not_begun_is_missing_and_is_counted_as_not_begun(tmp_path, numbers):
     suite, first = made(tmp_path)
     said = ended(suite, first, numbers)
@@ -127,7 +133,8 @@ KILLS = ["os.kill(os.getpid(), signal.SIGKILL)", "os.kill(os.getpid(), signal.SI
 KILLS += ["pytest.exit('I end it')", "os.kill(os.getpid(), signal.SIGINT)"]
 
 
-@pytest.mark.parametrize("kills", first_are_quick(0, KILLS))
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", by_day(KILLS))
 def test_a_test_that_ends_its_process_is_an_error_and_leaves_nothing_missing(tmp_path, kills):
     suite, first = made(tmp_path, begins=kills)
     assert re.search(r"done 6/6 \((5 held, 1 error|1 error, 5 held)\)\n", ended(suite, first, []))

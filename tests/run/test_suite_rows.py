@@ -254,7 +254,12 @@ def below(pid: int) -> Iterator[int]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "everyone"),
-    [(signal.SIGTERM, False), (signal.SIGINT, False), (signal.SIGHUP, False), (signal.SIGTERM, True)],
+    [
+        pytest.param(signal.SIGTERM, False, marks=pytest.mark.nightly),  # test_interrupted.py has them by day
+        pytest.param(signal.SIGINT, False, marks=pytest.mark.nightly),
+        (signal.SIGHUP, False),
+        (signal.SIGTERM, True),
+    ],
 )
 def test_a_run_that_is_ended_writes_what_has_ended_and_that_the_rest_has_not(tmp_path, number, everyone):
     note = tmp_path / "begun"

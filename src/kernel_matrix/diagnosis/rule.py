@@ -68,7 +68,7 @@ class Layer(Strict):
     match: Pattern = Field(min_length=5, description="A regular expression that a line of it contains.")
 
 
-_SHARED = ("services.yaml", "rules.yaml", "general.yaml", "no_device.yaml", "harness.yaml")
+_SHARED = ("services.yaml", "rules.yaml", "general.yaml", "harness.yaml", "no_device.yaml")
 
 
 @functools.cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Lock
@@ -141,7 +141,7 @@ class _Schedule:
                     other.result()
             except BaseException:
                 self.stop.set()
-                pool.shutdown(cancel_futures=True)
+                _wait(pool)
                 raise
         return files
 
@@ -160,3 +160,11 @@ class _Schedule:
             with self.quiet.work():
                 self.on_result(path)
         return path
+
+
+def _wait(pool: ThreadPoolExecutor) -> None:
+    """Wait for the jobs that are about to end, also where somebody interrupts again: each writes what has ended."""
+    while True:
+        with suppress(KeyboardInterrupt):
+            pool.shutdown(cancel_futures=True)
+            return
