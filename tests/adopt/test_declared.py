@@ -112,6 +112,14 @@ def test_what_a_test_imports_is_taken_from_any_list_with_its_bound(tmp_path, nam
     assert requirements.unknown_imports(repository) == []
 
 
+@pytest.mark.parametrize("folder", ["pq/tabulate", "src/pq/tabulate", "pq/deep/tabulate", "pq/a/b/tabulate"])
+def test_a_part_of_the_package_is_no_distribution_of_its_name(tmp_path, folder):
+    parts = [f"{'/'.join(folder.split('/')[:n])}/__init__.py" for n in range(2, folder.count("/") + 2)]
+    extra = "[project.optional-dependencies]\ntabulate = ['tabulate>=0.7']\n"
+    repository = lay(tmp_path, "import tabulate", {"pyproject.toml": extra, **dict.fromkeys(parts, "")})
+    assert "tabulate>=0.7" in requirements.lines(repository)
+
+
 POLITE = (
     "try:\n    import tabulate\nexcept ImportError:\n    tabulate = None",
     "import importlib.util as u\nHAS = u.find_spec('tabulate') is not None",

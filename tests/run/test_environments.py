@@ -200,7 +200,11 @@ _NO_NAME = "failed to lookup address information: Name or service not known"
             "error: Failed to download `torch==2.11.0`: no space left on device",
         ),
         ("error: it cannot be read\n  cause: Is a directory", "Is a directory"),
-        ("error: Failed to build `own`\n\n  hint: it needs nvcc", "hint: it needs nvcc"),
+        ("error: Failed to build `own`\n\n  hint: it needs nvcc", "error: Failed to build `own` (hint: it needs nvcc)"),
+        (
+            "error: Failed to build `scipy==1.6.1`\n  cause: Call to `build` failed (status: 1)\n\nhint: see above",
+            "error: Failed to build `scipy==1.6.1`: Call to `build` failed (status: 1) (hint: see above)",
+        ),
     ],
 )
 def test_why_there_is_no_environment_names_what_it_is_about(printed, said):

@@ -6,6 +6,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -196,7 +197,7 @@ def _of_lists(repository: Repository, modules: Iterable[str]) -> Iterator[tuple[
     """Yield for each module that no need has what the first list of the repository that names it says of it."""
     needed = {Requirement(text).name for text, _ in repository.project.needs}
     lists = [(Requirement(text).name, text, where) for text, where in repository.project.lists]
-    packages = {path.parent.name for path in files_of(repository.root, ("__init__.py",))}
+    packages = {path.parent.name for path in files_of(repository.root, ("__init__.py",)) if _is_top(path.parent)}
     for module in sorted({*modules} - packages - {repository.module}):
         if not any(_has(name, module) for name in needed):
             named = [(text, where) for name, text, where in lists if _has(name, module)]
@@ -231,9 +232,15 @@ def _optional_modules(repository: Repository) -> set[str]:
     return named - sys.stdlib_module_names
 
 
+def _is_top(folder: Path) -> bool:
+    """Return whether a folder is no part of a package: kern/jax is imported as kern.jax, and jax is another."""
+    return not (folder.parent / "__init__.py").exists()
+
+
 def _local(repository: Repository) -> set[str]:
     """Return the names of modules that lie in the repository, so that they are no distribution."""
     paths = [*files_of(repository.root, (".py", ".pyx", ".so"))]
-    folders = {part for path in paths for part in path.relative_to(repository.root).parts[:-1]}
+    below = {folder for path in paths for folder in path.parents if folder.is_relative_to(repository.root)}
+    folders = {folder.name for folder in below if _is_top(folder)}
     beside = {path.name for path in repository.root.iterdir()}
     return {*folders, *beside, *(path.stem for path in paths), repository.module, "_pytest", "__main__"}
