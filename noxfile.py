@@ -45,8 +45,6 @@ nox.options.default_venv_backend = "uv"
 LOCKS = ROOT / "ci" / "locks"
 SOURCE = {"PYTHONPATH": "src"}
 LINT_IMPORTS = ("-c", "from importlinter.cli import lint_imports_command as lint; lint()", "--no-logo", "--no-cache")
-# Threads that wait would keep the core busy that another test needs. The harness gives its jobs the same.
-BESIDE_OTHERS = {"OMP_WAIT_POLICY": "passive", "OPENBLAS_NUM_THREADS": "1"}
 START = {**SOURCE, "KERNEL_MATRIX_START": "ci/kernel-matrix"}  # messages name commands as a person types them
 SCRIPTS = [
     *(".ci/run", "ci/base-images", "ci/kernel-matrix"),
@@ -125,9 +123,9 @@ def diff(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Test the harness and the kernel package. -- --quick: the harness alone; --nightly: the longest tests."""
     python = python_with_checks(session)
-    environment, options = {**SOURCE, **BESIDE_OTHERS}, pytest_options(session.posargs)
+    environment, options = dict(SOURCE), pytest_options(session.posargs)
     if "--quick" not in session.posargs:
-        environment |= with_trends(session)
+        environment = with_trends(session)
         session.install("-r", str(LOCKS / "act.txt"))  # its programs are on the session's path then
     if not any(option.endswith("not nightly") for option in options):
         session.install("-r", str(LOCKS / "kubernetes.txt"))

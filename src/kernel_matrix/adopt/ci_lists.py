@@ -22,16 +22,8 @@ _FILES = (
     *(".github/actions/*/action.y*ml", "azure-pipelines*.yml", ".azure-pipelines/*.yml", ".azure/*.yml", ".travis.yml"),
     *(".circleci/config.yml", "appveyor.yml", ".appveyor.yml", ".cirrus.yml", "bitbucket-pipelines.yml", ".drone.yml"),
     *(".buildkite/*.y*ml", ".woodpecker.y*ml", ".woodpecker/*.y*ml", ".builds/*.yml", "Jenkinsfile", "Taskfile.y*ml"),
-    *(
-        "Makefile",
-        "makefile",
-        "GNUmakefile",
-        "justfile",
-        "Justfile",
-        "Dockerfile*",
-        "*.dockerfile",
-        "docker/Dockerfile*",
-    ),
+    *("Makefile", "makefile", "GNUmakefile", "justfile", "Justfile"),
+    *("Dockerfile*", "*.dockerfile", "docker/Dockerfile*"),
     *(".devcontainer/Dockerfile*", ".ci/*", "ci/*.sh", "*.sh", "scripts/*.sh", ".github/scripts/*.sh", ".travis/*.sh"),
 )
 _COMMAND = re.compile(

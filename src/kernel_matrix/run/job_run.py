@@ -96,7 +96,8 @@ def why_not_installed(text: str) -> str:
     """
     *before, last = map(str.strip, text.splitlines())
     if last.startswith("hint:") and any(before):  # uv's advice stands below what it is about
-        return f"{why_not_installed(chr(10).join(before).rstrip())} ({last})"
+        reason = why_not_installed("\n".join(before).rstrip())
+        return f"{reason} ({last})"
     causes = [*takewhile(_CAUSE.match, reversed([*before, last]))][::-1]
     chain = [*before, last][-len(causes) - 1 :]
     about = next((line for line in chain[:-1] if causes and re.search("`|://", line)), "")
