@@ -137,7 +137,7 @@ _TABLE = (  # NVIDIA: waves of a scheduler, KiB of shared memory and blocks of a
     _amd("gfx1151", "Strix-Halo Radeon-8060S RDNA3.5", _MORE_REGISTERS, emulated=True),
     _amd("gfx1200", "RX-9060 RDNA4", _MORE_REGISTERS, emulated=True),
     _amd("gfx1201", "RX-9070 R9700 RDNA4", _MORE_REGISTERS, emulated=True),
-    _amd("gfx1250", "GFX12.5", (16, 1024, 16, 320, 16, 32), 320),
+    _amd("gfx1250", "MI455X CDNA5", (16, 1024, 16, 320, 16, 32), 320, emulated=True),
 )
 TARGETS: Mapping[str, Target] = {one.name: one for one in _TABLE}
 
