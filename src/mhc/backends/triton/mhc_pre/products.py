@@ -229,7 +229,7 @@ def _backward_config(form: str, spec: Spec, target: GPUTarget | None) -> _Backwa
     if target is None:
         tokens, hidden, rows, columns, compiler = 512, 1024, 512, 1024, {}
     else:
-        tokens, hidden = {"ieee": (32, 64), "tf32": (64, 64), "bf16x3": (64, 128)}[form]
+        tokens, hidden = 32 if form == "ieee" else 64, 64
         if form != "ieee" and _rows_begin_anywhere(spec):
             tokens //= 2
         rows, columns, compiler = 32 if form == "ieee" else 64, 64, options(4)
@@ -261,7 +261,7 @@ def _both_config(constants: dict[str, Any], spec: Spec, target: GPUTarget | None
     if target is None:
         tokens, hidden, compiler = 512, min(1024, triton.next_power_of_2(spec.hidden)), {}
     else:
-        tokens, hidden = (32, 128) if adding else (64, 64)
+        tokens, hidden = (32, 64 if _rows_begin_anywhere(spec) else 128) if adding else (64, 64)
         compiler = options(4)
     # From sm_120 on a program has 99 KiB of shared memory at most.
     stages = 2 if target is not None and target.arch >= 120 else 3

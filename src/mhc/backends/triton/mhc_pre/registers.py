@@ -48,8 +48,8 @@ def _config(spec: Spec, target: GPUTarget | None) -> Config:
         threads = warps * target.warp_size
         width, hidden = threads * vector, threads * 16 // tokens
         compiler = options(warps)
-        if target.backend == "cuda" and target.arch >= 100:
-            # Left to itself, ptxas rather spills a few there than go above 168.
+        if target.backend == "cuda":
+            # Left to itself, ptxas rather spills a few than go above 168.
             compiler["maxnreg"] = 255
     constants = {
         "STREAMS": spec.streams,
