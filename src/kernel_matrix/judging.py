@@ -172,6 +172,7 @@ def _judged(
         loaded,
         jobs,
         notes=(
+            *suite.sample_words(project.matrix, planned.tier),
             *outputs_not_named(planned),
             *judged.told_notes(connection),
         ),

@@ -591,7 +591,11 @@ _NONE, _SILENT = "no test of the suite could be collected, so none has run", "No
         ({"test_a.py": "def test_one(): ...\ndef test_two(): ..."}, 0, ["test_a.tests: its first 2 tests", "2 held"]),
         ({"test_a.py": "def test(): assert False"}, 1, ["test_a.tests: its first 1 test", "1 fail"]),
         _at_night({"test_a.py": _GONE}, 1, ["test_a.tests", _NONE, "No module named 'nothing_such'"]),
-        ({"test_a.py": _GONE, "test_b.py": "def test(): ..."}, 0, ["test_b.tests: its first 1 test", "1 held"]),
+        (
+            {"test_a.py": _GONE, "test_b.py": "def test(): ..."},
+            1,
+            ["test_b.tests: its first 1 test", "1 error"],
+        ),
         ({"test_a.py": "def helper(): ..."}, 2, ["pytest finds no test in tests/test_a.py"]),
         ({"test_a.py": "def test(): ...", "conftest.py": "raise RuntimeError('odd')"}, 1, [_NONE, "odd"]),
         ({"test_a.py": "import os\nos.kill(os.getpid(), 9)\ndef test(): ..."}, 1, [_NONE, "SIGKILL"]),
@@ -681,11 +685,68 @@ _QUICK = "def test(): ...\n"
 def test_the_first_cell_has_an_end_and_says_what_to_do(tmp_path, resolved, monkeypatch, capsys, files, status, words):
     monkeypatch.setattr(first_cell, "_EXECUTOR", "current")
     monkeypatch.setattr(first_cell, "SECONDS", 15 * len(files))
+    monkeypatch.setattr(first_cell, "_TRIAL", 5)
     root = lay(tmp_path, {"own/__init__.py": "", **{f"tests/{name}": text for name, text in files.items()}})
     assert init("--root", str(root)) == status
     said = capsys.readouterr().out
     assert [word for word in words if word not in said] == []
     assert "gives the build 3600 s and each test 300 s (`limits` in matrix.yaml)" in said
+
+
+_MANY = "import time, pytest\n@pytest.mark.parametrize('n', range(20))\ndef test(n): {}\n"
+_LONG = {
+    "each": ({"test_a.py": _MANY.format("time.sleep(0.3)")}, range(3, 10)),
+    "another file": ({"test_a.py": _QUICK, "test_b.py": _MANY.format("time.sleep(0.3)")}, range(3, 12)),
+    "a few": ({"test_a.py": _MANY.format("time.sleep(1.5 * (n % 5 == 0))")}, range(2, 15)),
+    "a fixture": (
+        {"test_a.py": _MANY.format(...), "conftest.py": "import time, pytest\n@pytest.fixture(autouse=True)\n"
+         "def slow(): time.sleep(0.3)\n"},
+        range(3, 10),
+    ),
+    "no end": ({"test_a.py": _QUICK, "test_b.py": _MANY.format("time.sleep(9)")}, range(1, 3)),
+    "quick": ({"test_a.py": _MANY.format(...)}, None),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["each", "no end", *map(_at_night, ("another file", "a few", "a fixture", "quick"))])
+def test_a_suite_that_takes_long_gets_a_sample_for_the_quick_tier_and_each_page_says_so(
+    tmp_path, resolved, monkeypatch, capsys, name
+):
+    files, sizes = _LONG[name]
+    monkeypatch.setattr(first_cell, "_EXECUTOR", "current")
+    monkeypatch.setattr(first_cell, "_TRIAL", 6)
+    monkeypatch.setattr(first_cell, "_WHOLE", 2)
+    root = lay(tmp_path, {"own/__init__.py": "", **{f"tests/{name}": text for name, text in files.items()}})
+    assert init("--root", str(root)) == 0
+    capsys.readouterr()
+    sample = load(root / "matrix.yaml").package.sample
+    assert sample in sizes if sizes else sample is None
+    if name == "each":
+        matrix = ["matrix", "--matrix", str(root / "matrix.yaml"), "--executor", "current"]
+        assert cli.main(matrix) == 0
+        words = f"A sample: {sample} of the 20 tests"
+        texts = [capsys.readouterr().out, *((root / f"build/site/{name}").read_text() for name in _PAGES)]
+        assert [words in text for text in texts] == [True] * len(texts)
+        assert cli.main([*matrix, "--tier", "full"]) == 0
+        said = capsys.readouterr().out
+        assert "20 cases: 20 held" in said
+        assert "A sample" not in said
+
+
+_PAGES = ("compat.json", "summary.md")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("test", ["def test(): assert 0\n", *map(_at_night, (_GONE, "raise OSError('odd')\n"))])
+def test_what_is_red_behind_the_first_tests_is_red_in_init_too(tmp_path, resolved, monkeypatch, capsys, test):
+    monkeypatch.setattr(first_cell, "_EXECUTOR", "current")
+    root = lay(tmp_path, {"own/__init__.py": "", "tests/test_a.py": _MANY.format(...), "tests/test_b.py": test})
+    assert init("--root", str(root)) == 1
+    said = capsys.readouterr().out
+    assert "test_a.tests: its first 5 tests" in said
+    assert "10 tests spread over the suite" in said
+    assert "test_b.tests" in said
 
 
 def test_a_build_in_init_has_an_end_too(package, resolved, monkeypatch):

@@ -14,7 +14,7 @@ from packaging.version import Version
 from test_init import lay
 
 from kernel_matrix import cli
-from kernel_matrix.adopt import lock
+from kernel_matrix.adopt import lock, project_file
 from kernel_matrix.adopt.pinned.repository import Pins, pins_of
 from kernel_matrix.adopt.proposal import LOCKS
 from kernel_matrix.config import locks
@@ -714,3 +714,32 @@ def test_pins_that_one_kind_of_build_cannot_have_are_given_up_and_uv_says_why(tm
         "not with all pins: own.in cannot be resolved for rocm: the index of torch is silent",
         "not kept: torch: constraints.txt pins 2.8.0, own.cuda.txt, own.rocm.txt have 2.13.0",
     )
+
+
+_OF_SCRIPTS = {
+    "scripts/requirements_linux.txt": "numpy==1.21.0\n",
+    "bench/requirements.txt": "numpy==1.21.0\n",
+    "requirements-docs.txt": "numpy==1.21.0\n",
+    "tools/plots/environment.yml": "dependencies:\n- numpy=1.21.0\n",
+    "notebooks/requirements/all.txt": "numpy==1.21.0\n",
+    "setup.cfg": "[options.extras_require]\nbenchmark = numpy==1.21.0\n",
+    "pyproject.toml": "[project.optional-dependencies]\ndemo = ['numpy==1.21.0']\n",
+}
+
+
+@pytest.mark.parametrize("name", _OF_SCRIPTS)
+def test_what_scripts_and_benchmarks_pin_decides_no_version(tmp_path, name):
+    files = {name: _OF_SCRIPTS[name], "tests/test_a.py": "import numpy\ndef test(): ...\n", "own/__init__.py": ""}
+    assert told(read(tmp_path, files)) == {}
+    lists = project_file.read(tmp_path).lists
+    assert {text for text, _ in lists} <= {"numpy"}
+
+
+@pytest.mark.parametrize("name", ["scripts/requirements-test.txt", "requirements-dev.txt", "ci/requirements.txt"])
+def test_what_is_for_tests_decides_wherever_it_lies(tmp_path, name):
+    assert told(read(tmp_path, {name: "numpy==1.26.4\n"})) == {"numpy": "1.26.4"}
+
+
+def test_a_package_whose_folder_has_such_a_name_keeps_its_pins(tmp_path):
+    files = {"tools/kern/requirements.txt": "numpy==1.26.4\n", "bench/requirements.txt": "numpy==1.21.0\n"}
+    assert told(read(tmp_path, files, near=["tools/kern"])) == {"numpy": "1.26.4"}

@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import SpecifierSet
 
 from kernel_matrix.adopt import ci_lists, setup_script
 from kernel_matrix.adopt.pinned import conda, lines
+from kernel_matrix.adopt.pinned.pin import is_aside
 from kernel_matrix.adopt.pinned.repository import lists_in
 from kernel_matrix.base.syntax import parsed
 from kernel_matrix.run.environments.uv_settings import toml_of
@@ -60,12 +62,17 @@ def lists(root: Path, document: Mapping[str, Any], extras: Mapping[str, Sequence
 
 
 def _checked(line: str, origin: str) -> Iterator[tuple[str, str]]:
-    """Yield a line if it names a distribution; an address that names one in its end is written as a requirement."""
+    """Yield a line if it names a distribution; an address that names one in its end is written as a requirement.
+
+    The versions of a list that is for something else than tests are left out.
+    """
     egg = _EGG.fullmatch(line)
     with contextlib.suppress(InvalidRequirement):
         text = f"{egg[1]} @ {line.partition('#')[0]}" if egg else line
-        Requirement(text)
-        yield text, origin
+        requirement = Requirement(text)
+        if is_aside(origin):
+            requirement.specifier = SpecifierSet()
+        yield str(requirement) if is_aside(origin) else text, origin
 
 
 def _of_tables(document: object, *above: str) -> Iterator[tuple[str, str]]:

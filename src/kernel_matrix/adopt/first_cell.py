@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from kernel_matrix import judging, pipeline
 from kernel_matrix.base.errors import UserError
-from kernel_matrix.config.plan import Case, Cell
-from kernel_matrix.config.selection import Selection
+from kernel_matrix.config.plan import Case, Cell, Job
+from kernel_matrix.config.selection import Selection, sampled
+from kernel_matrix.config.suite import tests_of
 from kernel_matrix.job.test_names import IMPORT, SUITE
 from kernel_matrix.matrix.dashboard import write_dashboard
 from kernel_matrix.pipeline import Project, Selected
 from kernel_matrix.report.terminal import summary
 from kernel_matrix.run.settings import Progress, Settings
+from kernel_matrix.run.supervise import JOB_LIMIT
 from kernel_matrix.store import names
+from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import Machine
 
 _EXECUTOR = "venv"  # an image would take minutes
 _MOST = 5  # tests of a file: it may have thousands, and the interpreter of a kernel language is slow
 _FILES = 5  # that are tried until a test runs: the tests of the first files may need a GPU
 SECONDS = 600  # of the build; and of the tests, each file the same part of it
+_TRIED, _TRIAL = 10, 60  # tests spread over the suite, and seconds of them, that show how long the suite takes
+_WHOLE = 300  # seconds of a lane: of a suite that takes longer the quick tier has a sample
 
 
 class Ended(NamedTuple):
@@ -35,6 +39,7 @@ class Ended(NamedTuple):
     ran: bool = False
     is_cut: bool = False
     reasons: tuple[str, ...] = ()  # why none of its tests runs here
+    seconds: float = 0.0  # of a test in the slowest lane
 
 
 # What the reason of a skip says where a device is asked for.
@@ -95,21 +100,64 @@ def choose(file: Path, machine: Machine, progress: Progress) -> tuple[Project, l
 
 def run(project: Project, selected: Selected, machine: Machine, progress: Progress, seconds: float) -> Ended:
     """Run the tests of a file for so many seconds at most. What they cut has not ended, and is not red."""
-    settings = Settings(project.root, project.build, _EXECUTOR, workers=1, seconds=seconds)
-    began = time.monotonic()
+    settings = Settings(project.root, project.build, _EXECUTOR, workers=len(selected.jobs), seconds=seconds)
     files = pipeline.run_selected(project, selected, machine, settings, progress)
-    is_cut = time.monotonic() - began >= seconds
     with judging.judged(project, selected.part, files) as judged:
+        records = {record.case: record for record in judged.of_cases()}
+        is_cut = any(JOB_LIMIT in record.message for record in records.values())
         said = {state for state, count in judged.counts.items() if count} - {"unavailable"}
         said -= {"error", "missing"} if is_cut else set()
         lines = [*summary(project.matrix, judged, lambda: project.rules)]
         reasons = judged.reasons("unavailable") if not said else filter(_LEFT_OUT.search, judged.reasons("error"))
         red = judged.is_red if not is_cut else "fail" in said
-        ended = Ended(lines, red, bool(said), is_cut, tuple(reasons))
+        slowest = max(_seconds(job, records, seconds) for job in selected.jobs)
+        ended = Ended(lines, red, bool(said), is_cut, tuple(reasons), slowest)
     if is_cut:  # another run must not take what these seconds cut for a result
         for job in selected.jobs:
             names.remove(project.results, job.id)
     return ended
+
+
+def _seconds(job: Job, records: Mapping[str, Record], limit: float) -> float:
+    """Return how long a test of a job takes: one with another, and no less than the time by those that ended in it."""
+    ends = [records[case.id] for case in job.cases if case.id in records]
+    ended = [record.seconds for record in ends if JOB_LIMIT not in record.message]
+    count = max(1, len(ended))
+    return max(sum(ended) / count, limit / count if len(ended) < len(ends) else 0.0)
+
+
+def spread(project: Project, tried: int) -> Selected | None:
+    """Return tests spread over the suite, in all lanes of the first platform; None where all of them were tried."""
+    selected = pipeline.select(project, Selection(platforms=(next(iter(project.matrix.platforms)),)))
+    if max(len(job.cases) for job in selected.jobs) <= tried:
+        return None
+    return replace(selected, jobs=tuple(sampled(selected.jobs, _TRIED)))
+
+
+def try_spread(project: Project, selected: Selected, machine: Machine, progress: Progress) -> tuple[Ended, str]:
+    """Run tests that are spread over the suite, and return their end; and what matrix.yaml then says of a sample.
+
+    It says so where the whole suite takes long: a first page is to come in minutes.
+    """
+    every = len(tests_of(project.matrix))
+    ended = run(project, selected, machine, progress, _TRIAL)
+    minutes = ended.seconds * every / 60
+    if minutes * 60 <= _WHOLE:
+        return ended, ""
+    some = max(1, int(_WHOLE / ended.seconds))
+    return ended, (
+        f"  sample: {some} # tests in the quick tier, of {every:,}, which take about {minutes:.0f} minutes here. The "
+        "full tier has all: --tier full\n"
+    )
+
+
+def write_sample(file: Path, line: str) -> str:
+    """Write the sample into a matrix.yaml that ``init`` wrote, and return the sentence about it."""
+    text = file.read_text(encoding="utf-8")
+    before, suite, after = re.split(r"^(  suite: .*\n)", text, maxsplit=1, flags=re.MULTILINE)
+    file.write_text(f"{before}{suite}{line}{after}", encoding="utf-8")
+    entry, _, words = line.strip().partition(" # ")
+    return f"`{entry}` into {file.name}: {words}"
 
 
 def on_time(project: Project) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.config.model import Matrix, Tier
 from kernel_matrix.config.plan import Case, Job, Plan
+from kernel_matrix.config.suite import spread
 
 
 @dataclass(frozen=True)
@@ -91,11 +92,8 @@ def _spread(cases: Sequence[Case], count: int) -> Iterator[Case]:
     names: dict[tuple[str, str], dict[str, None]] = {}
     for case in cases:
         names.setdefault((case.cell.op, case.cell.direction), {})[case.name] = None
-    chosen, left = set(), count
-    for number, (key, of_op) in enumerate(sorted(names.items(), key=lambda one: len(one[1]))):
-        share = min(len(of_op), -(-left // (len(names) - number)))  # what small ones do not take, larger ones get
-        listed, left = [*of_op], left - share
-        chosen |= {(*key, listed[place * len(listed) // share]) for place in range(share)}
+    spread_names = spread({key: [*of_op] for key, of_op in names.items()}, count)
+    chosen = {(*key, name) for key, listed in spread_names.items() for name in listed}
     yield from (case for case in cases if (case.cell.op, case.cell.direction, case.name) in chosen)
 
 

@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import TypeVar
 
-from kernel_matrix.config.model import ASSERTED, Matrix, default_cap
+from kernel_matrix.config.model import ASSERTED, Matrix, Op, ScalarOrList, Tier, as_list, default_cap
 from kernel_matrix.config.model.operators import FileOfTests, Lane
 from kernel_matrix.config.plan import Case, Cell
 from kernel_matrix.job.test_names import COLLECTED, SUITE, Key
@@ -23,6 +24,7 @@ _AXIS = "test"
 _CELL = f"/{SUITE}.{ASSERTED}"  # ends the id of the cell whose case stands for all tests of a lane
 _FACT, _LOST = "tests.", "tests.lost"  # begins the facts with the tests, as lines; the targets whose tests are unknown
 _LONGEST = 200_000  # characters of a fact
+_Op = TypeVar("_Op")
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,9 @@ def with_tests(matrix: Matrix, listed: Listed) -> Matrix:
     """Return the matrix with the tests as its operators and cases; one that names operators stays as it is."""
     if not is_suite(matrix):
         return matrix
-    ops = {op: _op(names) for op, names in _by_op(chain(*listed.tests.values())).items()}
+    by_op = _by_op(chain(*listed.tests.values()))
+    chosen = spread(by_op, matrix.package.sample) if matrix.package.sample else by_op
+    ops = {op: _op(names, quick=chosen[op]) for op, names in by_op.items()}
     if not ops or listed.lost:
         ops = {SUITE: _op([COLLECTED], listed.lost if ops else None), **ops}
     caps = {ASSERTED: default_cap(), **matrix.accuracy.caps}
@@ -63,8 +67,42 @@ def _by_op(tests: Iterable[Key]) -> dict[str, list[str]]:
     return {op: list(names) for op, names in ops.items()}
 
 
-def _op(names: Sequence[str], lanes: frozenset[Lane] | None = None) -> FileOfTests:
-    return FileOfTests(directions=[ASSERTED], axes=[_AXIS], cases={"quick": [{_AXIS: list(names)}]}, lanes=lanes)
+def spread(names: Mapping[_Op, Sequence[str]], count: int) -> dict[_Op, list[str]]:
+    """Return ``count`` of the names of operators, spread over the operators and over the names of each."""
+    chosen, left = dict[_Op, list[str]](), count
+    for number, (op, listed) in enumerate(sorted(names.items(), key=lambda one: len(one[1]))):
+        share = min(len(listed), -(-left // (len(names) - number)))  # what small ones do not take, larger ones get
+        chosen[op], left = [listed[place * len(listed) // share] for place in range(share)], left - share
+    return chosen
+
+
+def _op(
+    names: Sequence[str], lanes: frozenset[Lane] | None = None, *, quick: Sequence[str] | None = None
+) -> FileOfTests:
+    """Return a file with these tests, of which the quick tier has some; all where ``quick`` does not say."""
+    chosen = dict.fromkeys(names if quick is None else quick)
+    tiers: dict[Tier, list[str]] = {"quick": [*chosen], "full": [name for name in names if name not in chosen]}
+    cases: dict[Tier, list[dict[str, ScalarOrList]]]
+    cases = {tier: [{_AXIS: [*listed]}] for tier, listed in tiers.items() if listed}
+    return FileOfTests(directions=[ASSERTED], axes=[_AXIS], cases=cases, lanes=lanes)
+
+
+def sample_words(matrix: Matrix, tier: str) -> tuple[str, ...]:
+    """Return the sentence that a tier has a sample of the tests; none where it has all."""
+    ops = [spec for op, spec in matrix.ops.items() if op != SUITE and is_suite(matrix)]
+    quick = sum(len(_listed(spec, "quick")) for spec in ops)
+    every = quick + sum(len(_listed(spec, "full")) for spec in ops)
+    if tier == "full" or quick == every:
+        return ()
+    words = (
+        f"A sample: {quick:,} of the {every:,} tests, by `sample` in matrix.yaml. Of the others nothing is said here"
+    )
+    return (f"{words}; `--tier full` has all.",)
+
+
+def _listed(spec: Op, tier: Tier) -> list[str]:
+    """Return the tests that a tier adds."""
+    return [str(name) for group in spec.cases.get(tier, ()) for name in as_list(group[_AXIS])]
 
 
 def stands_for_all(cell: Cell) -> bool:
@@ -74,8 +112,8 @@ def stands_for_all(cell: Cell) -> bool:
 
 def tests_of(matrix: Matrix) -> tuple[Key, ...]:
     """Return the tests that a matrix has as its cases."""
-    names = ((op, spec.cases["quick"][0][_AXIS]) for op, spec in matrix.ops.items() if op != SUITE)
-    return tuple((op, str(name)) for op, listed in names if isinstance(listed, list) for name in listed)
+    ops = [(op, spec) for op, spec in matrix.ops.items() if op != SUITE]
+    return tuple((op, name) for op, spec in ops for tier in ("quick", "full") for name in _listed(spec, tier))
 
 
 def ids_by_lane(planned: Iterable[Case]) -> dict[str, list[str]]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kernel_matrix.base.commands import command, line_here
 from kernel_matrix.base.words import counted
+from kernel_matrix.config import suite
 from kernel_matrix.config.document import Document
 from kernel_matrix.config.edits import diff
 from kernel_matrix.config.model import Matrix
@@ -51,6 +52,7 @@ def summary(matrix: Matrix, judged: Judged, rules: Rules, options: Sequence[str]
     states = ", ".join(f"{count} {state}" for state, count in counts.items())
     emulated = f" ({judged.emulated} emulated)" if judged.emulated else ""
     yield f"{counted(sum(counts.values()), 'case')}: {states}{emulated}"
+    yield from suite.sample_words(matrix, judged.tier)
     if not judged.has_run:
         yield "Nothing ran on hardware of the platforms that were asked for."
     yield from _lacking(judged)

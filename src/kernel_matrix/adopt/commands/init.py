@@ -14,9 +14,11 @@ from kernel_matrix.adopt.repository import look
 from kernel_matrix.adopt.writing import admit, refuse_where_nothing_can_be_written, write
 from kernel_matrix.base.commands import here
 from kernel_matrix.base.words import counted
+from kernel_matrix.config.load import MATRIX_FILE
 from kernel_matrix.config.locks import lock_file
+from kernel_matrix.pipeline import Project, Selected
 from kernel_matrix.run.progress import Console, Lines
-from kernel_matrix.vendors.machine import detect
+from kernel_matrix.vendors.machine import Machine, detect
 
 _NO_TEST = "no test of the suite could be collected, so none has run. This is why:"
 
@@ -76,5 +78,23 @@ def _run(root: Path) -> tuple[int, first_cell.Idle | None]:
         print(here(first_cell.on_time(project)))
     if not ended.ran:
         print("No test has run on this machine, so nothing is known of the package yet.")
-    print(f"page: {first_cell.page(project, attempts[0])}")
-    return int(ended.red or not ended.ran or not is_test), first_cell.idle(all_ended)
+    page = first_cell.page(project, attempts[0])
+    is_red = ended.red or not ended.ran or not is_test
+    spread = first_cell.spread(project, sum(tried for _, tried in all_ended)) if ended.ran else None
+    if spread:
+        is_red |= _try_spread(project, spread, machine)
+    print(f"page: {page}")
+    return int(is_red), first_cell.idle(all_ended)
+
+
+def _try_spread(project: Project, selected: Selected, machine: Machine) -> bool:
+    """Run tests spread over the suite, print what became of them, and return whether one is red."""
+    print(f"{counted(len(selected.jobs[0].cases), 'test')} spread over the suite:", flush=True)
+    with Console(selected.jobs) as console:
+        ended, sample = first_cell.try_spread(project, selected, machine, console)
+    print("\n".join(ended.lines))
+    if not ended.is_cut:
+        first_cell.page(project, selected)
+    if sample:
+        print(first_cell.write_sample(project.root / MATRIX_FILE, sample))
+    return ended.red

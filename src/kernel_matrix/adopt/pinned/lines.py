@@ -13,7 +13,17 @@ from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from kernel_matrix.adopt.pinned.pin import Pin, Reader, elsewhere, exact, of_archive, of_specifier, reason_of, shown
+from kernel_matrix.adopt.pinned.pin import (
+    Pin,
+    Reader,
+    elsewhere,
+    exact,
+    is_aside,
+    of_archive,
+    of_specifier,
+    reason_of,
+    shown,
+)
 
 _ENCODINGS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16", codecs.BOM_UTF8: "utf-8-sig"}
 _OTHER_FILE = re.compile(r"(?:-r|-c|--requirement|--constraint)\s*=?\s*(\S.*)")
@@ -135,8 +145,11 @@ def of_setup_cfg(path: Path, reader: Reader) -> Iterator[Pin]:
         parser.read_string(_decoded(path.read_bytes()))
     except configparser.Error as error:
         raise ValueError(str(error)) from None
-    extras = parser["options.extras_require"].values() if parser.has_section("options.extras_require") else ()
-    for value in (parser.get("options", "install_requires", fallback=""), *extras):
+    extras = parser["options.extras_require"].items() if parser.has_section("options.extras_require") else ()
+    for value in (
+        parser.get("options", "install_requires", fallback=""),
+        *(value for name, value in extras if not is_aside(name)),
+    ):
         lines = [line for line in _logical(value) if not line.startswith("file:")]
         yield from of_lines(lines, path, reader)
 
@@ -154,7 +167,8 @@ def of_pyproject(path: Path, reader: Reader) -> Iterator[Pin]:
     for key in ("override-dependencies", "constraint-dependencies", "dev-dependencies"):
         yield from of_lines(_texts(uv.get(key)), path, reader)
     groups = [_table(document, "dependency-groups"), _table(document, "project", "optional-dependencies")]
-    texts = [text for table in groups for values in table.values() for text in _texts(values)]
+    lists = [values for table in groups for name, values in table.items() if not is_aside(name)]
+    texts = [text for values in lists for text in _texts(values)]
     pins = list(dict.fromkeys(pin for pin in of_lines(texts, path, reader) if pin.version))
     times = Counter(pin.name for pin in pins)
     yield from (pin for pin in pins if times[pin.name] == 1)

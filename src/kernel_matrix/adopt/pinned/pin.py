@@ -99,6 +99,20 @@ def of_archive(address: str) -> tuple[str, str] | None:
     return found, str(version)
 
 
+OF_TESTS = re.compile(r"(?<![a-z])(test|dev|ci(?![a-z]))", re.IGNORECASE)
+# What is for something else than the tests: its versions are no word about what these need.
+_ASIDE = re.compile(
+    r"(?<![a-z])(doc|lint|bench|example|demo|script|tool(?!chain|\.)|notebook|tutorial|paper|experiment|plot|perf|profil"
+    r"|release|website|sample|stud(y|ies))",
+    re.IGNORECASE,
+)
+
+
+def is_aside(where: str) -> bool:
+    """Return whether a list of requirements is for something else than tests, by the words of where it stands."""
+    return bool(_ASIDE.search(where)) and not OF_TESTS.search(where)
+
+
 _MACHINE: dict[str, str | frozenset[str]] = {
     "os_name": "posix",
     "sys_platform": "linux",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernel_matrix.adopt.pinned import conda, lines, locks
-from kernel_matrix.adopt.pinned.pin import Pin, Reader, reason_of
+from kernel_matrix.adopt.pinned.pin import OF_TESTS, Pin, Reader, is_aside, reason_of
 from kernel_matrix.adopt.workspace import is_workspace
 
 _Read = Callable[[Path, Reader], Iterator[Pin]]
@@ -38,8 +38,7 @@ _SKIPPED = {
     *("docs", "doc", "examples", "example", "benchmarks", "benchmark"),
 }
 _DEPTH = 2
-_TESTS = re.compile(r"(?<![a-z])(test|dev|ci(?![a-z]))", re.IGNORECASE)  # files for the tests come before others
-_ASIDE = re.compile(r"(?<![a-z])(doc|lint|build|bench|example)", re.IGNORECASE)  # these after them
+_LATE = re.compile(r"(?<![a-z])build", re.IGNORECASE)  # such files come after others, and those for the tests before
 
 
 @dataclass(frozen=True)
@@ -103,9 +102,11 @@ def pins_of(root: Path, python: str, *, near: Sequence[str] = (), without: Colle
     """
     reader = Reader(root, python, seen={path.resolve() for path in without})
     pins: list[Pin] = []
-    for folder in dict.fromkeys((root, *(root / name for name in near), *above(root), *_below(root, _DEPTH))):
+    places = [root, *(root / name for name in near), *above(root)]
+    for folder in dict.fromkeys((*places, *_below(root, _DEPTH))):
         for path, read in _files(folder):
-            if path.resolve() in reader.seen:
+            where = path.name if folder in places else path.relative_to(root).as_posix()
+            if path.resolve() in reader.seen or is_aside(where):
                 continue
             try:
                 pins += read(path, reader)
@@ -128,7 +129,7 @@ def _files(folder: Path) -> Iterator[tuple[Path, _Read]]:
         words = {name, f"{folder.name}-{name}" if _NAMED.fullmatch(folder.name) else name}
         for rank, (pattern, read) in enumerate(_FILES):
             if any(re.fullmatch(pattern, word, re.IGNORECASE) for word in words):
-                found.append((rank, bool(_ASIDE.search(name)), not _TESTS.search(name), name, read))
+                found.append((rank, bool(_LATE.search(name)), not OF_TESTS.search(name), name, read))
                 break
     for *_, name, read in sorted(found, key=lambda one: one[:-1]):
         if (folder / name).is_file() or (folder / name).is_symlink():

@@ -20,6 +20,12 @@ class Package(Section):
         description="The folder of the suite that every job runs: of a conformance suite for the operators of 'ops', "
         "or, where there is no 'ops', of any tests that pytest runs. Each of these is a case then."
     )
+    sample: int | None = Field(
+        default=None,
+        ge=1,
+        description="Where there is no 'ops': how many tests the quick tier has, spread over files and parameters. The "
+        "full tier has all.",
+    )
     build: str | list[str] | None = Field(
         default=None,
         description="The command that builds the package, or several. A shell runs them before the suite, in a copy of "
