@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -523,3 +525,73 @@ def test_the_doctor_compares_the_table_with_an_index_that_answers(index, tmp_pat
     other = found([*moved, Requirement("triton==99.0"), Requirement("numpy")], 2)["torch 2.13.0 for cuda"]
     assert other[0] == "broken"
     assert other[1].endswith(": no nvidia-nccl-cu13, triton 99.0 in place of ==3.7.1, numpy 2.4.6 besides")
+
+
+def archive(place: Path, name: str, version: str, *requirements: str) -> Path:
+    """Write a source archive whose metadata can be read and which cannot be built."""
+    lines = [f"Metadata-Version: 2.2\nName: {name}\nVersion: {version}\n"]
+    lines += [f"Requires-Dist: {one}\n" for one in requirements]
+    path = place / f"{name}-{version}.tar.gz"
+    with tarfile.open(path, "w:gz") as file:
+        for inside, text in {"PKG-INFO": "".join(lines), "pyproject.toml": "[build-system]\nrequires = []\n"}.items():
+            member = tarfile.TarInfo(f"{name}-{version}/{inside}")
+            member.size = len(text)
+            file.addfile(member, io.BytesIO(text.encode()))
+    return path
+
+
+@pytest.fixture
+def local_index(tmp_path, monkeypatch):
+    """Return a function that adds files to an index of this machine, the only one."""
+    monkeypatch.setenv("UV_DEFAULT_INDEX", f"file://{tmp_path}/simple")
+    for name in ("UV_FIND_LINKS", "PIP_FIND_LINKS", "UV_CONSTRAINT", "PIP_CONSTRAINT", "UV_INDEX"):
+        monkeypatch.delenv(name, raising=False)
+
+    def add(*files: Path) -> None:
+        for file in files:
+            folder = tmp_path / "simple" / file.name.partition("-")[0].lower()
+            folder.mkdir(parents=True, exist_ok=True)
+            file.rename(folder / file.name)
+            links = [f'<a href="{one.name}">{one.name}</a>' for one in folder.iterdir() if one.name != "index.html"]
+            (folder / "index.html").write_text("<!DOCTYPE html><html><body>" + "\n".join(links) + "</body></html>")
+
+    return add
+
+
+def wheel(place: Path, name: str, version: str, *requirements: str) -> Path:
+    return stand_in(place, name, version, [Requirement(one) for one in requirements])
+
+
+# Wheels and source archives of "one" and "two", the requirements, and what the lock then has.
+_SOURCES = {
+    "an old archive": (["one 2", "one 3", "two 5 one<3"], ["two 1"], "one\ntwo<6", {"one": "2", "two": "5"}),
+    "a bound of the package": (["one 2", "one 3", "two 5 one<3"], ["two 4"], "one>=1\ntwo<6", {"one": "2", "two": "5"}),
+    "a newer archive": (["one 2", "two 5"], ["two 6"], "one\ntwo", {"one": "2", "two": "5"}),
+    "an archive alone": (["one 2"], ["two 6"], "one\ntwo", {"one": "2", "two": "6"}),
+    "an archive that a bound asks for": (["one 2", "two 5"], ["two 6"], "one\ntwo>5", {"one": "2", "two": "6"}),
+    "wheels alone": (["one 2", "two 5", "two 6"], [], "one\ntwo", {"one": "2", "two": "6"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _SOURCES)
+def test_a_lock_is_of_wheels_where_these_go_together(tmp_path, local_index, name):
+    wheels, archives, text, locked = _SOURCES[name]
+    local_index(
+        *(wheel(tmp_path, *one.split()) for one in wheels), *(archive(tmp_path, *one.split()) for one in archives)
+    )
+    (tmp_path / "own.in").write_text(text)
+    assert locks.pins_in(resolve(tmp_path / "own.in", ["cpu"]).texts[""]) == locked
+
+
+@pytest.mark.parametrize("variable", ["UV_CONSTRAINT", "PIP_CONSTRAINT"])
+@pytest.mark.parametrize("line", ["one==2", "one<3", "one!=3"])
+def test_a_pin_that_this_machine_s_constraints_forbid_gives_way_and_is_named(
+    tmp_path, local_index, monkeypatch, variable, line
+):
+    local_index(wheel(tmp_path, "one", "2"), wheel(tmp_path, "one", "3"))
+    (tmp_path / "own.in").write_text("one\n")
+    (tmp_path / "limits.txt").write_text(f"{line}\n")
+    monkeypatch.setenv(variable, str(tmp_path / "limits.txt"))
+    made = resolve(tmp_path / "own.in", ["cpu"], pins=Pins((exact("one", "3", "uv.lock"),)))
+    assert locks.pins_in(made.texts[""]) == {"one": "2"}
+    assert made.notes == ("not kept: one: uv.lock pins 3, own.txt has 2",)

@@ -47,7 +47,15 @@ class Asked:
 
 
 def compiled(asked: Asked) -> tuple[str, str]:
-    """Return the text of the lock; or an empty text, and what uv says."""
+    """Return the text of the lock, of wheels alone where these go together; or an empty text, and what uv says.
+
+    An old source archive may allow what no wheel does, and then it is built, or cannot be.
+    """
+    of_wheels, fault = _compiled(asked, "--only-binary", ":all:")
+    return (of_wheels, fault) if not fault else _compiled(asked)
+
+
+def _compiled(asked: Asked, *options: str) -> tuple[str, str]:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         variables = _variables(place, asked)
@@ -60,7 +68,8 @@ def compiled(asked: Asked) -> tuple[str, str]:
                 *("pip", "compile", "--quiet", "--no-header", "--no-emit-find-links", "--no-emit-index-url"),
                 *("--python", sys.executable, "--python-version", asked.python),
                 *("--python-platform", builds.platform_of(asked.kind, asked.machine)),
-                *("--constraints", str(limits), *excludes(place, asked.kind), *find_links(place, asked.kind)),
+                *("--constraints", str(limits), *_own_constraints(), *options),
+                *(*excludes(place, asked.kind), *find_links(place, asked.kind)),
                 *("--output-file", str(output), str(source)),
                 variables=variables,
             )
@@ -77,6 +86,12 @@ def _unknown(asked: Asked) -> str:
         return ""
     build = f"{builds.distribution()} {asked.version} for {asked.kind}"
     return f"nobody has written down what {build} asks for, and its index: "
+
+
+def _own_constraints() -> Iterator[str]:
+    """Yield the constraints of this machine, which the option of the same name would replace."""
+    for name in words("UV_CONSTRAINT", "PIP_CONSTRAINT"):
+        yield from ("--constraints", name)
 
 
 def excludes(place: Path, kind: str) -> Iterator[str]:
