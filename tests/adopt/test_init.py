@@ -560,6 +560,11 @@ def test_a_project_that_cmake_4_does_not_read_gets_an_earlier_one(tmp_path, vers
     [
         ("*.pyc", "*.pyc\n/build/\n", "wrote /build/ into .gitignore"),
         ("dist/\nbuild\n", "dist/\nbuild\n", "left .gitignore as it is"),
+        ("build/*\n", "build/*\n", "left .gitignore as it is"),
+        ("**/build/**\n", "**/build/**\n", "left .gitignore as it is"),
+        ("**/build\n", "**/build\n", "left .gitignore as it is"),
+        ("build/**\n", "build/**\n", "left .gitignore as it is"),
+        ("builds/*\n!build\n", "builds/*\n!build\n/build/\n", "wrote /build/ into .gitignore"),
         (None, "/build/\n", "wrote .gitignore"),
     ],
 )

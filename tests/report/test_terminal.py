@@ -7,6 +7,7 @@ import pytest
 from common import few_cells
 
 from kernel_matrix.config.plan import plan
+from kernel_matrix.diagnosis.rule import harness_rules
 from kernel_matrix.report import terminal
 from kernel_matrix.store.record import Record
 
@@ -31,3 +32,10 @@ def test_a_shared_error_has_its_words_once_and_each_case_is_named(lines):
         assert f"error in import: {case}: as {first}" in said
     assert any(line.startswith(f"error in launch: {launched}\n") for line in said), "another stage is another error"
     assert sum("pip install ipdb" in line for line in said) == 2
+
+
+def test_a_case_without_a_result_is_told_what_goes_on_where_a_run_was_killed(matrix):
+    with judges.judged(few_cells(plan(matrix, "quick")), []) as judged:
+        said = list(terminal.summary(matrix, judged, harness_rules))
+    assert any("no result came" in line for line in said)
+    assert any("kernel-matrix run --resume" in line for line in said)

@@ -85,10 +85,13 @@ def admit(root: Path, names: Collection[str]) -> list[str]:
 
 
 def _add(path: Path, lines: str) -> bool:
-    """Add the lines that a file does not have, and return whether there were any: ``build`` and ``/build/`` are one."""
+    """Add the lines that a file does not have, and return whether there were any.
+
+    ``build``, ``/build/``, ``build/*`` and ``**/build/**`` are one.
+    """
     present = path.read_text(encoding="utf-8", errors="replace")
-    known = {line.strip().strip("/") for line in present.splitlines()}
-    missing = [line for line in lines.splitlines() if line.strip("/") not in known]
+    known = {line.strip().strip("/*") for line in present.splitlines()}
+    missing = [line for line in lines.splitlines() if line.strip("/*") not in known]
     if missing:
         gap = "" if present.endswith("\n") or not present else "\n"
         path.write_text(f"{present}{gap}" + "".join(f"{line}\n" for line in missing), encoding="utf-8")

@@ -107,7 +107,8 @@ def _compared(judged: Judged) -> Iterator[str]:
     lines = lines_of(judged.comparisons())
     if lines:
         seen, faults = kinds(lines)
-        yield f"The suite's own comparisons see {seen} of {faults} known faults ({counted(len(lines), 'line')} asked)."
+        asked = f"in each line ({counted(len(lines), 'line')} asked)"
+        yield f"The suite's own comparisons see {seen} of {faults} known faults {asked}."
     for line in lines[:_MOST_LINES]:
         if line.unseen:
             yield f"  {in_words_of_line(line)}"
@@ -148,9 +149,10 @@ def _red_case(commands: Commands, verdict: Verdict, rules: Rules, options: Seque
         yield f"  the whole: {_asked(_OF_CASE, case.id, options)}"
     if record and verdict.state == "fail" and (ratios := noises.in_words(record, _MOST_OUTPUTS)):
         yield f"  noise ratio: {ratios}"
-    found = diagnose(record.text, record.stage, record.job, rules()) if record else None
-    if record and (verdict.state == "error" or (found and not found.general)):
-        yield f"  {in_words(found, record.text)}"
+    text = record.text if record else reason
+    found = diagnose(text, record.stage if record else "", record.job if record else {}, rules())
+    if (record and verdict.state == "error") or (found and not found.general):
+        yield f"  {in_words(found, text)}"
     yield f"  repeat it: {line_here(commands.command(case.id, record), options)}"
 
 

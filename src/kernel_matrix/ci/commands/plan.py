@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kernel_matrix.base.files import write_atomically
+from kernel_matrix.base.words import counted
 from kernel_matrix.ci import cluster, cost, services
 from kernel_matrix.ci.cluster_options import ENGINES
 from kernel_matrix.ci.event_plan import EventPlan, describe, plan_rows
@@ -76,7 +77,8 @@ def _for_people(project: Project, planned: EventPlan) -> Iterator[str]:
     yield from cost.lines(row_plan, cost.by_lane(row_plan, planned.seconds, known.seconds), known.setup)
     yield from (*planned.sentences, *row_plan.notes)
     cases = sum(len(job.cases) for job in row_plan.jobs)
-    yield f"{len(row_plan.rows)} rows; {row_plan.left_out} of {cases + row_plan.left_out} cases are not asked for"
+    every = counted(cases + row_plan.left_out, "case")
+    yield f"{counted(len(row_plan.rows), 'row')}; {row_plan.left_out} of {every} not asked for"
 
 
 def _print_loosened(project: Project, options: argparse.Namespace) -> None:
