@@ -40,6 +40,7 @@ test_double.__test__ = False  # it is plain code here
         ({"x": array("tokens", below=4), "framework": "torch", "differentiable": "x"}, ValueError, "whole numbers"),
         ({}, ValueError, "an operator has inputs"),
         ({"x": X, "y": X}, TypeError, "the plain code has no parameter y"),
+        ({"x": array("tokens", dtype="complex64")}, ValueError, "no array has complex numbers"),
         ({"x": X, "row": "tokens"}, TypeError, "a description has no row"),
     ],
 )

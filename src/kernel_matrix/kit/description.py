@@ -12,6 +12,7 @@ from kernel_matrix.kit.checks.names import CHECKS
 from kernel_matrix.kit.frameworks.names import MODES, NAMES, WITH_GRADIENTS, WRITABLE
 
 _NO_FLOAT = ("int", "uint", "bool")
+_COMPLEX = "no array has complex numbers: name their real and imaginary parts, and pack them in kernels="
 _WORDS = ("dtype", "scale", "mean", "below", "positive", "when", "drawn", "saved")
 Axes = Mapping[str, Any]  # the values of a case's axes
 Axis = str | int | Callable[[Axes], int]
@@ -211,19 +212,18 @@ def _check(one: Operator) -> None:
     Raises:
         ValueError: they do not.
     """
-    axes = {axis for kind in (*one.inputs.values(), *one.outputs.values()) for axis in kind.axes}
+    kinds = [*one.inputs.values(), *one.outputs.values()]
+    axes = {axis for kind in kinds for axis in kind.axes}
     unknown = [name for name, kind in {**one.inputs, **one.outputs}.items() if ... in kind.axes]
     wrong = [
         (one.framework not in NAMES, f"framework is one of {', '.join(NAMES)}"),
         (not one.outputs or not one.inputs, "an operator has inputs and outputs"),
+        (any(kind.dtype.startswith("complex") for kind in kinds), _COMPLEX),
         (one.rows is not None and one.rows not in axes, f"no array has the axis '{one.rows}' that counts rows"),
         (not set(one.free) <= axes - {one.rows}, "free names axes of arrays, but not that of rows"),
         (not set(one.in_place) <= set(one.inputs) & set(one.outputs), "in_place names inputs that are outputs too"),
         (not set(one.differentiable) <= set(one.inputs), "differentiable names inputs"),
-        (
-            any(one.inputs[name].whole for name in one.differentiable if name in one.inputs),
-            "whole numbers have no gradient",
-        ),
+        (any(one.inputs[n].whole for n in one.differentiable if n in one.inputs), "whole numbers have no gradient"),
         (bool(one.differentiable) and one.framework not in WITH_GRADIENTS, "this framework has no gradients"),
         (not set(one.modes) <= set(MODES.get(one.framework, ())), f"a mode is one of a framework's: {MODES}"),
         (one.compute not in ("fp32", "case"), "compute is fp32 or case"),

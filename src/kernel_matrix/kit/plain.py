@@ -23,7 +23,8 @@ Kinds = Mapping[str, "np.dtype[np.generic]"]
 class Numbers(NamedTuple):
     """The numbers that results are compared with, in the order that ``RunningCase.compare`` has.
 
-    ``more`` makes those of further nudges, which can only widen a budget: a result inside without them needs none.
+    ``more`` makes further ones, of a nudge and then of other orders of addition. They can only widen a budget: a result
+    inside without them needs none.
     """
 
     golden: dict[str, Golden]
@@ -32,6 +33,11 @@ class Numbers(NamedTuple):
     units: dict[str, float]
     steps: dict[str, int]
     more: Callable[[], Numbers] | None = None
+
+    @property
+    def kinds(self) -> Kinds:
+        """The dtypes of the results."""
+        return {name: one.dtype for name, one in self.baseline[0].items()}
 
     @property
     def finite(self) -> bool:
@@ -47,6 +53,12 @@ class Numbers(NamedTuple):
 
         baseline, nudged = [chosen(one) for one in self.baseline], [chosen(one) for one in self.nudged]
         return Numbers(chosen(self.golden), baseline, nudged, chosen(self.units), chosen(self.steps))
+
+    def of_whole_numbers(self) -> Numbers:
+        """Return what results of whole numbers are compared with: the very ones that plain code gives in fp32."""
+        golden: dict[str, Golden] = {name: one.astype(np.float64) for name, one in self.baseline[0].items()}
+        units = {name: largest(one) or 1.0 for name, one in golden.items()}
+        return Numbers(golden, [dict(golden)], [golden], units, self.steps)
 
     def of_variants(self, names: Sequence[str]) -> Numbers:
         """Return the same for the results of every variant, whose names end with the variant's."""
@@ -73,7 +85,7 @@ def numbers(
     moved = [draws.nudged(case, values, draw) for draw in range(nudges)]
     shifted = [exact(op, one, sizes, asked) for one in moved]
     baseline = [
-        _rounded(_of_baseline(op, one, sizes, asked, kinds), kinds)
+        rounded(of_baseline(op, one, sizes, asked, kinds), kinds)
         for one in (values, *(draws.rounded_like(one, values) for one in moved))
     ]
     units = op.units(sizes, golden) if op.units else {n: largest(one) or 1.0 for n, one in golden.items()}
@@ -138,7 +150,7 @@ def _named(op: Operator, results: Any, sizes: Mapping[str, Any]) -> dict[str, An
     return dict(zip(there, several, strict=True))
 
 
-def _of_baseline(
+def of_baseline(
     op: Operator, values: Mapping[str, Array], sizes: Mapping[str, Any], asked: Sequence[str], kinds: Kinds
 ) -> dict[str, Array]:
     """Return what the baseline gives: a function of the description, or plain code in fp32."""
@@ -162,7 +174,8 @@ def _computing(op: Operator, values: Mapping[str, Array]) -> Mapping[str, Array]
     return {name: one.astype(np.float32) if name in narrow else one for name, one in values.items()}
 
 
-def _rounded(results: Mapping[str, Array], kinds: Kinds) -> dict[str, Array]:
+def rounded(results: Mapping[str, Array], kinds: Kinds) -> dict[str, Array]:
+    """Return results in their dtypes, rounded once."""
     with np.errstate(over="ignore"):
         return {
             name: one if one.dtype == kinds[name] else one.astype(np.float64).astype(kinds[name])

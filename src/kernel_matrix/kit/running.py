@@ -21,6 +21,7 @@ from kernel_matrix.kit.frameworks import framework
 from kernel_matrix.kit.kernel_side import FILLS, INTO, layout_of
 from kernel_matrix.kit.layouts import PACKED, UNWRITTEN, of_rows, opened, place_of, same_bytes, same_rows
 from kernel_matrix.kit.misbehaviour import MisbehavedError, WrongResultError
+from kernel_matrix.kit.orders import in_other_orders
 from kernel_matrix.kit.state import FIRST_CALL
 
 _SIDE = "kernel_matrix.kit.kernel_side"
@@ -49,6 +50,11 @@ class Running:
         self.without = hold_reasons(op.name, op.without(case)) if callable(op.without) else op.without
         self.backward = bool(op.differentiable) and case.direction == "backward"
         self.asked = [n for n in op.differentiable if op.inputs[n].is_there(self.sizes)] if self.backward else []
+        if self.backward and not self.asked:
+            raise ValueError(
+                f"no input of this case of {op.name} has a gradient, so it has no backward: leave the case out "
+                "(exclusions in matrix.yaml)"
+            )
         self.given = draws.drawn(case, op, self.sizes, given=values)
         self.variants, self.variant = [""], ""  # of the kernel: another one's name begins with @
         self.outs: dict[str, draws.Arrays] = {}  # of the first run of each variant
@@ -327,8 +333,18 @@ class Running:
         self, values: Mapping[str, Array], sizes: Mapping[str, Any] | None = None, nudges: int = 0
     ) -> plain.Numbers:
         """Return what results for these values are compared with."""
-        make = functools.partial(plain.numbers, self.case, self.op, values, sizes or self.sizes, self.asked)
-        return make(nudges) if nudges else make(0)._replace(more=functools.partial(make, 1))
+        given = self.case, self.op, values, sizes or self.sizes, self.asked
+
+        def more() -> plain.Numbers:
+            nudged = plain.numbers(*given, 1)
+            return nudged._replace(more=functools.partial(in_other_orders, *given, nudged))
+
+        return plain.numbers(*given, nudges)._replace(more=None if nudges else more)
+
+    def baseline(self, values: Mapping[str, Array]) -> draws.Arrays:
+        """Return what the baseline gives for these values, rounded once."""
+        kinds = {name: one.dtype for name, one in self.out.items()}
+        return plain.rounded(plain.of_baseline(self.op, values, self.sizes, self.asked, kinds), kinds)
 
     def inside(
         self, code: str, out: Mapping[str, Array], numbers: plain.Numbers, what: str, *, small_rows: bool = False
@@ -341,8 +357,9 @@ class Running:
         if any(one.size == 0 for one in out.values()):
             return
         faults = self._faults(out, numbers, small_rows=small_rows)
-        if faults and numbers.more:
-            faults = self._faults(out, numbers.more(), small_rows=small_rows)
+        while faults and numbers.more:
+            numbers = numbers.more()
+            faults = self._faults(out, numbers, small_rows=small_rows)
         if faults:
             raise WrongResultError(code, f"{what}: {'; '.join(faults)}")
 

@@ -51,6 +51,8 @@ def _hold_nan(running: Running, values: draws.Arrays, out: draws.Arrays, what: s
     expected = plain.exact(running.op, draws.wide(values), running.sizes, running.asked)
     for name in running.results_by_row:
         wrong = np.isnan(expected[name]) & ~np.isnan(out[name].astype(np.float64))
+        if wrong.any():  # plain code in fp32 may have none either: a library leaves padding out, which is 0 times NaN
+            wrong &= np.isnan(running.baseline(values)[name].astype(np.float64))
         if wrong.any():
             raise WrongResultError("kit-rows", f"{name}: {int(wrong.sum())} {what}")
 

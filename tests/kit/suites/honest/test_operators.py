@@ -48,6 +48,12 @@ def test_numpy_clipped(x):
     return (x * 1e4).clip(0, 0.5)  # next to all are one of two numbers
 
 
+@operator(rows=ROWS, x=MATRIX, outputs={"more": array(ROWS, "hidden", dtype="bool"), "n": array(ROWS, dtype="int32")})
+def test_numpy_differs(x):
+    more = x > 0.5
+    return more, more.sum(-1).astype("int32")
+
+
 @operator(framework="torch", rows=ROWS, x=MATRIX, outputs={"y": MATRIX}, differentiable="x")
 def test_torch_softmax(x):
     return x.softmax(-1)
@@ -74,6 +80,22 @@ def test_torch_sums(x, weight):
 @operator(framework="torch", rows=ROWS, in_place="p", compute="case", p=MATRIX, g=MATRIX, outputs={"p": MATRIX})
 def test_torch_step(p, g):
     return p - 0.5 * g
+
+
+@operator(framework="torch", x=MATRIX, target=array(ROWS, below="hidden"),
+          outputs={"loss": array()}, differentiable="x")  # fmt: skip
+def test_torch_loss(x, target):
+    import torch
+
+    return torch.nn.functional.cross_entropy(x, target)
+
+
+@operator(framework="torch", rows=ROWS, x=array(ROWS, 4, 20), weight=array(6, 4, 3, scale=0.3), bias=array(6),
+          outputs={"y": array(ROWS, 6, 20)}, differentiable=("x", "weight", "bias"))  # fmt: skip
+def test_torch_convolved(x, weight, bias):
+    import torch
+
+    return torch.nn.functional.conv1d(x, weight, bias, padding=1)
 
 
 @operator(framework="jax", rows=ROWS, x=MATRIX, outputs={"y": MATRIX}, differentiable="x")
