@@ -85,6 +85,33 @@ def test_tests_that_launch_no_kernel_without_a_gpu_run_natively(tmp_path, name):
     assert kinds(tmp_path, NATIVE[name]) == (set(), {"Numba"})
 
 
+_BACKENDS = {  # a function with a kernel of Pallas for a GPU or a TPU, and plain code
+    "among names": "if jax.default_backend() in ('gpu', 'tpu'):\n        return add(x)\n    return x",
+    "not among names": "if jax.default_backend() not in ['cuda', 'rocm']:\n        return x\n    return add(x)",
+    "a name of the function": "backend = jax.default_backend()\n    return add(x) if backend == 'tpu' else x",
+    "a condition with a name": "fast = jax.default_backend() == 'tpu'\n    return add(x) if fast else x",
+    "any device": "if any(d.platform == 'gpu' for d in jax.devices()):\n        return add(x)\n    return x",
+    "any device of a list": "fast = any([d.platform == 'tpu' for d in devices()])\n    return add(x) if fast else x",
+    "by a name of the module": "return add(x) if WHERE != 'cpu' else x",
+}
+_INTERPRETED = {
+    "an interpreter on a CPU": "return add(x, interpret=jax.default_backend() == 'cpu')",
+    "on a CPU": "if jax.default_backend() in ('cpu',):\n        return add(x)\n    return x",
+    "a name that is given": "where = 'tpu'\n    return add(x) if where != jax.default_backend() else x",
+    "among all": "if jax.default_backend() in ('cpu', 'gpu', 'tpu'):\n        return add(x)\n    return x",
+}
+
+
+@pytest.mark.parametrize("name", [*_BACKENDS, *_INTERPRETED])
+def test_a_kernel_behind_the_backend_of_jax_is_reached_where_that_is_a_cpu(tmp_path, name):
+    body = {**_BACKENDS, **_INTERPRETED}[name]
+    files = {
+        "own/__init__.py": f"{PALLAS}WHERE = jax.default_backend()\n\ndef run(x):\n    {body}\n",
+        "tests/test_a.py": TEST.replace("double", "run"),
+    }
+    assert kinds(tmp_path, files)[0] == ({"Pallas"} if name in _INTERPRETED else set())
+
+
 LAUNCHED = {
     "by its name": ("from own.gpu import gpu_double", "gpu_double[1, 2](1, 2)"),
     "through its module": ("import own.gpu", "own.gpu.gpu_double[1, 2](1, 2)"),

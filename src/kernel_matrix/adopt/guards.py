@@ -11,7 +11,7 @@ from typing import NamedTuple
 GPU_MODULES = {"cupy", "cupyx", "cudf", "tensorrt", "flash_attn", "pycuda", "cuda", "transformer_engine", "pynvml"}
 _HERE = re.compile(r"(?<!numba\.)\b(cuda|xpu|hip|rocm|mps)\.(is_available|device_count)$|\.is_cuda$|\.is_xpu$")
 _DEVICES = {"cuda", "gpu", "tpu", "rocm", "hip", "xpu"}
-_OF_A_DEVICE = re.compile(r"device|platform|backend\(")
+_OF_A_DEVICE = re.compile(r"device|platform|backend")
 _INTERPRETED = re.compile(r"interpret|simulat|CUDASIM", re.IGNORECASE)
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
@@ -34,12 +34,17 @@ class Guards:
         self, define: Callable[[str], Iterable[tuple[Guards, ast.AST]]], whole: Callable[[ast.AST], str]
     ) -> None:
         self._define, self._whole = define, whole
+        self._local: dict[str, list[ast.expr]] = {}  # the values of the names of the function that is read
 
     def live(self, node: ast.AST) -> Iterator[ast.AST]:
         """Yield a node and those in it, except what needs a GPU to be run."""
         yield node
+        outer = self._local
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            self._local = {**outer, **_assigned(node)}
         for one in self.children(node):
             yield from self.live(one)
+        self._local = outer
 
     def children(self, node: ast.AST) -> Iterator[ast.AST]:
         """Yield the nodes right below one, except what needs a GPU to be run."""
@@ -103,29 +108,57 @@ class Guards:
             return Needs(true=True)
         if isinstance(test, ast.Call) and ast.unparse(test.func) in ("bool", "any") and test.args:
             return self.needs(test.args[0], depth - 1)
+        if isinstance(test, (ast.GeneratorExp, ast.ListComp)):
+            return self.needs(test.elt, depth)
         found = [guards.needs(one, depth - 1) for guards, one in self._values(test)] if depth else []
         return Needs(bool(found) and all(one.true for one in found), bool(found) and all(one.false for one in found))
 
     def _compared(self, test: ast.Compare, depth: int) -> Needs:
-        left, right, is_same = test.left, test.comparators[0], isinstance(test.ops[0], (ast.Eq, ast.Is))
-        if not isinstance(right, ast.Constant):
-            return Needs()
-        if isinstance(right.value, str):
-            is_cpu, is_gpu = right.value == "cpu", right.value.partition(":")[0] in _DEVICES
-            is_known = isinstance(test.ops[0], (ast.Eq, ast.NotEq)) and _OF_A_DEVICE.search(ast.unparse(left))
-            if not is_known or not (is_cpu or is_gpu):
+        left, right, is_same = test.left, test.comparators[0], isinstance(test.ops[0], (ast.Eq, ast.Is, ast.In))
+        words = _words(right)
+        if words and isinstance(test.ops[0], (ast.Eq, ast.NotEq, ast.In, ast.NotIn)):
+            is_cpu, is_gpu = words == {"cpu"}, words <= _DEVICES
+            if not (is_cpu or is_gpu) or not self._is_of_a_device(left):
                 return Needs()
             return Needs(is_gpu, is_cpu) if is_same else Needs(is_cpu, is_gpu)
+        if not isinstance(right, ast.Constant) or isinstance(right.value, str):
+            return Needs()
         needs = self.needs(left, depth - 1)
         return Needs(*reversed(needs)) if is_same and not right.value else needs
 
+    def _is_of_a_device(self, node: ast.AST) -> bool:
+        values = [value for _, value in self._values(node)]
+        return any(_OF_A_DEVICE.search(ast.unparse(one)) for one in (node, *values))
+
     def _values(self, node: ast.AST) -> Iterator[tuple[Guards, ast.AST]]:
         """Yield what a name stands for: the values that it is given, and what a function of it returns."""
+        if isinstance(node, ast.Name) and node.id in self._local:
+            yield from ((self, value) for value in self._local[node.id])
+            return
         for guards, one in self._define(self._whole(node.func if isinstance(node, ast.Call) else node)):
             if isinstance(one, (ast.Assign, ast.AnnAssign)) and one.value is not None:
                 yield guards, one.value
             elif isinstance(one, ast.FunctionDef):
                 yield from ((guards, value) for value in _returned(one))
+
+
+def _words(node: ast.AST) -> set[str]:
+    """Return the texts that something is compared with, or looked for among, without the numbers of devices."""
+    items = node.elts if isinstance(node, (ast.Tuple, ast.List, ast.Set)) else [node]
+    words = [
+        one.value.partition(":")[0] for one in items if isinstance(one, ast.Constant) and isinstance(one.value, str)
+    ]
+    return {*words} if len(words) == len(items) else set()
+
+
+def _assigned(node: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, list[ast.expr]]:
+    """Return the values that a function gives its names; a name that it gets as an argument may have any."""
+    found: dict[str, list[ast.expr]] = {}
+    for one in ast.walk(node):
+        for target in one.targets if isinstance(one, ast.Assign) else ():
+            if isinstance(target, ast.Name) and isinstance(one, ast.Assign):
+                found.setdefault(target.id, []).append(one.value)
+    return {**found, **{one.arg: [] for one in ast.walk(node.args) if isinstance(one, ast.arg)}}
 
 
 def _returned(node: ast.FunctionDef) -> Iterable[ast.AST]:
