@@ -749,7 +749,7 @@ def test_what_is_red_behind_the_first_tests_is_red_in_init_too(tmp_path, resolve
     root = lay(tmp_path, {"own/__init__.py": "", "tests/test_a.py": _MANY.format(...), "tests/test_b.py": test})
     assert init("--root", str(root)) == 1
     said = capsys.readouterr().out
-    assert "test_a.tests: its first 5 tests" in said
+    assert "test_a.tests: its first 3 tests" in said
     assert "10 tests spread over the suite" in said
     assert "test_b.tests" in said
 

@@ -270,3 +270,28 @@ def test_what_holds_or_takes_arrays_is_no_array(tmp_path, annotation):
     twin = TWIN.replace("(x, weight,", f"(x, weight: {annotation},")
     [one] = found_in(tmp_path, **{"src/own/fast.py": twin, "src/own/plain.py": PLAIN}).values()
     assert [parameter.tensor for parameter in one.parameters] == [True, False, False]
+
+
+_PLAIN_SCALE = "def scale_reference(x, weight, eps):\n    return x * weight + eps\n"
+_SCALE = "def fast_scale(x, weight, eps=1e-6):\n    return x * weight + eps\n"
+_FRAMEWORKS = {
+    "by its imports": ("own/a.py", f"import jax.numpy as jnp\n{_SCALE}", "jax"),
+    "by an import of names": ("own/a.py", f"from jax import lax\n{_SCALE}", "jax"),
+    "by an import in the function": ("own/a.py", _SCALE.replace(":\n", ":\n    import jax\n", 1), "jax"),
+    "by its folder": ("own/jax/a.py", f"import math\n{_SCALE}", "jax"),
+    "by its module": ("own/ops/pallas.py", f"from . import kernels\n{_SCALE}", "jax"),
+    "by the package": ("own/a.py", _SCALE, "torch"),
+}
+
+
+@pytest.mark.parametrize("name", _FRAMEWORKS)
+def test_the_framework_of_an_operator_is_that_of_its_file(tmp_path, name):
+    path, text, framework = _FRAMEWORKS[name]
+    files = {path: text, "own/__init__.py": "import torch\nimport jax\n", "own/plain.py": _PLAIN_SCALE}
+    files |= {"pyproject.toml": PYPROJECT, "tests/test_a.py": "import own\ndef test(): ...\n"}
+    for file, content in files.items():
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text(content)
+    repository = look(tmp_path)
+    [text] = [text for file, text in describe.files(repository, recognize(repository)).items() if "test_oper" in file]
+    assert f'framework="{framework}"' in text

@@ -173,7 +173,17 @@ def test_a_file_that_is_named_is_written_in_a_new_folder_or_a_sentence_says_why(
         assert doubles.root.joinpath(place).is_file()
 
 
-@pytest.mark.parametrize(("command", "advice"), [("run", "; --resume goes on where this stopped"), ("launches", "")])
+@pytest.mark.parametrize(
+    ("command", "advice"),
+    [
+        ("run", "; --resume goes on where this stopped, and kernel-matrix report makes the page of what has ended"),
+        (
+            "matrix",
+            "; --resume goes on where this stopped, and kernel-matrix report makes the page of what has ended",
+        ),
+        ("launches", ""),
+    ],
+)
 def test_resume_is_advised_where_there_is_one(monkeypatch, capsys, command, advice):
     def interrupted(_options):
         raise KeyboardInterrupt

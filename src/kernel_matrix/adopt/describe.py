@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from kernel_matrix.adopt.collected import content_of
 from kernel_matrix.adopt.recognize import Parameter, Recognized
 from kernel_matrix.adopt.repository import Repository
 from kernel_matrix.adopt.sources import OWN
@@ -17,6 +18,8 @@ FOLDER, MATRIX = f"{OWN}/matrix_operators", "operators.matrix.yaml"
 _NOT_CHECKED = "# ruff: noqa\n# mypy: ignore-errors\n# fmt: off\n"  # by the rules of the repository
 _MOST = 40  # operators of a proposal: a package may have hundreds
 _SIZES = {0: "[1, 7, 128]", 1: "[64]"}  # of the first axis, and of the others
+_IMPORTED = re.compile(r"^\s*(?:from|import)\s+(\w+)", re.MULTILINE)
+_FRAMEWORKS = {"torch": {"torch", "triton", "tilelang"}, "jax": {"jax", "pallas"}}
 _HEAD = '''"""Operators of {package}, as `kernel-matrix init` reads them in its sources. Nobody has confirmed them.
 
 Each case is an error until its description has no line ``proposed=``. For each operator that you want to test: write
@@ -54,8 +57,8 @@ def chosen(found: Sequence[Recognized]) -> list[Recognized]:
 
 def files(repository: Repository, found: Sequence[Recognized]) -> dict[str, str]:
     """Return the suite of the operators; matrix.yaml's part is :func:`described`."""
-    framework = _framework(repository)
-    text = _HEAD.format(package=repository.module, matrix=MATRIX) + "".join(_operator(one, framework) for one in found)
+    operators = (_operator(one, _framework(repository, one)) for one in found)
+    text = _HEAD.format(package=repository.module, matrix=MATRIX) + "".join(operators)
     texts = {"__init__": "", "conftest": _CONFTEST, "test_operators": text}
     return {f"{FOLDER}/{name}.py": _NOT_CHECKED + text for name, text in texts.items()}
 
@@ -73,9 +76,15 @@ def _described(one: Recognized) -> Described:
     return Described(one.name, one.kernel, tuple(outputs), outputs, axes, f"{{ {case} }}")
 
 
-def _framework(repository: Repository) -> str:
-    known = repository.toolchains
-    return "torch" if {"torch", "triton", "tilelang"} & {*known} else "jax" if "jax" in known else "numpy"
+def _framework(repository: Repository, one: Recognized) -> str:
+    """Return the framework whose arrays an operator takes: by its file, by the name of its module, by the package."""
+    text = content_of(repository.root / one.where.partition(":")[0]).decode(errors="replace")
+    known = ({*_IMPORTED.findall(text)}, {*one.kernel.partition(":")[0].split(".")}, {*repository.toolchains})
+    for names in known:
+        here = [framework for framework, modules in _FRAMEWORKS.items() if modules & names]
+        if len(here) == 1:
+            return here[0]
+    return here[0] if here else "numpy"
 
 
 def _outputs(one: Recognized) -> tuple[str, ...]:

@@ -24,11 +24,11 @@ from kernel_matrix.store.record import Record
 from kernel_matrix.vendors.machine import Machine
 
 _EXECUTOR = "venv"  # an image would take minutes
-_MOST = 5  # tests of a file: it may have thousands, and the interpreter of a kernel language is slow
+_MOST = 3  # tests of a file: it may have thousands, and the interpreter of a kernel language is slow
 _FILES = 5  # that are tried until a test runs: the tests of the first files may need a GPU
 SECONDS = 600  # of the build; and of the tests, each file the same part of it
 _TRIED, _TRIAL = 10, 60  # tests spread over the suite, and seconds of them, that show how long the suite takes
-_WHOLE = 300  # seconds of a lane: of a suite that takes longer the quick tier has a sample
+_WHOLE = 240  # seconds of a lane: of a suite that takes longer the quick tier has a sample
 
 
 class Ended(NamedTuple):

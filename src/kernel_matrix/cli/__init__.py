@@ -131,7 +131,10 @@ def _run(arguments: Sequence[str] | None) -> int:
         return UserError.exit_code
     except KeyboardInterrupt:
         goes_on = "; --resume goes on where this stopped" if "resume" in options else ""
-        print(f"kernel-matrix: interrupted{goes_on}", file=sys.stderr)
+        page = (
+            ", and `kernel-matrix report` makes the page of what has ended" if {*words[:1]} & {"run", "matrix"} else ""
+        )
+        print(here(f"kernel-matrix: interrupted{goes_on}{page}"), file=sys.stderr)
         return 130
 
 

@@ -46,6 +46,8 @@ def main(options: argparse.Namespace) -> int:
     status, idle = 0, None
     if repository.suite is not None and not options.no_run:
         status, idle = _run(root)
+    elif repository.suite is not None:
+        print("nothing was run, so whether a test runs without a GPU, and how long all take, is not known")
     if idle:
         demand_no_status(root, proposed.files)
     lock = lock_file(root, f"{LOCKS}/{proposed.toolchain}.txt").relative_to(root)
