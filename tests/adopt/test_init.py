@@ -724,7 +724,9 @@ def test_a_suite_that_takes_long_gets_a_sample_for_the_quick_tier_and_each_page_
     monkeypatch.setattr(first_cell, "_WHOLE", 2)
     root = lay(tmp_path, {"own/__init__.py": "", **{f"tests/{name}": text for name, text in files.items()}})
     assert init("--root", str(root)) == 0
-    capsys.readouterr()
+    said = capsys.readouterr().out
+    assert ("none that did is red" in said) == (name == "no end")
+    assert "missing: " not in said
     sample = load(root / "matrix.yaml").package.sample
     assert sample in sizes if sizes else sample is None
     if name == "each":
