@@ -27,9 +27,12 @@ ALL = (op.s_or_b32(EXEC_LO, EXEC_LO, NEXT),)
 
 def launched(
     code: Sequence[Any],
-    threads: int,
+    threads: int | Sequence[int],
     *arrays: Any,
     lds: int = 0,
+    shared: int = 0,
+    function: Sequence[Any] = (),
+    resources: int = 2 << 1 | 1 << 7,
     limit: int = 10_000,
     begin: Sequence[Any] = BEGIN,
     target: str = "gfx1100",
@@ -39,13 +42,14 @@ def launched(
     end, properties = (older if is_older else op).s_endpgm(), 8 | (not is_older) << 10  # waves of 32 lanes, or of 64
     data = b"".join(one.to_bytes() for one in (*begin, *code, end))
     arguments = tuple(Argument(name, "global_buffer", 8 * place, 8) for place, name in enumerate(("out", "x")))
-    kernel = Kernel("k", data, 0, lds, 0, 16, (0xC0 << 12, 2 << 1 | 1 << 7, 0), properties, 0, arguments)
+    kernel = Kernel("k", data, 0, lds, 0, 16, (0xC0 << 12, resources, 0), properties, 0, arguments)
+    called = b"".join(one.to_bytes() for one in function)
     given = [Memory.of(one.name, array) for one, array in zip(arguments, arrays, strict=True)]
     try:
         return [
             str(one)
-            for one in Program(CodeObject({"k": kernel}, data, {}), target)
-            .launch((1,), threads, given, limit=limit)
+            for one in Program(CodeObject({"k": kernel}, data + called, {}, {len(data): called}), target)
+            .launch((1,), threads, given, shared=shared, limit=limit)
             .findings
         ]
     except EmulatorError as error:
@@ -410,6 +414,63 @@ def transposed() -> dict[str, Any]:
     return result
 
 
+def calls() -> dict[str, Any]:
+    """Call a function behind the kernel, which adds five; and go to where nothing is."""
+    result: dict[str, Any] = {}
+    function = [op.v_add_nc_u32_e32(v[2], 5, v[0]), op.s_setpc_b64(ssrc0=s[30:31])]
+    for name, beyond in (("there", 0), ("nowhere", 400)):
+        out, x = arrays(32)
+        behind = [op.s_swappc_b64(s[30:31], s[8:9]), op.v_lshlrev_b32_e32(v[1], 2, v[0]), store(v[2], v[1])]
+        distance = 8 + sum(len(one.to_bytes()) for one in (*behind, op.s_endpgm())) + beyond
+        begin = [op.s_getpc_b64(s[8:9]), op.s_add_u32(s[8], s[8], s[21]), op.s_addc_u32(s[9], s[9], 0)]
+        code = [op.s_movk_i32(s[21], distance), *begin, *behind]
+        result[name] = launched(code, 32, out, x, function=function)
+        result[f"{name} same"] = (out == x + 5).all()
+    return result
+
+
+def blocks() -> dict[str, Any]:
+    """Store what a thread of a block of 4 x 4 x 2 knows of its place: in one register, or in three."""
+    out, x = arrays(32)
+    number = [op.v_mbcnt_lo_u32_b32(v[1], -1, 0), op.v_lshlrev_b32_e32(v[1], 2, v[1])]
+    resources = 2 << 1 | 1 << 7 | 2 << 11
+    found = launched([*number, store(v[0], v[1])], (4, 4, 2), out, x, resources=resources)
+    packed = (out == (x & 3 | (x >> 2 & 3) << 10 | x >> 4 << 20)).all()
+    apart, x = arrays(32)
+    begin = [older.s_load_dwordx2(OUT, s[0:1], offset=0, imm=1), older.s_waitcnt(0)]
+    code = [
+        older.v_mbcnt_lo_u32_b32(v[3], -1, 0), older.v_lshlrev_b32_e32(v[3], 2, v[3]),
+        older.v_lshl_or_b32(v[4], v[2], 8, v[0]), older.v_lshl_or_b32(v[4], v[1], 4, v[4]),
+        older.global_store_dword(addr=v[3], data=v[4], saddr=OUT),
+    ]  # fmt: skip
+    found += launched(code, (4, 4, 2), apart, x, begin=begin, target="gfx908", resources=resources)
+    return {"found": found, "packed": packed, "apart": (apart == (x & 3 | (x >> 2 & 3) << 4 | x >> 4 << 8)).all()}
+
+
+def shares() -> dict[str, Any]:
+    """Store to the LDS that the kernel has and the launch asks for in addition, and behind it."""
+    out, x = arrays()
+    code = [op.v_mov_b32_e32(v[1], 0), op.ds_store_b32(addr=v[1], data0=v[0], offset0=124)]
+    outside = [op.v_mov_b32_e32(v[1], 0), op.ds_store_b32(addr=v[1], data0=v[0], offset0=128)]
+    return {name: launched(one, 1, out, x, lds=64, shared=64) for name, one in (("inside", code), ("outside", outside))}
+
+
+def bits() -> dict[str, Any]:
+    """Store what is put together from a register that nobody wrote: each half anew, one half, or a number of it."""
+    halves = [op.v_bfi_b32(v[2], mask, v[0], v[2]) for mask in (s[8], s[9])]
+    masks = [op.s_mov_b32(s[8], 0xFFFF), op.s_not_b32(s[9], s[8])]
+    last = [op.v_lshlrev_b32_e32(v[1], 2, v[0]), store(v[2], v[1])]
+    kinds = {
+        "both": halves,
+        "one": halves[:1],
+        "none left": [op.v_and_b32_e32(v[2], 0, v[2])],
+        "least": [op.v_min_i32_e32(v[2], 5, v[2])],
+        "sum": [op.v_add_nc_u32_e32(v[2], 5, v[2])],
+        "a float": [op.v_max_f32_e32(v[2], 1.0, v[2])],
+    }
+    return {name: launched([*masks, *code, *last], 32, *arrays(32)) for name, code in kinds.items()}
+
+
 def traps() -> dict[str, Any]:
     """End eight lanes by a trap, behind which a loop halts the wave; go on behind that of a debugger; and no other."""
     address, own = op.v_lshlrev_b32_e32(v[1], 2, v[0]), store(v[0], v[1])
@@ -446,6 +507,10 @@ PROGRAMS: Sequence[Callable[[], dict[str, Any]]] = (
     products,
     transposed,
     traps,
+    calls,
+    blocks,
+    shares,
+    bits,
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -151,3 +152,29 @@ def test_data_of_a_store_may_be_written_by_the_lds_and_not_by_a_vector_instructi
         True
     ]
     assert told == {"permuted": [], "swizzled": [], "loaded": []}
+
+
+def test_a_function_is_called_and_comes_back_and_a_jump_to_no_code_is_found(results):
+    told = results["calls"]
+    assert (told["there"], told["there same"], told["nowhere same"]) == ([], True, False)
+    assert len(told["nowhere"]) == 1
+    assert re.fullmatch(
+        r"k\+0x24: s_swappc_b64 goes to the address 0x\w+, which the emulator does not know \(wave 0\)",
+        told["nowhere"][0],
+    )
+
+
+def test_a_thread_knows_its_place_in_a_block_of_three_directions(results):
+    assert results["blocks"] == {"found": [], "packed": True, "apart": True}
+
+
+def test_what_a_launch_asks_for_is_behind_the_lds_that_the_kernel_has(results):
+    assert results["shares"]["inside"] == []
+    assert "ds_store_b32 uses 4 bytes from byte 128 of the LDS on, past its end" in results["shares"]["outside"][0]
+
+
+def test_bits_of_a_register_that_nobody_wrote_are_none_of_a_result_that_does_not_depend_on_them(results):
+    told = results["bits"]
+    assert {name for name, found in told.items() if not found} == {"both", "none left"}
+    undefined = "global_store_b32 uses v2 as data of a store, and nothing was written there"
+    assert all(undefined in found for lines in told.values() for found in lines)

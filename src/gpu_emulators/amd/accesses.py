@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpu_emulators.amd.instruction import Instruction
+from gpu_emulators.amd.names import CALLS
 from gpu_emulators.amd.records import SCALAR, VECTOR, WHOLE, Operand, Record
 
 VALU, MFMA, VMEM, LDS, SALU, WAIT, OTHER = "valu", "mfma", "vmem", "lds", "salu", "wait", "other"
@@ -76,7 +77,8 @@ def _access(one: Instruction, record: Record, place: int) -> Access:
     if one.base in _SCALAR_ENCODINGS:
         first, count = record.scalar_destination, record.parameters[1] or one.result
         writes = {*range(first, first + count), *(range(126, 128) if "saveexec" in one.name else ())}
-        return Access(one.name, SALU, writes=frozenset(SCALARS + n for n in writes), flows=(1,))
+        written = frozenset(SCALARS + n for n in writes)
+        return Access(one.name, SALU, writes=written, flows=() if one.name in CALLS else (1,))
     away = record.target - place
     flows = (away,) if record.handler == "s_branch" else (1, away) if "cbranch" in record.handler else (1,)
     return Access(one.name, OTHER, flows=flows)

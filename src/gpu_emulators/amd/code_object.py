@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from gpu_emulators.amd.msgpack import unpacked
@@ -12,6 +14,7 @@ from gpu_emulators.common.errors import EmulatorError
 
 _LOADED, _NOTES = 1, 4  # types of segments
 _SYMBOLS = (2, 11)  # types of sections
+_FUNCTION = 2  # the type of a symbol
 _RELOCATIONS, _NOTE_SECTION, _NO_BITS = 4, 7, 8
 _ALLOCATED = 2  # the flag of a section that is loaded
 _RELOCATABLE = 1  # the type of a file that no linker has seen
@@ -85,11 +88,17 @@ class Kernel:
 
 @dataclass(frozen=True)
 class CodeObject:
-    """The kernels of a code object, by name, and its loaded bytes from virtual address 0 on."""
+    """The kernels of a code object, by name, its loaded bytes from virtual address 0 on, and what kernels may call."""
 
     kernels: Mapping[str, Kernel]
     image: bytes
     sections: Mapping[str, bytes]
+    functions: Mapping[int, bytes] = field(default_factory=dict)  # their machine code, by its address
+
+    @cached_property
+    def loaded(self) -> Any:
+        """The memory of the loaded bytes, which the kernels share: one may read what another wrote to a variable."""
+        return ctypes.create_string_buffer(self.image, len(self.image))
 
 
 @dataclass(frozen=True)
@@ -118,15 +127,21 @@ def read(data: bytes) -> CodeObject:
     sections = _sections(data)
     loaded, notes = _segments(data) if _is_linked(data) else _linked(data, sections)
     image = bytes(loaded)
-    tables = (_symbols(data, sections, table) for table in sections if table.kind in _SYMBOLS)
-    symbols = {name: (address, size) for table in tables for name, address, size in table if address is not None}
+    listed = [one for table in sections if table.kind in _SYMBOLS for one in _symbols(data, sections, table)]
+    symbols = {name: (address, size) for name, address, size, _ in listed if address is not None}
     described = {entry[".name"]: entry for entry in _metadata(notes).get("amdhsa.kernels", [])}
     kernels = {}
     for name, (address, _) in sorted(symbols.items()):
         if name.endswith(_DESCRIPTOR):
             stem = name.removesuffix(_DESCRIPTOR)
             kernels[stem] = _kernel(stem, image, address, symbols[stem], described.get(stem, {}))
-    return CodeObject(kernels, image, _by_name(data, sections))
+    starts = {kernel.address for kernel in kernels.values()}
+    functions = {
+        address: image[address : address + size]
+        for _, address, size, kind in listed
+        if kind == _FUNCTION and address is not None and address not in starts
+    }
+    return CodeObject(kernels, image, _by_name(data, sections), functions)
 
 
 def _unbundled(data: bytes) -> bytes:
@@ -205,7 +220,7 @@ def _relocate(image: bytearray, data: bytes, sections: Sequence[_Section]) -> No
         symbols = _symbols(data, sections, sections[section.link])
         for at in range(section.offset, section.offset + section.size, section.entry):
             offset, info, addend = struct.unpack_from("<QQq", data, at)
-            name, address, _ = symbols[info >> 32]
+            name, address, _, _ = symbols[info >> 32]
             place, kind = sections[section.info].address + offset, info & 0xFFFFFFFF
             if address is None or kind not in _ADDRESSES:
                 raise EmulatorError(f"the object needs {name or 'an address'}, which is not in it (relocation {kind})")
@@ -228,14 +243,14 @@ def _by_name(data: bytes, sections: Sequence[_Section]) -> dict[str, bytes]:
     }
 
 
-def _symbols(data: bytes, sections: Sequence[_Section], table: _Section) -> list[tuple[str, int | None, int]]:
-    """Return the symbols of a table: the name, the address (None: it is not in this file), and the size."""
+def _symbols(data: bytes, sections: Sequence[_Section], table: _Section) -> list[tuple[str, int | None, int, int]]:
+    """Return the symbols of a table: the name, the address (None: it is not in this file), the size and the type."""
     names, symbols = sections[table.link].offset, []
     is_linked = _is_linked(data)
     for at in range(table.offset, table.offset + table.size, table.entry):
-        name, _, _, place, value, size = struct.unpack_from("<IBBHQQ", data, at)
+        name, info, _, place, value, size = struct.unpack_from("<IBBHQQ", data, at)
         start = 0 if is_linked else sections[place].address if 0 < place < len(sections) else None
-        symbols.append((_text(data, names + name), None if start is None else start + value, size))
+        symbols.append((_text(data, names + name), None if start is None else start + value, size, info & 15))
     return symbols
 
 

@@ -6,7 +6,7 @@ import argparse
 from collections import Counter
 
 from gpu_emulators.amd.code_object import read
-from gpu_emulators.amd.decoding import TARGETS, decode, family_of
+from gpu_emulators.amd.decoding import TARGETS, family_of, whole
 from gpu_emulators.amd.launch import Program
 from gpu_emulators.amd.library import handler_names
 from gpu_emulators.amd.translate import unknown
@@ -27,12 +27,12 @@ def run(given: argparse.Namespace) -> int:
 
 def show(given: argparse.Namespace) -> int:
     """Print what the kernels have, and return the exit status."""
-    lacking = 0
-    for name, kernel in read(given.file.read_bytes()).kernels.items():
+    lacking, code = 0, read(given.file.read_bytes())
+    for name, kernel in code.kernels.items():
         if given.kernel in (None, name):
-            instructions = decode(kernel.text, given.target)
+            instructions, starts = whole(code, kernel, given.target)
             opcodes = Counter(one.name for one in instructions)
-            missing = unknown(instructions, given.target, handler_names())
+            missing = unknown(instructions, given.target, starts, handler_names())
             print(f"{name}: {len(instructions)} instructions, {len(opcodes)} opcodes, waves of {kernel.wave} lanes,")
             print(
                 f"  {kernel.lds} bytes of LDS, {kernel.scratch} of private memory, {kernel.argument_bytes} of arguments"

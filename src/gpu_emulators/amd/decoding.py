@@ -16,7 +16,9 @@ from importlib.metadata import version
 from typing import Any
 
 from gpu_emulators.amd import gfx1250
+from gpu_emulators.amd.code_object import CodeObject, Kernel
 from gpu_emulators.amd.instruction import Instruction
+from gpu_emulators.amd.names import CALLS
 from gpu_emulators.amd.rdna2 import in_table, name_in_table
 from gpu_emulators.common.errors import EmulatorError, UnknownInstructionError
 
@@ -28,6 +30,7 @@ TARGETS = (
 )
 RDNA2 = ("gfx1030",)
 GFX1250 = ("gfx1250",)
+PRELOADED_ENTRY = 256  # bytes in front of the code that finds its arguments in registers
 _SDWA = 249  # as the first source: the second word says which parts of registers are meant
 _WITH_PARTS = {"VOP1": "VOP1_SDWA", "VOP2": "VOP2_SDWA", "VOPC": "VOPC_SDWA_SDST"}  # of CDNA, which RDNA 2 shares
 _LONGEST = 16  # bytes of an instruction
@@ -79,15 +82,29 @@ def family_of(target: str) -> str:
     return next(family for prefix, family in FAMILIES.items() if target.startswith(prefix))
 
 
-def decode(text: bytes, target: str) -> list[Instruction]:
-    """Return the instructions of a kernel's machine code.
+def whole(code: CodeObject, kernel: Kernel, target: str) -> tuple[list[Instruction], list[int]]:
+    """Return the instructions of a kernel, and where they begin; of all functions of its object too where it calls any.
+
+    Raises:
+        UnknownInstructionError: bytes are no instruction of the target.
+    """
+    instructions, starts = decode(kernel.text, target), [0, PRELOADED_ENTRY]
+    if any(one.name in CALLS for one in instructions):
+        for address, text in code.functions.items():
+            starts.append(address - kernel.address)
+            instructions += decode(text, target, starts[-1])
+    return instructions, starts
+
+
+def decode(text: bytes, target: str, start: int = 0) -> list[Instruction]:
+    """Return the instructions of machine code that begins so many bytes behind the kernel's beginning.
 
     Raises:
         UnknownInstructionError: bytes are no instruction of the target.
     """
     family, at, instructions = family_of(target), 0, []
     while at < len(text):
-        instruction = _decoded(text[at : at + _LONGEST].ljust(_LONGEST, b"\0"), family, target, at)
+        instruction = _decoded(text[at : at + _LONGEST].ljust(_LONGEST, b"\0"), family, target, start + at)
         instructions.append(instruction)
         at += instruction.size
     return gfx1250.with_upper_registers(instructions) if target in GFX1250 else instructions

@@ -51,9 +51,9 @@ def _undefined(number: int, use: int, _: Sequence[Place]) -> str:
     return f"uses {_register(number)} {_USES[use]}, and nothing was written there"
 
 
-def _unknown(value: int, is_mode: int, _: Sequence[Place]) -> str:
-    what = f"sets MODE to {value:#x}" if is_mode else f"has the DPP control {value:#x}"
-    return f"{what}, which the emulator does not know"
+def _unknown(value: int, what: int, _: Sequence[Place]) -> str:
+    did = ("has the DPP control", "sets MODE to", "goes to the address")[what]
+    return f"{did} {value:#x}, which the emulator does not know"
 
 
 def _same_place(address: int, lane: int, places: Sequence[Place]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import ctypes
+import math
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -12,7 +13,7 @@ from typing import Any
 
 from gpu_emulators.amd import records
 from gpu_emulators.amd.code_object import Argument, CodeObject, Kernel, read
-from gpu_emulators.amd.decoding import decode, family_of
+from gpu_emulators.amd.decoding import PRELOADED_ENTRY, family_of, whole
 from gpu_emulators.amd.findings import KINDS, too_soon
 from gpu_emulators.amd.hazards import Hazard, hazards
 from gpu_emulators.amd.instruction import Instruction
@@ -24,14 +25,16 @@ from gpu_emulators.common.findings import Finding, Place
 from gpu_emulators.common.library import Found, Region
 from gpu_emulators.common.memory import LIMIT, MOST_FINDINGS, SPOILED, Memory, Ran, identical, in_windows, place_of
 
-_PRELOADED_ENTRY = 256  # bytes in front of the code that finds its arguments in registers
 _FAMILIES = ("cdna", "rdna3", "rdna4")
 _KEPT = 0xC0  # of the float mode: subnormal numbers of fp16 and fp64 are kept
-# Of KERNEL_CODE_PROPERTIES: the private buffer, the pointers to the packet, the queue and the arguments, where private
+# Of KERNEL_CODE_PROPERTIES: the private buffer, the pointers to the packet, the queue and the arguments, the number of
+# the dispatch, where private
 # memory is for flat accesses (which find no memory there); waves of 32; a stack whose size is not known ahead.
-_BUFFER, _PACKET, _QUEUE, _ARGUMENTS, _FLAT_PRIVATE = 1, 2, 4, 8, 32
-_KNOWN_PROPERTIES = _BUFFER | _PACKET | _QUEUE | _ARGUMENTS | _FLAT_PRIVATE | 1 << 10 | 1 << 11
+_BUFFER, _PACKET, _QUEUE, _ARGUMENTS, _NUMBER, _FLAT_PRIVATE = 1, 2, 4, 8, 16, 32
+_KNOWN_PROPERTIES = _BUFFER | _PACKET | _QUEUE | _ARGUMENTS | _NUMBER | _FLAT_PRIVATE | 1 << 10 | 1 << 11
 _PACKET_BYTES = 64
+_IDS_IN_REGISTERS = ("gfx906", "gfx908", "gfx1030")  # one for each direction
+_NOWHERE = 0xFFFFFFFF
 _STORE_STATES = {
     **dict.fromkeys(("gfx906", "gfx908", "gfx90a"), 1),
     "gfx942": 2,
@@ -54,15 +57,17 @@ class Program:
         self.target = target
         self._family = family_of(target)
         _refuse(self.kernel)
-        self._translation = translate(decode(self.kernel.text, target), target)
+        instructions, starts = whole(code, self.kernel, target)
+        self._translation = translate(instructions, target, starts)
         self._code = b"".join(record.packed(self._handler(record)) for record in [*self._translation.records, _END])
-        self._image = ctypes.create_string_buffer(code.image, len(code.image))
+        self._image = code.loaded
+        self._places = self._places_of_code()
         self._lines = Lines(code.sections)
 
     def launch(
         self,
         grid: Sequence[int],
-        threads: int,
+        threads: int | Sequence[int],
         arguments: Sequence[Memory | bytes],
         *,
         shared: int = 0,
@@ -70,6 +75,7 @@ class Program:
     ) -> Ran:
         """Run the kernel over a grid of workgroups, and return what was found.
 
+        ``threads`` are those of a workgroup, in all or in each direction.
         ``arguments`` are those that the kernel's source has, in their order: memory, or the bytes of a value.
         ``shared`` are the bytes of LDS that only the launch asks for.
 
@@ -77,13 +83,14 @@ class Program:
             EmulatorError: the arguments do not fit the kernel, or the limit of instructions is met.
         """
         size = [*grid, 1, 1][:3]
+        group = [*([threads] if isinstance(threads, int) else threads), 1, 1][:3]
         regions, places, given = in_windows(arguments)
         block = (ctypes.c_char * (_length(self.kernel) + 64)).from_buffer(
-            bytearray(_argument_block(self.kernel, given, size, threads)).ljust(_length(self.kernel) + 64, b"\0")
+            bytearray(_argument_block(self.kernel, given, size, group, shared)).ljust(_length(self.kernel) + 64, b"\0")
         )
         regions += [identical(block), identical(self._image)]
         places += [place_of("the arguments", block), place_of("the code", self._image)]
-        launch, words = self._described(size, threads, max(self.kernel.lds, shared), block)
+        launch, words = self._described(size, group, self.kernel.lds + shared, block)
         found, count = (Found * MOST_FINDINGS)(), ctypes.c_uint32(MOST_FINDINGS)
         executed = library().run(
             self._code,
@@ -137,23 +144,39 @@ class Program:
             raise UnknownInstructionError(f"{self.target}: {self.kernel.name} has {record.handler}")
         return address
 
-    def _described(self, size: Sequence[int], threads: int, lds: int, block: Any) -> tuple[Launch, tuple[int, ...]]:
+    def _places_of_code(self) -> Any:
+        """Return the number of the record at each word of the code object, for jumps to addresses."""
+        places = (ctypes.c_uint32 * (len(self._image) // 4))(*[_NOWHERE] * (len(self._image) // 4))
+        for number, one in self._translation.instructions.items():
+            if one.address in self._translation.reached:
+                places[(self.kernel.address + one.address) // 4] = number
+        return places
+
+    def _described(
+        self, size: Sequence[int], group: Sequence[int], lds: int, block: Any
+    ) -> tuple[Launch, tuple[int, ...]]:
         kernel, launch = self.kernel, Launch()
         preloaded, first = kernel.preload & 127, kernel.preload >> 7
         content = bytes(block)
         words = struct.unpack_from(f"<{preloaded}I", content, 4 * first) if preloaded else ()
         launch.grid[:] = size
+        threads = math.prod(group)
         launch.threads, launch.waves, launch.lanes = threads, -(-threads // kernel.wave), kernel.wave
+        launch.block_x, launch.block_y = group[:2]
         launch.family, launch.lds, launch.scratch = _FAMILIES.index(self._family), lds, kernel.scratch
         second = kernel.resources[1]
         launch.user_scalars, launch.group_ids = second >> 1 & 31, second >> 7 & 7
+        launch.item_ids, launch.has_packed_ids = second >> 11 & 3, self.target not in _IDS_IN_REGISTERS
         properties = kernel.properties
         launch.has_scratch_buffer = properties & _BUFFER
         launch.argument_register = (
             4 * bool(properties & _BUFFER) + 2 * bool(properties & _PACKET) + 2 * bool(properties & _QUEUE)
         )
         launch.arguments, launch.preloaded = ctypes.addressof(block), preloaded
-        launch.start = self._translation.record_at(_PRELOADED_ENTRY) if preloaded else 0
+        launch.text = ctypes.addressof(self._image) + kernel.address
+        launch.places, launch.before = ctypes.addressof(self._places), kernel.address // 4
+        launch.words = len(self._places)
+        launch.start = self._translation.record_at(PRELOADED_ENTRY) if preloaded else 0
         launch.spoiled, launch.mode = SPOILED, kernel.mode(self._family)
         launch.store_states = _STORE_STATES.get(self.target, 0)
         return launch, words
@@ -199,12 +222,14 @@ def _length(kernel: Kernel) -> int:
     return max(kernel.argument_bytes, *(one.offset + one.size for one in kernel.arguments), 0)
 
 
-def _argument_block(kernel: Kernel, given: Iterable[Any], grid: Sequence[int], threads: int) -> bytes:
+def _argument_block(
+    kernel: Kernel, given: Iterable[Any], grid: Sequence[int], group: Sequence[int], shared: int
+) -> bytes:
     """Return the bytes of the kernel's arguments: those that are given, and the hidden ones of the compiler."""
     content = bytearray(_length(kernel))
     values = iter(given)
     for argument in kernel.arguments:
-        value = _hidden(argument, grid, threads) if argument.is_hidden else next(values, None)
+        value = _hidden(argument, grid, group, shared) if argument.is_hidden else next(values, None)
         named = argument.name or f"at {argument.offset}"
         if value is None:
             raise EmulatorError(f"{kernel.name} wants the argument {named}, which is not given")
@@ -216,15 +241,16 @@ def _argument_block(kernel: Kernel, given: Iterable[Any], grid: Sequence[int], t
     return bytes(content)
 
 
-def _hidden(argument: Argument, grid: Sequence[int], threads: int) -> bytes:
+def _hidden(argument: Argument, grid: Sequence[int], group: Sequence[int], shared: int) -> bytes:
     """Return an argument that the compiler adds; what a launch without a host queue lacks is zero."""
     axis = "xyz".find(argument.kind[-1])
     kind = argument.kind.removeprefix("hidden_")
     known = {
         "block_count": grid[axis],
-        "group_size": threads if axis == 0 else 1,
+        "group_size": group[axis],
         "remainder": 0,
         "global_offset": 0,
+        "dynamic_lds_size": shared,
         "grid_dims": max([number for number, size in enumerate(grid, 1) if size > 1], default=1),
     }
     stem = kind.rsplit("_", 1)[0] if axis >= 0 and kind not in known else kind

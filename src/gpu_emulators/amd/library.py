@@ -25,9 +25,10 @@ class Launch(ctypes.Structure):
             for name in (
                 *("threads", "waves", "lanes", "family", "lds", "scratch"),
                 *("user_scalars", "group_ids", "argument_register", "has_scratch_buffer"),
+                *("block_x", "block_y", "item_ids", "has_packed_ids"),
             )
         ),
-        ("arguments", ctypes.c_uint64),
+        *((name, ctypes.c_uint64) for name in ("arguments", "text", "places", "before", "words")),
         *((name, ctypes.c_uint32) for name in ("preloaded", "start", "spoiled", "store_states", "mode")),
     ]
 

@@ -37,7 +37,9 @@ class Module:
         """
         return [one for one in self._program(kernel).kernel.arguments if not one.is_hidden]
 
-    def launch(self, kernel: str, grid: Sequence[int], threads: int, values: Sequence[Any], shared: int = 0) -> None:
+    def launch(
+        self, kernel: str, grid: Sequence[int], threads: int | Sequence[int], values: Sequence[Any], shared: int = 0
+    ) -> None:
         """Run a kernel over a grid of workgroups; ``shared`` are the bytes of LDS that only the launch asks for.
 
         A value is a tensor, None for a tensor that is not given, or a value of ctypes.

@@ -15,6 +15,7 @@ NOTHING = frozenset(
     s_waitcnt_vscnt s_waitcnt_expcnt s_set_vgpr_msb s_version s_barrier_signal s_ttracedata s_ttracedata_imm
     """.split()  # noqa: SIM905  # a list of literals is one name a line
 )
+CALLS = ("s_swappc_b64", "s_setpc_b64")  # jumps to an address in a register: to a function, and back
 _RENAMED = {
     "s_code_end": "s_endpgm",
     "s_barrier_wait": "s_barrier",

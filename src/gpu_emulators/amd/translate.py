@@ -30,23 +30,23 @@ _MODE_FIELDS = {"s_round_mode": 0, "s_denorm_mode": 4}  # the first of four bits
 _RELEASE_REGISTERS = 3  # a message that a wave sends before its end
 _RECORDS_OF_PAIR = 3  # the pair, and each of its halves
 _ABORT, _DEBUG = 2, 3  # of s_trap: llvm.trap, and llvm.debugtrap, which does nothing where there is no debugger
-_PRELOADED_ENTRY = 256  # where a kernel begins whose arguments are in registers
 
 
 @dataclass(frozen=True)
 class Translation:
-    """The records of a kernel, and which instruction each record belongs to."""
+    """The records of a kernel, which instruction each record belongs to, and which of them a wave can come to."""
 
     records: Sequence[Record]
     instructions: Mapping[int, Instruction]  # by the number of the record
+    reached: Collection[int]  # addresses
 
     def record_at(self, address: int) -> int:
         """Return the number of the record at an address of the kernel."""
         return next(number for number, one in self.instructions.items() if one.address == address)
 
 
-def translate(instructions: Sequence[Instruction], target: str) -> Translation:
-    """Return the records of a kernel's instructions.
+def translate(instructions: Sequence[Instruction], target: str, starts: Sequence[int] = (0,)) -> Translation:
+    """Return the records of a kernel's instructions, which a wave begins at ``starts``.
 
     Raises:
         UnknownInstructionError: there is an instruction that the emulator does not know.
@@ -56,7 +56,7 @@ def translate(instructions: Sequence[Instruction], target: str) -> Translation:
         numbers[one.address] = count
         count += _RECORDS_OF_PAIR if one.base == "VOPD" else 1
     records: list[Record] = []
-    reached = _reached(instructions)
+    reached = _reached(instructions, starts)
     for one in instructions:
         if one.address not in reached:
             records += [Record("s_endpgm")] * (_RECORDS_OF_PAIR if one.base == "VOPD" else 1)
@@ -65,13 +65,15 @@ def translate(instructions: Sequence[Instruction], target: str) -> Translation:
             records += _records(one, target, numbers)
         except UnknownInstructionError as error:
             raise UnknownInstructionError(f"{target}: {error} (at {one.address:#x} of the kernel)") from None
-    return Translation(records, {numbers[one.address]: one for one in instructions})
+    return Translation(records, {numbers[one.address]: one for one in instructions}, reached)
 
 
-def unknown(instructions: Sequence[Instruction], target: str, handlers: Collection[str]) -> list[str]:
+def unknown(
+    instructions: Sequence[Instruction], target: str, starts: Sequence[int], handlers: Collection[str]
+) -> list[str]:
     """Return what the emulator does not know of instructions: opcodes, and forms of them, in order of their names."""
     numbers, lacking = {one.address: 0 for one in instructions}, set()
-    reached = _reached(instructions)
+    reached = _reached(instructions, starts)
     for one in (each for each in instructions if each.address in reached):
         try:
             made = _records(one, target, numbers)
@@ -82,17 +84,18 @@ def unknown(instructions: Sequence[Instruction], target: str, handlers: Collecti
     return sorted(lacking)
 
 
-def _reached(instructions: Sequence[Instruction]) -> set[int]:
+def _reached(instructions: Sequence[Instruction], starts: Sequence[int]) -> set[int]:
     """Return the addresses of the instructions that a wave can come to: a loop that halts behind a trap is not."""
     places = {one.address: one for one in instructions}
-    ways, reached = [0, _PRELOADED_ENTRY], set[int]()
+    ways, reached = [*starts], set[int]()
     while ways:
         address = ways.pop()
         if address in reached or address not in places:
             continue
         reached.add(address)
         one = places[address]
-        is_end = one.name in ("s_endpgm", "s_branch") or (one.name == "s_trap" and one.get("simm16") == _ABORT)
+        is_abort = one.name == "s_trap" and one.get("simm16") == _ABORT
+        is_end = is_abort or one.name in ("s_endpgm", "s_branch", "s_setpc_b64")
         ways += [] if is_end else [address + one.size]
         ways += [_aim(one)] if one.base == "SOPP" and "branch" in one.name else []
     return reached
@@ -157,6 +160,8 @@ def _scalar(one: Instruction, name: str, family: str) -> Record:
             record.sources[place] = operand(one, one.fields[field], place, is_cdna=family == "cdna")
     if name in ("s_fmaak_f32", "s_fmamk_f32"):
         record.immediate = one.literal or 0
+    if name in ("s_getpc_b64", "s_swappc_b64"):
+        record.immediate = one.address + one.size  # where the next one is, from the kernel's beginning on
     return record
 
 

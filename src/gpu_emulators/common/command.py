@@ -26,7 +26,7 @@ def add_commands(parser: argparse.ArgumentParser, file: str, threads: str) -> li
         command.add_argument("file", type=Path, help=file)
         command.add_argument("--kernel", help="its name, where there are several")
     run.add_argument("--grid", required=True, help="how many, such as 8 or 8x4")
-    run.add_argument("--threads", required=True, type=int, help=threads)
+    run.add_argument("--threads", required=True, help=f"{threads}, such as 256 or 16x16")
     run.add_argument("--shared", type=int, default=0, help="bytes of shared memory that the launch asks for")
     run.add_argument(
         "--arguments", nargs="*", default=[], help="x.npy for memory, which is written back; i32:7, f32:0.5; null"
@@ -38,8 +38,8 @@ def launched(program: Any, given: argparse.Namespace, groups: str) -> int:
     """Launch a program on arrays of files, write these back, and print what was found."""
     arrays = {word: np.load(word) for word in given.arguments if word.endswith(".npy")}
     arguments = [Memory.of(word, arrays[word]) if word in arrays else _value(word) for word in given.arguments]
-    grid = [int(size) for size in given.grid.split("x")]
-    ran = program.launch(grid, given.threads, arguments, shared=given.shared)
+    grid, threads = ([int(size) for size in sizes.split("x")] for sizes in (given.grid, given.threads))
+    ran = program.launch(grid, threads, arguments, shared=given.shared)
     for word, array in arrays.items():
         np.save(word, array)
     print(f"{ran.executed} instructions of {groups}; {len(ran.findings)} findings")

@@ -22,6 +22,28 @@ HANDLER(s_cbranch_vccnz) { branch(w, i, vcc(w) != 0); }
 HANDLER(s_cbranch_execz) { branch(w, i, w.exec == 0); }
 HANDLER(s_cbranch_execnz) { branch(w, i, w.exec != 0); }
 
+// Addresses of the code, and jumps to them: to a function, and back.
+static u64 behind(Wave& w, const Record& i) { return w.group->text + static_cast<u64>(static_cast<i64>(i.immediate)); }
+
+static void jump(Wave& w, const Record& i, u64 to) {
+  const Group& g = *w.group;
+  const u64 word = (to - g.text + 4 * g.before) / 4;
+  if (to % 4 || word >= g.words || g.places[word] == ~0u) {
+    report(w, i, kUnknown, to, 2);
+    w.done = true;
+    return;
+  }
+  w.next = g.places[word];
+}
+
+HANDLER(s_getpc_b64) { result64(w, i, behind(w, i)); }
+HANDLER(s_setpc_b64) { jump(w, i, source64(w, i, 0)); }
+HANDLER(s_swappc_b64) {
+  const u64 to = source64(w, i, 0);
+  result64(w, i, behind(w, i));
+  jump(w, i, to);
+}
+
 // A wave waits here for the others. What it wrote to LDS has to be there before.
 HANDLER(s_barrier) {
   look_at_left_out(w);

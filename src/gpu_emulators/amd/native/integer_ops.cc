@@ -70,6 +70,14 @@ static u32 distances(u32 a, u32 b, bool is_masked = false) {
   return sum;
 }
 
+// The means of bytes, rounded up where the lowest bit of the third source's byte says so.
+static u32 means(u32 a, u32 b, u32 c) {
+  u32 result = 0;
+  for (u32 shift = 0; shift < 32; shift += 8) result |= ((a >> shift & 255) + (b >> shift & 255) + (c >> shift & 1)) >> 1 << shift;
+  return result;
+}
+
+VECTOR(v_lerp_u8, kNone, 3, means(a, b, c))
 VECTOR(v_sad_u8, kNone, 3, distances<8>(a, b) + c)
 VECTOR(v_sad_hi_u8, kNone, 3, (distances<8>(a, b) << 16) + c)
 VECTOR(v_msad_u8, kNone, 3, distances<8>(a, b, true) + c)

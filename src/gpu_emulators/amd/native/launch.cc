@@ -10,7 +10,11 @@
 struct Launch {
   u32 grid[3];
   u32 threads, waves, lanes, family, lds, scratch, user_scalars, group_ids, argument_register, has_scratch_buffer;
+  u32 block_x, block_y, item_ids, has_packed_ids;
   u64 arguments;  // where the kernel finds them
+  u64 text;  // where its code begins
+  const u32* places;  // the record at each word of the code object, which has so many before the kernel and in all
+  u64 before, words;
   u32 preloaded, start, spoiled, store_states, mode;
 };
 
@@ -41,6 +45,20 @@ void set_group_ids(Wave& w, const Launch& launch, Place place) {
   if (launch.group_ids & 4) w.scalar[next++] = place.z;
 }
 
+// The place of each thread in its block: on newer targets ten bits each of one register.
+void set_item_ids(Wave& w, const Launch& launch) {
+  for (u32 lane = 0; lane < launch.lanes; lane++) {
+    const u32 thread = w.number * launch.lanes + lane, row = thread / launch.block_x;
+    const u32 ids[] = {thread % launch.block_x, row % launch.block_y, row / launch.block_y};
+    if (launch.has_packed_ids) w.vector[0][lane] = 0;
+    for (u32 k = 0; k <= launch.item_ids; k++) {
+      if (launch.has_packed_ids) w.vector[0][lane] |= ids[k] << 10 * k;
+      else w.vector[k][lane] = ids[k], w.defined[k] = ~0ull;
+    }
+  }
+  w.defined[0] = ~0ull;
+}
+
 void begin(Wave& w, const Launch& launch, Group& group, u32 number, char* scratch, const u32* words, Place place) {
   memset(static_cast<void*>(&w), 0, sizeof w);
   spoil(w, launch.spoiled);
@@ -61,8 +79,7 @@ void begin(Wave& w, const Launch& launch, Group& group, u32 number, char* scratc
   w.scalar[at + 1] = static_cast<u32>(launch.arguments >> 32);
   for (u32 k = 0; k < launch.preloaded; k++) w.scalar[at + 2 + k] = words[k];
   set_group_ids(w, launch, place);
-  for (u32 lane = 0; lane < launch.lanes; lane++) w.vector[0][lane] = number * launch.lanes + lane;
-  w.defined[0] = ~0ull;
+  set_item_ids(w, launch);
 }
 
 // CDNA reads the data of a store of more than two registers late: a vector instruction may write them only after some
@@ -166,6 +183,7 @@ u64 run(const Record* code, u32 size, const Launch* launch, const Region* region
     const u32 x = static_cast<u32>(k % launch->grid[0]), rest = static_cast<u32>(k / launch->grid[0]);
     Group group{std::vector<char>(launch->lds, static_cast<char>(launch->spoiled)), std::vector<Byte>(launch->lds), 1,
                 regions, region_count, code, &found};
+    group.text = launch->text, group.places = launch->places, group.before = launch->before, group.words = launch->words;
     group.history = &history, group.id = static_cast<u32>(k) + 1, group.awaited.resize(launch->waves);
     history.begin(group.id);
     for (u32 number = 0; number < launch->waves; number++) {

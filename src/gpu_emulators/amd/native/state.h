@@ -64,6 +64,8 @@ struct Group {
   u64 executed = 0;  // instructions of all waves
   History* history = nullptr;
   u32 id = 0;  // from 1 on
+  u64 text = 0, before = 0, words = 0;  // where the kernel begins, and the words of code before it and in all
+  const u32* places = nullptr;  // the record at each word
   std::vector<u64> awaited = std::vector<u64>(1);  // the operations that each wave knew to be done at its last barrier
 };
 

@@ -31,10 +31,15 @@ static inline void put_half(Wave& w, const Record& i, u32* result, u64 defined) 
   put_result(w, i, result, known, w.family == kCdna ? 3 : 1 << high);
 }
 
-// What is known of a result where of an operand only one half is: a half of the result that stays the same, whatever the
-// unknown half may be. All zeros and all ones are tried.
-template <class Operation>
-static inline Known tried(const Read* read, int count, u64 lanes, Known known, const u32* result, Operation operation) {
+// What is known of a result where an operand is not, or only one half of it: a half of the result that stays the same,
+// whatever the unknown bits may be. All zeros and all ones are tried, and of integers more. A number that is unknown as a
+// whole makes a result of floats unknown: zero and NaN tell too little.
+constexpr u32 kTried[] = {0, ~0u, 0x55555555, 0xaaaaaaaa, 0x7fffffff, 0x80000000};
+
+using Applied = u32(const void* operation, u32 a, u32 b, u32 c);
+
+static Known tried(const Read* read, int count, u64 lanes, Known known, const u32* result, bool of_bits, Applied* apply,
+                   const void* operation) {
   for (; lanes; lanes &= lanes - 1) {
     const u32 lane = static_cast<u32>(__builtin_ctzll(lanes));
     u32 value[3] = {read[0].value[lane], read[1].value[lane], read[2].value[lane]}, changed = 0;
@@ -42,9 +47,9 @@ static inline Known tried(const Read* read, int count, u64 lanes, Known known, c
       const u32 old = value[place], low = read[place].defined.half[0] >> lane & 1 ? 0 : 0xffff;
       const u32 lacking = low | (read[place].defined.half[1] >> lane & 1 ? 0 : 0xffff0000);
       if (!lacking) continue;
-      for (const u32 other : {old & ~lacking, old | lacking}) {
-        value[place] = other;
-        changed |= lacking == ~0u ? ~0u : operation(value[0], value[1], value[2]) ^ result[lane];
+      for (int k = 0; k < (of_bits ? 6 : 2); k++) {
+        value[place] = (old & ~lacking) | (kTried[k] & lacking);
+        changed |= !of_bits && lacking == ~0u ? ~0u : apply(operation, value[0], value[1], value[2]) ^ result[lane];
       }
       value[place] = old;
     }
@@ -54,15 +59,20 @@ static inline Known tried(const Read* read, int count, u64 lanes, Known known, c
 }
 
 template <class Operation>
-static inline Known known_of(const Wave& w, const Read* read, int count, const u32* result, Operation operation) {
+static inline Known known_of(const Wave& w, const Read* read, int count, const u32* result, Operation operation,
+                             bool of_bits = false) {
   Known all = ~0ull;
-  u64 partial = 0;
+  u64 lacking = 0;
   for (int place = 0; place < count; place++) {
     const Known& known = read[place].defined;
-    all = all & known, partial |= known.half[0] ^ known.half[1];
+    all = all & known, lacking |= of_bits ? ~known : known.half[0] ^ known.half[1];
   }
-  partial &= w.exec;
-  return partial ? tried(read, count, partial, all, result, operation) : all;
+  lacking &= w.exec;
+  if (!lacking) return all;
+  const auto apply = [](const void* given, u32 a, u32 b, u32 c) -> u32 {
+    return (*static_cast<const Operation*>(given))(a, b, c);
+  };
+  return tried(read, count, lacking, all, result, of_bits, apply, &operation);
 }
 
 // An instruction with `Count` sources and a result of 32 bits, or of 16 bits where M is kHalf.
@@ -74,7 +84,7 @@ static inline void each(Wave& w, const Record& i, Operation operation) {
   for (int place = 0; place < Count; place++) read[place] = source<M>(w, i, place, room[place].value);
   const u32 *a = read[0].value, *b = read[1].value, *c = read[2].value;
   for (u32 lane = 0; lane < kLanes; lane++) result.value[lane] = operation(a[lane], b[lane], c[lane]);
-  const Known known = known_of(w, read, Count, result.value, operation);
+  const Known known = known_of(w, read, Count, result.value, operation, M == kNone);
   if (M == kFloat && i.precision == kSingle && !keeps_results(w.mode)) {
     for (u32& value : result.value) value = bits(flushed(f32(value)));
   }
