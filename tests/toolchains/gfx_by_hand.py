@@ -14,7 +14,7 @@ from gpu_emulators.amd.code_object import Argument, CodeObject, Kernel
 from gpu_emulators.common.errors import EmulatorError
 
 decoding._decoder()
-from tinygrad.renderer.amd.dsl import EXEC, EXEC_LO, NULL, VCC, VCC_LO, s, v  # noqa: E402  behind the check of its version
+from tinygrad.renderer.amd.dsl import EXEC, EXEC_LO, M0, NULL, VCC, VCC_LO, s, v  # noqa: E402  behind the check of its version
 from tinygrad.runtime.autogen.amd.cdna import ins as older  # noqa: E402
 from tinygrad.runtime.autogen.amd.rdna3 import ins as op  # noqa: E402
 from tinygrad.runtime.autogen.amd.rdna4 import ins as newer  # noqa: E402
@@ -455,6 +455,22 @@ def shares() -> dict[str, Any]:
     return {name: launched(one, 1, out, x, lds=64, shared=64) for name, one in (("inside", code), ("outside", outside))}
 
 
+def indexed() -> dict[str, Any]:
+    """Write a register whose number M0 says, and read it by its number, and by M0; or read one that nobody wrote."""
+    result: dict[str, Any] = {}
+    address = op.v_lshlrev_b32_e32(v[1], 2, v[0])
+    to_fifth = [op.s_mov_b32(M0, 2), op.v_movreld_b32_e32(v[3], v[0])]
+    for name, moves in (
+        ("to", [*to_fifth, op.v_mov_b32_e32(v[2], v[5])]),
+        ("from", [*to_fifth, op.s_mov_b32(M0, 1), op.v_movrels_b32_e32(v[2], v[4])]),
+        ("other", [*to_fifth, op.v_movrels_b32_e32(v[2], v[4])]),
+    ):
+        out, x = arrays(32)
+        result[name] = launched([address, *moves, store(v[2], v[1])], 32, out, x)
+        result[f"{name} same"] = (out == x).all()
+    return result
+
+
 def bits() -> dict[str, Any]:
     """Store what is put together from a register that nobody wrote: each half anew, one half, or a number of it."""
     halves = [op.v_bfi_b32(v[2], mask, v[0], v[2]) for mask in (s[8], s[9])]
@@ -511,6 +527,7 @@ PROGRAMS: Sequence[Callable[[], dict[str, Any]]] = (
     blocks,
     shares,
     bits,
+    indexed,
 )
 
 

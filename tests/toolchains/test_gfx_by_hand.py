@@ -178,3 +178,9 @@ def test_bits_of_a_register_that_nobody_wrote_are_none_of_a_result_that_does_not
     assert {name for name, found in told.items() if not found} == {"both", "none left"}
     undefined = "global_store_b32 uses v2 as data of a store, and nothing was written there"
     assert all(undefined in found for lines in told.values() for found in lines)
+
+
+def test_a_register_is_written_and_read_whose_number_m0_says(results):
+    told = results["indexed"]
+    assert (told["to"], told["to same"], told["from"], told["from same"]) == ([], True, [], True)
+    assert "uses v2 as data of a store, and nothing was written there" in told["other"][0]

@@ -138,6 +138,30 @@ VECTOR(v_xor_b16, kHalf, 2, (a ^ b) & 0xffff)
 VECTOR(v_mov_b16, kHalf, 1, a & 0xffff)
 
 // Two registers exchange what they hold.
+// Of RDNA: a register whose number M0 adds to. Behind the last one it is the first one.
+static u32 further(const Wave& w, u32 number) {
+  const u64 sum = static_cast<u64>(number) + w.scalar[kM0];
+  return sum < kVectorRegisters / 2 ? static_cast<u32>(sum) : 0;
+}
+
+HANDLER(v_movrels_b32) {
+  Lanes copy;
+  const u32 from = further(w, i.source[0].number);
+  w.mask = w.exec;
+  await_vector(w, i, from);
+  memcpy(copy.value, w.vector[from], sizeof copy.value);
+  put_result(w, i, copy.value, w.defined[from]);
+}
+
+HANDLER(v_movreld_b32) {
+  Lanes room;
+  const u32 to = further(w, i.destination);
+  w.mask = w.exec;
+  const Read from = source<kNone>(w, i, 0, room.value);
+  await_vector(w, i, to);
+  put(w, to, from.value, from.defined);
+}
+
 HANDLER(v_swap_b32) {
   const u32 other = i.source[0].number;
   Lanes room[2];

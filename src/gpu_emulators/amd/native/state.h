@@ -8,7 +8,7 @@
 constexpr u32 kLanes = 64;
 constexpr u32 kVectorRegisters = 512;  // 256 of them are accumulators
 constexpr u32 kOverflowBit = 23;  // of MODE: what is too large for 16 or 8 bits becomes the largest number
-constexpr u32 kVcc = 106, kNull = 124, kExec = 126, kVccz = 251, kExecz = 252, kScc = 253;
+constexpr u32 kVcc = 106, kNull = 124, kM0 = 125, kExec = 126, kVccz = 251, kExecz = 252, kScc = 253;
 
 enum Family : u32 { kCdna, kRdna3, kRdna4 };
 enum Precision : u32 { kExact, kSingle, kDouble };  // which bits of MODE an instruction obeys; kDouble: fp16 too
