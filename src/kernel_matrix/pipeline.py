@@ -15,6 +15,7 @@ from kernel_matrix import diagnosis
 from kernel_matrix.base import git
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.locking import BusyError, locked
+from kernel_matrix.base.words import counted
 from kernel_matrix.config import load as loading
 from kernel_matrix.config import plan as planning
 from kernel_matrix.config import suite
@@ -285,7 +286,7 @@ def keep_the_rest(project: Project, selected: Selected, settings: Settings, prog
         with suppress(BusyError), locked(settings.build / "jobs" / f"{job.id}.lock"):
             count = kept_cases.keep(settings.results, job.id, planned.get(job.id, {}), {case.id for case in job.cases})
             if count:
-                progress.job(job.id, f"{count} results of other cases stay from earlier runs")
+                progress.job(job.id, f"of other cases {counted(count, 'earlier result')} kept")
 
 
 def run_selected(

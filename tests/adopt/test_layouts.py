@@ -128,6 +128,11 @@ SUITES = {
          "fast/__init__.py": BODY, "a.cu": ""} | some_tests("fast", 1, "tests"),
         ("fast", "tests", "setup.py was read, and not run: No module named 'no_such_thing'"),
     ),
+    "a setup.py that ends with an error in parts": (
+        {"setup.py": "raise RuntimeError('fatal: no repository (or any above): .git')\n" + SETUP,
+         "fast/__init__.py": BODY, "a.cu": ""} | some_tests("fast", 1, "tests"),
+        ("fast", "tests", "setup.py was read, and not run: fatal: no repository (or any above): .git"),
+    ),
 }  # fmt: skip
 
 

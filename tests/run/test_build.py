@@ -125,6 +125,9 @@ def test_a_build_is_named_by_all_that_goes_into_it(tmp_path):
         names.add(Build.of(package.request(), "venv").place.name)
     names.add(Build.of(package.request(), "container", "sha256:1").place.name)
     assert Build.of(package.request(), "venv").variables("")["SETUPTOOLS_SCM_PRETEND_VERSION"] == "0+unknown"
+    assert Build.of(package.request(), "venv").variables("")["PIP_BUILD_CONSTRAINT"] == "", "pip refuses it here"
+    package.edit("matrix.yaml", "--no-build-isolation ", "")
+    assert "PIP_BUILD_CONSTRAINT" not in Build.of(package.request(), "venv").variables("")
     git = ["git", "-C", str(package.root), "-c", "user.name=a", "-c", "user.email=a@b"]
     subprocess.run([*git, "commit", "--quiet", "--allow-empty", "--message=one"], check=True)
     subprocess.run([*git, "tag", "v1.2.0"], check=True)

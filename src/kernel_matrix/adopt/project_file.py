@@ -33,6 +33,7 @@ from kernel_matrix.run.executors import InstallError
 # The names that people give to what the tests need; the first of them that there is counts.
 _TEST_NAMES = ("test", "tests", "testing", "dev", "develop", "development")
 _FILES = ("pyproject.toml", "setup.cfg", "setup.py")
+_ERROR_TYPE = re.compile(r"^\w+(?:Error|Exception): ")
 PYTHON_FILES = ("test_*.py", "*_test.py")
 
 
@@ -63,7 +64,7 @@ def read(root: Path) -> ProjectFile:
     metadata, origin, note = _metadata(root, project)
     if note and (script := setup_script.read(root / "setup.py")):
         metadata, origin = script, "setup.py, which was read and not run"
-        note = f"setup.py was read, and not run: {note.rpartition(': ')[2]}"
+        note = f"setup.py was read, and not run: {_ERROR_TYPE.sub('', note.partition(': ')[2])}"
     own, extras = by_extra(metadata)
     packages = package_map.read(root, document.get("tool", {}), str(project.get("name") or metadata.get("name", "")))
     how = compiled.look(root, document, is_renamed=any(one.is_renamed for one in packages.placed[:1]))

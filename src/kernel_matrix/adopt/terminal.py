@@ -80,13 +80,19 @@ def _systems(repository: Repository) -> Iterator[str]:
 
 
 def next_lines(
-    repository: Repository, lock: Path, root: Path = Path(), *, may_be_too_new: bool = False, idle: Idle | None = None
+    repository: Repository,
+    lock: Path,
+    root: Path = Path(),
+    *,
+    may_be_too_new: bool = False,
+    sample: int | None = None,
+    idle: Idle | None = None,
 ) -> Iterator[str]:
     """Yield what a person can do next: the whole suite, and the kernels of a package that has some.
 
     Each command runs as it stands in the present folder. ``root`` is the repository, as it was typed.
-    ``may_be_too_new``: the first cell is red, and the repository pins other versions than the lock has. ``idle``: no
-    test that was tried runs on this machine.
+    ``may_be_too_new``: the first cell is red, and the repository pins other versions than the lock has. ``sample``: as
+    many tests the quick tier has. ``idle``: no test that was tried runs on this machine.
     """
     if idle:
         yield from _of_idle(idle)
@@ -94,7 +100,9 @@ def next_lines(
         options = "" if _is_here(root) else f" --matrix {_word(root / MATRIX_FILE)}"
         if may_be_too_new:
             yield f"the versions that the repository pins, if the newest are at fault: `kernel-matrix lock{options}`"
-        yield f"all tests, and the page: `kernel-matrix matrix{options}`"
+        if sample:
+            yield f"a sample of {sample} tests, and the page: `kernel-matrix matrix{options}`"
+        yield f"all tests, and the page: `kernel-matrix matrix{options}{' --tier full' if sample else ''}`"
         if not installation.requirement():
             file = _word(root / WORKFLOW)
             yield f"write the address of kernel-matrix into {file}, in place of OWNER and COMMIT"

@@ -14,7 +14,7 @@ from kernel_matrix.adopt.repository import look
 from kernel_matrix.adopt.writing import admit, refuse_where_nothing_can_be_written, write
 from kernel_matrix.base.commands import here
 from kernel_matrix.base.words import counted
-from kernel_matrix.config.load import MATRIX_FILE
+from kernel_matrix.config.load import MATRIX_FILE, load_unchecked
 from kernel_matrix.config.locks import lock_file
 from kernel_matrix.pipeline import Project, Selected
 from kernel_matrix.run.progress import Console, Lines
@@ -52,7 +52,8 @@ def main(options: argparse.Namespace) -> int:
         demand_no_status(root, proposed.files)
     lock = lock_file(root, f"{LOCKS}/{proposed.toolchain}.txt").relative_to(root)
     too_new = bool(status) and choice.passed_over
-    steps = terminal.next_lines(repository, lock, options.root, may_be_too_new=too_new, idle=idle)
+    sample = None if repository.suite is None else load_unchecked(root / MATRIX_FILE).package.sample
+    steps = terminal.next_lines(repository, lock, options.root, may_be_too_new=too_new, sample=sample, idle=idle)
     print("\n".join(f"next: {here(line)}" for line in steps))
     return status
 

@@ -41,6 +41,8 @@ _KEPT = 1  # builds of other sources for the same toolchain: to go back to the l
 _NO_VERSION = "0+unknown"
 # A copy has no history, from which these take the version: setuptools-scm and hatch-vcs, PDM, and a plugin of Poetry.
 _ASKED = ("SETUPTOOLS_SCM_PRETEND_VERSION", "PDM_BUILD_SCM_VERSION", "POETRY_DYNAMIC_VERSIONING_BYPASS")
+# pip refuses the user's constraints of isolated builds where one is not isolated; empty, the variable is not there.
+_NOT_ISOLATED, _UNISOLATED = "--no-build-isolation", {"PIP_BUILD_CONSTRAINT": ""}
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,7 @@ class Build:
         package = request.matrix.package
         return {
             **dict.fromkeys(_ASKED, _version(request)),
+            **(_UNISOLATED if any(_NOT_ISOLATED in one for one in package.build_commands) else {}),
             **_variables_of_lane(request),
             **{name: value.replace("{cache}", cache) for name, value in package.environment.items()},
         }
