@@ -33,6 +33,8 @@ CASES = {
     "jax_added": [("jax_added", way, {**ADDED, "residual": both}) for way in DIRECTIONS for both in (True, False)],
     "numpy_scaled": [("numpy_scaled", "forward", {"tokens": 7, "hidden": 24})],
     "numpy_nll": [("numpy_nll", "forward", {"tokens": 7, "hidden": 40})],
+    "numpy_topk": [("numpy_topk", "forward", {"tokens": 7, "hidden": 40})],
+    "numpy_saves": [("numpy_saves", "forward", {"tokens": 7, "hidden": 40})],
     "numpy_quant": [("numpy_quant", "forward", {"tokens": 7, "hidden": 40})],
     "torch_called": [
         ("torch_norm", direction, {"tokens": 7, "hidden": 40, "dtype": dtype})
@@ -84,6 +86,8 @@ NOT_SEEN = {
     "forgets_a_parameter": "the inputs of a function are tensors of no subclass",
     "other_where_differentiated": "of JAX, what comes besides the gradients is not looked at",
     "compiled_anew": "a call may take as long as it does, where it is not timed",
+    "other_where_nothing_is_saved": "one optional output alone is never left out",
+    "no_mark_where_nan": "where NaN comes in, results of whole numbers are not looked at",
     "small_to_zero": "what is lost lies below the error that the budget of the output's largest value allows",
 }
 # The codes of faults that another check might see by chance.

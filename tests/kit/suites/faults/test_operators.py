@@ -40,6 +40,25 @@ def test_numpy_picky(x):
     return np.sort(x, -1)
 
 
+@operator(
+    rows=ROWS, x=MATRIX, outputs={"mask": array(ROWS, "hidden", dtype="bool"), "at": array(ROWS, 5, dtype="int32")}
+)
+def test_numpy_topk(x):
+    import numpy as np
+
+    at = np.argsort(-x, -1, kind="stable")[:, :5]
+    mask = np.zeros(x.shape, bool)
+    np.put_along_axis(mask, at, True, -1)
+    return mask, at.astype(np.int32)
+
+
+@operator(rows=ROWS, writes=True, optional="r", x=MATRIX, outputs={"y": MATRIX, "r": array(ROWS)})
+def test_numpy_saves(x):
+    d = x - x.mean(-1, keepdims=True)
+    r = 1 / ((d**2).mean(-1, keepdims=True) + 1e-2) ** 0.5
+    return d * r, r[:, 0]
+
+
 @operator(rows=ROWS, x=MATRIX, bias=array("hidden", dtype="fp32"), outputs={"y": MATRIX})
 def test_numpy_softmax(x, bias):
     import numpy as np
