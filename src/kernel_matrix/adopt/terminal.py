@@ -107,26 +107,31 @@ def next_lines(
             file = _word(root / WORKFLOW)
             yield f"write the address of kernel-matrix into {file}, in place of OWNER and COMMIT"
     if repository.kernels:
-        environment, present = root / ".venv", "{}.{}".format(*sys.version_info)
-        if not (environment / "pyvenv.cfg").exists():
-            made = installation.uv_line("venv", "--python", present, environment.as_posix())
-            yield f"an environment for the package: {made}"
-        build = _backend(repository.root / lock)
-        itself = [root.as_posix()] if repository.source == UNPACKED else []
-        needed = installation.into(environment.as_posix(), *build, "-r", (root / lock).as_posix(), *itself)
-        yield f"what belongs into it: {needed}"
-        is_found = itself or _is_here(root / repository.source)
-        path = "" if is_found else f"PYTHONPATH={_word(root / repository.source)} "
-        has_pytest = repository.suite is not None and not repository.project.compiled.ctest
-        program = f"-m pytest {_word(root / str(repository.suite))}" if has_pytest else "calls.py"
-        if not has_pytest and repository.programs:
-            program = _word(root / repository.programs[0])
-        elif not has_pytest:
-            yield "write calls.py, a program that calls the kernels"
-        yield (
-            "every Triton kernel that it launches, for every target, without a GPU: "
-            f"{path}`kernel-matrix launches -- {_word(environment / 'bin' / 'python')} {program}`"
-        )
+        yield from _of_kernels(repository, lock, root)
+
+
+def _of_kernels(repository: Repository, lock: Path, root: Path) -> Iterator[str]:
+    """Yield how every Triton kernel is launched for every target, in an environment that may have to be made."""
+    environment, present = root / ".venv", "{}.{}".format(*sys.version_info)
+    if not (environment / "pyvenv.cfg").exists():
+        made = installation.uv_line("venv", "--python", present, environment.as_posix())
+        yield f"an environment for the package: {made}"
+    build = _backend(repository.root / lock)
+    itself = [root.as_posix()] if repository.source == UNPACKED else []
+    needed = installation.into(environment.as_posix(), *build, "-r", (root / lock).as_posix(), *itself)
+    yield f"what belongs into it: {needed}"
+    is_found = itself or _is_here(root / repository.source)
+    path = "" if is_found else f"PYTHONPATH={_word(root / repository.source)} "
+    has_pytest = repository.suite is not None and not repository.project.compiled.ctest
+    program = f"-m pytest {_word(root / str(repository.suite))}" if has_pytest else "calls.py"
+    if not has_pytest and repository.programs:
+        program = _word(root / repository.programs[0])
+    elif not has_pytest:
+        yield "write calls.py, a program that calls the kernels"
+    yield (
+        "every Triton kernel that it launches, for every target, without a GPU: "
+        f"{path}`kernel-matrix launches -- {_word(environment / 'bin' / 'python')} {program}`"
+    )
 
 
 def _of_idle(idle: Idle) -> Iterator[str]:
