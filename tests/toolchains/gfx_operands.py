@@ -19,7 +19,7 @@ from typing import Any
 from gfx_pseudocode import ENCODINGS, FAMILIES, REGISTERS, State, machine_code
 
 from gpu_emulators.amd import decoding, library
-from gpu_emulators.amd.names import NOTHING, common
+from gpu_emulators.amd.names import CALLS, NOTHING, common
 from gpu_emulators.amd.translate import translate
 from gpu_emulators.common.errors import UnknownInstructionError
 
@@ -79,7 +79,9 @@ def forms(family: str) -> Iterator[tuple[str, str, Any, Any]]:
         kind = getattr(module, encoding, None)
         for opcode in sorted(dict(kind._fields)["op"].allowed or (), key=lambda one: one.name) if kind else ():
             name = decoding._SUFFIX.sub("", opcode.name.lower())
-            if name not in NOTHING and common(name) in library.handler_names() and not ONLY_REGISTERS.match(name):
+            if name in CALLS or name in NOTHING or ONLY_REGISTERS.match(name):
+                continue
+            if common(name) in library.handler_names():
                 yield encoding, name, kind, opcode
 
 
