@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from kernel_matrix.base.words import counted
 from kernel_matrix.machines.row_plan import RowPlan
 from kernel_matrix.machines.rows import Row, Seconds
 from kernel_matrix.results.history import lane_id
@@ -51,7 +52,7 @@ def lines(row_plan: RowPlan, lanes: Mapping[str, Cost], setup: Mapping[str, floa
     for name, lane in list(lanes.items())[:_MOST_LANES]:
         yield f"  {name}: {_words(lane)}"
     if rest := dict(list(lanes.items())[_MOST_LANES:]):
-        yield f"  {len(rest)} more lanes: {_words(total(rest))}"
+        yield f"  {counted(len(rest), 'more lane')}: {_words(total(rest))}"
     started = [row for row in row_plan.rows if row.labels]
     yield from _setup_lines(started, setup)
 
@@ -61,12 +62,13 @@ def _setup_lines(started: list[Row], setup: Mapping[str, float]) -> Iterator[str
     known = [row for row in started if row.platform in setup]
     if known:
         minutes = sum(setup[row.platform] for row in known) / 60
-        for_rows = f"{minutes:.0f} for {len(known)} rows"
+        for_rows = f"{minutes:.0f} for {counted(len(known), 'row')}"
         yield f"machine minutes for other work than cases (checkout, image, environments): {for_rows}"
     if unknown := len(started) - len(known):
-        yield f"machine minutes for other work are not known of {unknown} rows: no report has one of their platform"
+        of_rows = counted(unknown, "row")
+        yield f"machine minutes for other work are not known of {of_rows}: no report has one of their platform"
 
 
 def _words(cost: Cost) -> str:
     guess = f", of which {cost.guessed_minutes:.1f} a guess: {cost.guessed} never measured" if cost.guessed else ""
-    return f"{cost.minutes:.1f} for {cost.cases} cases{guess}"
+    return f"{cost.minutes:.1f} for {counted(cost.cases, 'case')}{guess}"
