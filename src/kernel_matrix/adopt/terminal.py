@@ -102,7 +102,8 @@ def next_lines(
             yield f"the versions that the repository pins, if the newest are at fault: `kernel-matrix lock{options}`"
         if sample:
             yield f"a sample of {sample} tests, and the page: `kernel-matrix matrix{options}`"
-        yield f"all tests, and the page: `kernel-matrix matrix{options}{' --tier full' if sample else ''}`"
+            options += " --tier full"
+        yield f"all tests, and the page: `kernel-matrix matrix{options}`"
         if not installation.requirement():
             file = _word(root / WORKFLOW)
             yield f"write the address of kernel-matrix into {file}, in place of OWNER and COMMIT"
