@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Lock
+from typing import Any
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.files import own_output
@@ -110,10 +111,13 @@ class _Schedule:
             files = self._together([run for run in runs if not run.measures], beside, self.workers)
             return files | self._together([run for run in runs if run.measures], (), min(self.workers, _PAIR))
         except KeyboardInterrupt:
-            for run in runs:
-                if run.job.id not in self.written:
-                    self._finish_early(run)
+            _also_interrupted(lambda: self._finish_all_early(runs))
             raise
+
+    def _finish_all_early(self, runs: Sequence[JobRun]) -> None:
+        for run in runs:
+            if run.job.id not in self.written:
+                self._finish_early(run)
 
     def _finish_early(self, run: JobRun) -> None:
         """Write what a job has that has not begun: what an earlier run had finished, if this one goes on with it."""
@@ -131,17 +135,18 @@ class _Schedule:
         longest_first = sorted(runs, key=lambda run: -len(run.actions))
         large = [run for run in longest_first if len(run.actions) >= _SMALL]
         futures: dict[str, Future[Path | None]] = {}
+        others: list[Future[object]] = []
         with ThreadPoolExecutor(workers) as pool:
             try:
                 self._submit(pool, large, futures)
-                others = [pool.submit(work) for work in beside]
+                others += [pool.submit(work) for work in beside]
                 self._submit(pool, longest_first[len(large) :], futures)
                 files = {name: future.result() for name, future in futures.items()}
                 for other in others:
                     other.result()
             except BaseException:
                 self.stop.set()
-                _wait(pool)
+                _also_interrupted(lambda: _wait(pool, [*futures.values(), *others]))
                 raise
         return files
 
@@ -162,9 +167,18 @@ class _Schedule:
         return path
 
 
-def _wait(pool: ThreadPoolExecutor) -> None:
-    """Wait for the jobs that are about to end, also where somebody interrupts again: each writes what has ended."""
+def _wait(pool: ThreadPoolExecutor, futures: Sequence[Future[Any]]) -> None:
+    """Wait for the jobs that are about to end: each writes what has ended.
+
+    The pool cannot tell: Python takes a thread for ended whose ``join`` was interrupted.
+    """
+    pool.shutdown(wait=False, cancel_futures=True)
+    wait([future for future in futures if not future.cancelled()])
+
+
+def _also_interrupted(work: Callable[[], None]) -> None:
+    """Do what must be done before this process ends, also where somebody interrupts it again."""
     while True:
         with suppress(KeyboardInterrupt):
-            pool.shutdown(cancel_futures=True)
+            work()
             return
