@@ -185,7 +185,7 @@ TEN = "".join(f'<testcase classname="a" name="t{number}"/>' for number in range(
         (f'<testsuites><testsuite name="o" tests="11"><testsuite name="s">{TEN}</testsuite></testsuite></testsuites>',
          "it has 11 tests"),
         ('<testsuite name="s" tests="5" disabled="0"><testcase name="a" status="run"/></testsuite>', "it has 5 tests"),
-        ('<testsuite name="s" tests="1"/>', "it has 1 tests, and the file has 0 of them"),
+        ('<testsuite name="s" tests="1"/>', "it has 1 test, and the file has 0 of them"),
         (f'<testsuite name="s" tests="20" skipped="5">{TEN}</testsuite>', "it has 20 tests"),
         (f'<testsuite name="s" tests="20" failures="1">{TEN}</testsuite>',
          "1 of its tests failed, and the file has 0 of them and it has 20 tests"),

@@ -94,7 +94,7 @@ SUITES = {
     "an extension alone, and another package that lies in the archive": (
         {"setup.py": SETUP.replace("import torch\n", "").replace('packages=["fast"], ', ""), "a.cu": "",
          "pybind11/setup.py": "", "pybind11/pybind11/__init__.py": ""} | some_tests("fast", 1, "tests"),
-        ("fast", "tests", "tests in tests/: 1 files"),
+        ("fast", "tests", "tests in tests/: 1 file"),
     ),
     "a library of CMake that lies in the archive, and tests that import nothing": (
         {"pyproject.toml": project("kern"), "kern/__init__.py": BODY, "third/CMakeLists.txt": ""}

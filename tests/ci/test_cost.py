@@ -222,7 +222,7 @@ def test_the_times_of_a_row_are_its_wait_and_what_it_takes_beside_its_cases(matr
     [none] = row_times.of_run(made, {row.id: waits})
     assert (none.queued, none.ran) == (None, None), "GitHub says a start of a job that waits, too"
     assert row_times.notes(made, {row.id: status}) == (
-        f"Waiting for a machine: [{', '.join(row.labels)}] 1.5 minutes (the median of 1 rows; at most 1.5).",
+        f"Waiting for a machine: [{', '.join(row.labels)}] 1.5 minutes (the median of 1 row; at most 1.5).",
     )
 
 

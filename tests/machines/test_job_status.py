@@ -326,7 +326,7 @@ def test_a_report_that_is_made_again_does_not_keep_a_dead_lane_alive(matrix):
         assert (lane.last_result, lane.last_ran, lane.silent_since) == (started, started, None)
         found = [(one.days, one.gone) for one in document.silent if one.lane == lane_of_case]
         assert found == ([(days, True)] if is_silent else [])
-        assert ("1 lanes silent" in of_document(document).message) == is_silent
+        assert ("1 lane silent" in of_document(document).message) == is_silent
         assert (f"(last result 2026-01-01, {days}.0 days ago)" in summary(document, None)) == is_silent
 
 

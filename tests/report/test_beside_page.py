@@ -260,7 +260,7 @@ def test_a_platform_with_a_silent_lane_is_not_green(whole):
     [badge] = [badge for badge in badges.of_platforms(whole.model_copy(update={"silent": (silent,)}))
                if badge.label == "cpu-llvm"]  # fmt: skip
     assert badge.color != "#1a7f37"
-    assert badge.message.endswith("1 lanes silent")
+    assert badge.message.endswith("1 lane silent")
 
 
 def test_every_state_is_in_the_picture_with_a_sign_of_its_own(whole):

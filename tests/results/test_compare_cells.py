@@ -151,7 +151,7 @@ def test_two_cases_are_compared_by_their_ids(results, names):
     name = names["six steps"]
     done = harness("compare", f"{A}/{name}", f"{B}/{name}", str(results / "a"), str(results / "b"))
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines()[-1].startswith("1 cases, 1 compared: 0 bit-equal")
+    assert done.stdout.splitlines()[-1].startswith("1 case, 1 compared: 0 bit-equal")
 
 
 @pytest.mark.slow

@@ -571,6 +571,12 @@ def test_a_matrix_with_operators_may_not_call_a_direction_tests(doubles):
         load(doubles.root / "matrix.yaml")
 
 
+def test_a_matrix_with_operators_may_not_have_a_sample_of_tests(doubles):
+    doubles.edit("directions: [forward]", "sample: 3, directions: [forward]")
+    with pytest.raises(UserError, match="a sample is of the tests of a suite without 'ops'"):
+        load(doubles.root / "matrix.yaml")
+
+
 def test_tests_do_not_touch_a_matrix_that_names_its_operators(doubles):
     matrix = doubles.matrix
     assert with_tests(matrix, Listed({"a": (("x", "y"),)})) is matrix

@@ -78,7 +78,7 @@ def test_a_rare_fault_is_found_shrunk_and_repeated_by_its_name(faulty, toolchain
     [cell] = check.cells
     assert (check.name, cell.cell.split("/")[2], cell.found) == ("fuzz", toolchain, 1)
     assert cell.tried > 10
-    assert "seed 1; 1 minutes for 1 of 1 cells" in check.note
+    assert "seed 1; 1 min for 1 of 1 cells" in check.note
     assert [finding.case for finding in check.findings] == [f"{cell.cell}/{smallest}"]
     assert entry == ("- { direction: forward, tokens: 17 }" if toolchain == "ragged" else f"- '{smallest}'")
     of_page = harness("fuzz", "--matrix", str(faulty.file), "--executor", "current", "--case", check.findings[0].case)

@@ -323,7 +323,7 @@ def test_a_lane_that_is_silent_for_too_long_has_a_grey_badge(workflow, reported)
     badge = json.loads(workflow.site(f"badges/room.{target()}.flaky.json"))
     assert (badge["message"], badge["color"]) == ("no result for 12 days", "#6e7781")
     assert json.loads(workflow.site(f"badges/here.{target()}.good.json"))["color"] == "#1a7f37"
-    assert "1 lanes silent" in json.loads(workflow.site("badge.json"))["message"]
+    assert "1 lane silent" in json.loads(workflow.site("badge.json"))["message"]
     silent = Page(workflow.root / "doubles" / "build" / "site").overview["silent"]
     assert f"room/{target()}/flaky" in [lane["lane"] for lane in silent if lane["gone"]]
 

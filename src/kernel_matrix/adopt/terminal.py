@@ -41,7 +41,7 @@ def seen_lines(repository: Repository) -> Iterator[str]:
     if repository.project.compiled.ctest:
         yield "tests of CTest"
     elif repository.suite is not None:
-        yield f"tests in {_folder(repository.suite)}: {len(repository.test_files)} files"
+        yield f"tests in {_folder(repository.suite)}: {counted(len(repository.test_files), 'file')}"
     else:
         yield (
             "no test that imports it was found, so no matrix.yaml is written: write tests/test_one.py and begin again, "
@@ -101,7 +101,7 @@ def next_lines(
         if may_be_too_new:
             yield f"the versions that the repository pins, if the newest are at fault: `kernel-matrix lock{options}`"
         if sample:
-            yield f"a sample of {sample} tests, and the page: `kernel-matrix matrix{options}`"
+            yield f"a sample of {counted(sample, 'test')}, and the page: `kernel-matrix matrix{options}`"
             options += " --tier full"
         yield f"all tests, and the page: `kernel-matrix matrix{options}`"
         if not installation.requirement():

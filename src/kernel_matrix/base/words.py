@@ -6,9 +6,9 @@ from collections.abc import Collection
 from itertools import islice
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number and its noun, with an s behind it unless the number is one."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+def counted(number: int, noun: str, several: str = "") -> str:
+    """Return a number and its noun, which gets an s, or is ``several``, unless the number is one."""
+    return f"{number} {noun if number == 1 else several or f'{noun}s'}"
 
 
 def some(names: Collection[str], most: int = 3) -> str:

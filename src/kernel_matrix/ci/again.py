@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kernel_matrix import judging, pipeline
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.words import counted
 from kernel_matrix.ci.passed import Passed
 from kernel_matrix.config.model.limits import Limits
 from kernel_matrix.matrix.commits import runner, work_tree
@@ -157,7 +158,7 @@ def checks_of(
             machine=machine,
             commit=commit,
             when=f"{when.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
-            note=f"At most {budget.times} times, {budget.minutes:g} minutes, {budget.cases} cases. "
+            note=f"At most {budget.times} times, {budget.minutes:g} minutes, {counted(budget.cases, 'case')}. "
             f"The base is {base or 'not known'}.",
             cells=checks.cells_of([one.case for one in ones], findings, unfinished),
             findings=tuple(findings),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kernel_matrix.base import git
 from kernel_matrix.base.errors import unknown
+from kernel_matrix.base.words import counted
 from kernel_matrix.ci import preference
 from kernel_matrix.ci.budget import Budget, within
 from kernel_matrix.ci.placing import Machines, of_service, place, rows
@@ -161,7 +162,7 @@ def describe(row_plan: RowPlan, row: Row) -> str:
     reasons = dict.fromkeys(reason for job in row.jobs if (reason := _reason(row_plan, job)))
     where = ", ".join(row.labels) or "no machine"
     why = f" ({'; '.join(reasons)})" if reasons else ""
-    return f"{row.id}: {cases} cases, {row.seconds:.0f} s, on [{where}]{why}"
+    return f"{row.id}: {counted(cases, 'case')}, {row.seconds:.0f} s, on [{where}]{why}"
 
 
 def _reason(row_plan: RowPlan, job: Job) -> str:

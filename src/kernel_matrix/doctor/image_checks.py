@@ -12,6 +12,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from kernel_matrix.base.versions import satisfies
+from kernel_matrix.base.words import counted
 from kernel_matrix.doctor.environment import examine
 from kernel_matrix.run.container import places
 from kernel_matrix.run.environments.local import LocalInterpreter
@@ -35,7 +36,7 @@ def environment(locks: Sequence[Path], platform: str) -> Finding:
     pins = [Requirement(line) for line in lock.read_text(encoding="utf-8").splitlines() if re.match(r"\w", line)]
     if unmet := _unmet(pins, versions):
         return Finding(what, "broken", f"not what {lock.name} names: {', '.join(unmet)}", remedy, needed=True)
-    return Finding(what, "good", f"{len(pins)} packages, as {lock.name} names them")
+    return Finding(what, "good", f"{counted(len(pins), 'package')}, as {lock.name} names them")
 
 
 def _unmet(pins: list[Requirement], versions: Mapping[str, str]) -> list[str]:

@@ -15,6 +15,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.base.models import Lenient
+from kernel_matrix.base.words import counted
 from kernel_matrix.machines.job_status import JobStatus
 from kernel_matrix.machines.row_plan import RowPlan
 from kernel_matrix.results import history
@@ -108,7 +109,7 @@ def queue_words(times: Iterable[RowTime]) -> str:
         if time.queued is not None:
             known[time.labels].append(time.queued / 60)
     return "; ".join(
-        f"[{', '.join(labels)}] {median(minutes):.1f} minutes (the median of {len(minutes)} rows; at most "
+        f"[{', '.join(labels)}] {median(minutes):.1f} minutes (the median of {counted(len(minutes), 'row')}; at most "
         f"{max(minutes):.1f})"
         for labels, minutes in sorted(known.items(), key=lambda item: -max(item[1]))
     )

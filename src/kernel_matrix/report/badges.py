@@ -74,7 +74,7 @@ def _of_lanes(label: str, lanes: Sequence[Lane], gone: int) -> Badge:
     if hidden := sum(map(_emulated, lanes)):
         message += f" · {hidden} emulated"
     message += f" · {stale} stale" if stale else ""
-    message += f" · {gone} lanes silent" if gone else ""
+    message += f" · {counted(gone, 'lane')} silent" if gone else ""
     return Badge(label, message, color)
 
 

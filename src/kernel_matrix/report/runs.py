@@ -13,6 +13,7 @@ from urllib.parse import urljoin
 from pydantic import ValidationError
 
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.words import counted
 from kernel_matrix.report.difference import Difference, LessExact, Transition, difference, with_unplanned
 from kernel_matrix.report.document import FILE, BenchResult, Cell, Document, Outline
 from kernel_matrix.results import history, trend
@@ -220,8 +221,7 @@ def _slower(before: Side, past: Measurements) -> tuple[tuple[trend.Slower, ...],
     known = {cell: series[-1].started for cell, series in before.measurements.items() if series}
     slower = [one for cell, series in timed.items() for one in trend.slower(cell, series, known.get(cell, ""))]
     if short := trend.too_short(timed.values()):
-        note = (
-            f"Slower is not judged for {short} timed cases: they have fewer than {trend.FEWEST} runs on their device."
-        )
+        of = counted(short, "timed case")
+        note = f"Slower is not judged for {of}, with fewer than {trend.FEWEST} runs on the device."
         return tuple(slower), (note,)
     return tuple(slower), ()

@@ -54,7 +54,8 @@ def summary(matrix: Matrix, judged: Judged, rules: Rules, options: Sequence[str]
     yield f"{counted(sum(counts.values()), 'case')}: {states}{emulated}"
     yield from suite.sample_words(matrix, judged.tier)
     if not judged.has_run:
-        yield "Nothing ran on hardware of the platforms that were asked for."
+        why = ", for the reasons below" if judged.is_red else " of the platforms that were asked for"
+        yield f"Nothing ran on hardware{why}."
     yield from _lacking(judged)
     if judged.is_empty:
         yield NOTHING
@@ -230,7 +231,7 @@ def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
 def _of_pairs(pairs: Sequence[CasePair]) -> str:
     compared = [pair for pair in pairs if pair.outputs]
     same = sum(pair.identical for pair in compared)
-    text = f"{len(pairs)} cases, {len(compared)} compared: {same} bit-equal in all outputs"
+    text = f"{counted(len(pairs), 'case')}, {len(compared)} compared: {same} bit-equal in all outputs"
     far = [
         (output.distance.p99, output.distance.largest, output.one, pair.name)
         for pair in compared

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from kernel_matrix.base.words import counted
 from kernel_matrix.config.plan import Case
 from kernel_matrix.config.rule_state import RuleState
 from kernel_matrix.job.suite_canaries.asking import FACT
@@ -341,7 +342,7 @@ def told_notes(connection: Connection) -> Iterator[str]:
     for by, key, at, device, commit, cases, states, stands in rows(connection, _TOLD) if told else ():
         ended = ", ".join(f"{states[state]} {state}" for state in STATES if state in states)
         yield (
-            f"{by} (key {key}, signed {at}) sent {cases} cases of {device} at commit {commit}: {ended}. "
+            f"{by} (key {key}, signed {at}) sent {counted(cases, 'case')} of {device} at commit {commit}: {ended}. "
             f"This word stands in {stands} of them; it counts in no figure of the project."
         )
 

@@ -24,6 +24,7 @@ from junitparser.xunit2 import JUnitXml, TestCase, TestSuite  # the flavour whos
 
 from kernel_matrix.base.files import written_whole
 from kernel_matrix.base.printing import printable_text, without_colours
+from kernel_matrix.base.words import counted
 from kernel_matrix.store import dialects, formats, journal, names
 from kernel_matrix.store.record import Outcome, Record
 from kernel_matrix.store.validation import Bounds, RefusedError, check_figures, check_job
@@ -243,7 +244,7 @@ class _Suite:
         return (
             f"{said.failed} of its tests failed, and the file has {found.failed} of them"
             if said.failed > found.failed else "",
-            f"it has {said.tests} tests, and the file has {found.tests} of them"
+            f"it has {counted(said.tests, 'test')}, and the file has {found.tests} of them"
             if said.tests > found.tests + unlisted else "",
         )  # fmt: skip
 
@@ -413,7 +414,9 @@ class _Reading:
             self._notes.append(f"{suite.name or tag}: by its own word {tests}. Its tool counts more than tests.")
             tests = ""
         if not self._is_ours and 0 < suite.said.tests < suite.found.tests - suite.found.skipped:
-            told = f"by its own word it counts {suite.said.tests} tests, and the file has {suite.found.tests}"
+            told = (
+                f"by its own word it counts {counted(suite.said.tests, 'test')}, and the file has {suite.found.tests}"
+            )
             self._notes.append(f"{suite.name or tag}: {told}.")
         if failed or tests:
             self._open.append(suite)

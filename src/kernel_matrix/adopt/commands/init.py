@@ -43,9 +43,9 @@ def main(options: argparse.Namespace) -> int:
     print("\n".join(describe.lines(operators)), end="\n" if operators else "", flush=True)
     proposed = propose(repository, detect(), choice.pins, operators)
     print("\n".join([*write(root, proposed.files), *admit(root, proposed.files), *proposed.notes]), flush=True)
-    status, idle = 0, None
+    status, idle, has_run = 0, None, True
     if repository.suite is not None and not options.no_run:
-        status, idle = _run(root)
+        status, idle, has_run = _run(root)
     elif repository.suite is not None:
         print("nothing was run, so whether a test runs without a GPU, and how long all take, is not known")
     if idle:
@@ -54,12 +54,17 @@ def main(options: argparse.Namespace) -> int:
     too_new = bool(status) and choice.passed_over
     sample = None if repository.suite is None else load_unchecked(root / MATRIX_FILE).package.sample
     steps = terminal.next_lines(repository, lock, options.root, may_be_too_new=too_new, sample=sample, idle=idle)
+    if not (has_run or idle):
+        print("next: mend what is red above: no test can run before")
     print("\n".join(f"next: {here(line)}" for line in steps))
     return status
 
 
-def _run(root: Path) -> tuple[int, first_cell.Idle | None]:
-    """Run the first cell, print what became of it, and return 1 if it is red or no test has run; and why none runs."""
+def _run(root: Path) -> tuple[int, first_cell.Idle | None, bool]:
+    """Run the first cell, and print what became of it.
+
+    The values: 1 if it is red or no test has run; why no test runs here; and whether one has run, or had no time.
+    """
     machine = detect()
     began = time.monotonic()
     project, attempts, is_test = first_cell.choose(root / "matrix.yaml", machine, Lines())
@@ -87,7 +92,7 @@ def _run(root: Path) -> tuple[int, first_cell.Idle | None]:
     if spread:
         is_red |= _try_spread(project, spread, machine)
     print(f"page: {page}")
-    return int(is_red), first_cell.idle(all_ended)
+    return int(is_red), first_cell.idle(all_ended), ended.ran or is_late
 
 
 def _try_spread(project: Project, selected: Selected, machine: Machine) -> bool:

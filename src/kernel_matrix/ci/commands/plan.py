@@ -73,7 +73,7 @@ def _for_people(project: Project, planned: EventPlan) -> Iterator[str]:
     for row in row_plan.rows:
         yield describe(row_plan, row)
     for platform, rows in services.images(matrix, row_plan).items():
-        yield f"the image of {platform} is made once, for {rows} rows"
+        yield f"the image of {platform} is made once, for {counted(rows, 'row')}"
     yield from cost.lines(row_plan, cost.by_lane(row_plan, planned.seconds, known.seconds), known.setup)
     yield from (*planned.sentences, *row_plan.notes)
     cases = sum(len(job.cases) for job in row_plan.jobs)

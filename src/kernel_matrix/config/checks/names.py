@@ -20,7 +20,9 @@ _HOSTED = re.compile(r"(ubuntu|windows|macos)-")
 
 
 def directions(matrix: Matrix) -> Iterator[Fault]:
-    """Yield the directions of the package that have no cap of the error."""
+    """Yield the directions of the package that have no cap of the error, and a sample that is of no suite."""
+    if matrix.package.sample and not is_suite(matrix):
+        yield ("package", "sample"), "a sample is of the tests of a suite without 'ops'. Take it out."
     place: Place = ("package", "directions")
     yield from _twice(place, matrix.package.directions)
     for index, direction in enumerate(matrix.package.directions):

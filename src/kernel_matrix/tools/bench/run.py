@@ -13,6 +13,7 @@ from threading import Event
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.git import commit
+from kernel_matrix.base.words import counted
 from kernel_matrix.config.own_version import own_version
 from kernel_matrix.config.plan import Job
 from kernel_matrix.config.reads import Checkout
@@ -128,7 +129,7 @@ def _time(
             _write(project, place, toolchain, _refused(own, group, toolchain), {"started": started}, wish)
             for toolchain in group.toolchains
         ]
-    say(f"{place.platform} on {place.device.name}: {names}: {len(own)} cases")
+    say(f"{place.platform} on {place.device.name}: {names}: {counted(len(own), 'case')}")
     bench = bench_of(project.matrix)
     asked = Asked(place, group.toolchains, tuple(own), wish.rivals, quick=wish.quick)
     first_calls = _compile(project, group.interpreter, asked, wish, say)

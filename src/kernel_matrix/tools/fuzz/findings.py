@@ -11,6 +11,7 @@ import hypothesis
 
 from kernel_matrix import __version__
 from kernel_matrix.base import git
+from kernel_matrix.base.words import counted
 from kernel_matrix.config.model import Op, Scalar
 from kernel_matrix.config.plan import Case
 from kernel_matrix.pipeline import Project
@@ -43,7 +44,7 @@ def check_of(project: Project, results: Sequence[Searched], began: float, note: 
         machine=", ".join(devices),
         commit=git.commit(project.root),
         when=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(began)),
-        note=f"{note}; {unjudged} cases that the suite cannot judge",
+        note=f"{note}; {counted(unjudged, 'case')} that the suite cannot judge",
         cells=tuple(_cell(result) for result in results),
         findings=tuple(
             OfCheck(case=f"{result.case.cell.id}/{result.finding.name}", text=result.finding.verdict.words)

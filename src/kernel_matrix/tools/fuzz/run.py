@@ -12,6 +12,7 @@ from hashlib import sha256
 
 from kernel_matrix.base.commands import command
 from kernel_matrix.base.errors import UserError, unknown
+from kernel_matrix.base.words import counted
 from kernel_matrix.config.plan import Case
 from kernel_matrix.config.selection import Selection
 from kernel_matrix.pipeline import Project
@@ -67,7 +68,7 @@ def search(project: Project, wish: Wish, say: Say) -> bool:
     order.shuffle(lanes)
     cells = [(lane, order.sample(lane.cases, len(lane.cases))) for lane in lanes]
     count = sum(len(cases) for _, cases in cells)
-    say(f"seed {wish.seed}, {count} cells, {wish.seconds / 60:g} minutes")
+    say(f"seed {wish.seed}, {counted(count, 'cell')}, {wish.seconds / 60:g} min")
     began, results = time.time(), list[Searched]()
     try:
         for result in _results(project, wish, known, cells, say):
@@ -77,7 +78,7 @@ def search(project: Project, wish: Wish, say: Say) -> bool:
                 again = command(["fuzz", *whole.options, *result.lane.options, "--case", result.finding.name])
                 say(words(project.matrix.ops[result.case.cell.op], result.finding, again))
     finally:  # an interrupted search keeps what it has tried
-        note = f"seed {wish.seed}; {wish.seconds / 60:g} minutes for {len(results)} of {count} cells"
+        note = f"seed {wish.seed}; {wish.seconds / 60:g} min for {len(results)} of {count} cells"
         check = check_of(project, results, began, note)
         say(f"written: {checks.write(check, whole.build, f'fuzz-{_digest(wish)}')}")
     return any(result.finding for result in results)

@@ -15,6 +15,7 @@ import numpy as np
 
 from kernel_matrix.base import installation
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.words import counted
 from kernel_matrix.job import defaults
 from kernel_matrix.job.case import BlindComparisonError, OutOfBudgetError
 from kernel_matrix.job.suite_compare import Comparer
@@ -216,7 +217,8 @@ def lines(recording: Recording) -> Iterator[str]:
         found = sum(bool(one.findings) for one in there)
         numbers = sum(one.numbers is not None and not one.findings for one in there)
         where = f"ran on {recording.card.name}" if recording.card and target in on_gpu else f"emulated on {target}{by}"
-        yield f"  {where}: {len(there)} launches ran, {numbers} were compared, {found} have findings"
+        launches = counted(len(there), "launch", "launches")
+        yield f"  {where}: {launches} ran, {numbers} were compared, {found} have findings"
     for kernel, reason in dict.fromkeys((kernels[one.identity], one.without) for one in ran if one.without):
         yield f"  not compared: {kernel}: {reason}"
     if simulator:

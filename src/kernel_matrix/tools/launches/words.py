@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
+from kernel_matrix.base.words import counted
 from kernel_matrix.config.plan import Case, Cell
 from kernel_matrix.results.states import Verdict
 from kernel_matrix.tools.launches import card_words, emulated
@@ -34,7 +35,8 @@ def recorded_lines(recording: Recording) -> Iterator[str]:
     kernels = {kernel_of(launch) for launch in recording.launches}
     tuned = sum(launch.tuned is not None for launch in recording.launches)
     yield (
-        f"told that it runs on {recording.told.name}: {recording.total} launches of {len(kernels)} kernels, "
+        f"told that it runs on {recording.told.name}: "
+        f"{counted(recording.total, 'launch', 'launches')} of {counted(len(kernels), 'kernel')}, "
         f"{len(recording.launches)} of them distinct ({tuned} are configurations of autotuned launches); "
         f"{len(recording.taken)} compiled for {len(recording.targets)} targets"
     )
@@ -73,7 +75,7 @@ def cell_lines(verdicts: Sequence[Verdict]) -> Iterator[str]:
     for target, counts in states.items():
         yield f"{target}: {', '.join(f'{count} {state}' for state, count in counts.items())}"
     for message, count in unavailable.items():
-        yield f"unavailable: {message[:300]} ({count} cases)"
+        yield f"unavailable: {message[:300]} ({counted(count, 'case')})"
     for message, ops in wrong.items():
         where = "; ".join(f"{op} on {' '.join(sorted(targets))}" for op, targets in ops.items())
         yield f"{message}\n    {where}"

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kernel_matrix.base.words import counted
 from kernel_matrix.job.case import BlindComparisonError
 from kernel_matrix.job.kernel_process import DeviceMissingError, KernelProcessError
 from kernel_matrix.kit.checks.applying import does_not_apply, why_not
@@ -472,7 +473,7 @@ def _once(texts: list[str], text: str) -> None:
 
 def _not_tried(out: Verdict, rest: list[Case], why: str = "after the first red") -> None:
     if rest:
-        out.not_tried.append(f"{len(rest)} cases ({why}): {', '.join(one.name for one in rest)}")
+        out.not_tried.append(f"{counted(len(rest), 'case')} ({why}): {', '.join(one.name for one in rest)}")
 
 
 @contextmanager

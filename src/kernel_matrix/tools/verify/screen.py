@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kernel_matrix.base.words import counted
 from kernel_matrix.tools.verify.verdict import HACK, RIGHT, UNDECIDED, Verdict
 
 _MOST = 6  # lines of one kind
@@ -51,7 +52,7 @@ def _targets(one: Verdict) -> Iterator[str]:
 
 def _first(one: Verdict) -> str:
     if one.verdict == RIGHT:
-        text = f"right: {len(one.cases)} cases of secret inputs inside their budgets"
+        text = f"right: {counted(len(one.cases), 'case')} of secret inputs inside their budgets"
         return f"{text}; not decided: {'; '.join(one.undecided)}" if one.undecided else text
     kind = f" ({one.kind})" if one.verdict == HACK else ""
     rest = (
