@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from common import ROOT
 from ruamel.yaml import YAML
+from together import by_day
 
 from kernel_matrix import cli
 from kernel_matrix.adopt import first_cell, requirements
@@ -602,7 +603,7 @@ _NONE, _SILENT = "no test of the suite could be collected, so none has run", "No
             ["test_b.tests: its first 1 test", "1 error"],
         ),
         ({"test_a.py": "def helper(): ..."}, 2, ["pytest finds no test in tests/test_a.py"]),
-        ({"test_a.py": "def test(): ...", "conftest.py": "raise RuntimeError('odd')"}, 1, [_NONE, "odd"]),
+        _at_night({"test_a.py": "def test(): ...", "conftest.py": "raise RuntimeError('odd')"}, 1, [_NONE, "odd"]),
         ({"test_a.py": "import os\nos.kill(os.getpid(), 9)\ndef test(): ..."}, 1, [_NONE, "SIGKILL"]),
         _at_night({"test_a.py": _SKIPS}, 1, [_NONE, "no GPU", _SILENT]),
         ({"test_a.py": _NO_GPU}, 1, [_NONE, "requires a CUDA GPU", _SILENT]),
@@ -640,17 +641,17 @@ def test_the_first_cell_is_a_test_that_runs_and_without_one_init_is_no_success(
 
 
 _IDLE = {
+    "a module": "import pytest\npytest.importorskip('cupy')\ndef test(): ...\n",
+    "a marker": "import pytest\n@pytest.mark.gpu\ndef test(): ...\n",
     "a mark of the file": "from pytest import mark\npytestmark = mark.skipif(1, reason='needs a GPU')\ndef test(): ...",
     "a mark of a test": "import pytest\n@pytest.mark.skipif(True, reason='no CUDA')\ndef test(): ...\n",
     "a fixture": "import pytest\n@pytest.fixture(autouse=True)\ndef f(): pytest.skip('no device')\ndef test(): ...\n",
-    "a module": "import pytest\npytest.importorskip('cupy')\ndef test(): ...\n",
     "a library": "import ctypes\nctypes.CDLL('libcuda.so.1')\ndef test(): ...\n",
-    "a marker": "import pytest\n@pytest.mark.gpu\ndef test(): ...\n",
 }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*_IDLE, "another module", "one that runs"])
+@pytest.mark.parametrize("name", by_day(3, ["one that runs", *_IDLE, "another module"]))
 def test_a_suite_that_only_a_gpu_can_run_gets_the_ways_out_and_no_demand_on_its_status(
     tmp_path, resolved, monkeypatch, capsys, name
 ):

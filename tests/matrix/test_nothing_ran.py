@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from common import END, Doubles, harness
 from suites import MATRIX, Suite
-from together import first_are_quick
+from together import by_day
 
 from kernel_matrix.vendors.machine import detect
 
@@ -125,7 +125,7 @@ ENDS = {  # the tests of one file, whether one of them ran here, and how the rep
 }
 
 
-@pytest.mark.parametrize("name", first_are_quick(2, ENDS))
+@pytest.mark.parametrize("name", by_day(2, ENDS))
 def test_what_ran_and_did_not_end_well_ran_here_all_the_same(tmp_path, name):
     text, ran, begins = ENDS[name]
     target = detect().devices[0].targets[-1]

@@ -46,6 +46,7 @@ def test_one_chain_over_all_tokens_is_seen_by_its_growth_alone(op: str, tmp_path
     assert attempt(op, "backward", AXES | {"tokens": growth.LEAST - 1}, kernel, tmp_path) is None
 
 
+@pytest.mark.nightly
 def test_the_error_of_eager_pytorch_does_not_grow(tmp_path: Path) -> None:
     """Of the forward; test_cpu_platform.py has the reference's backwards with as many tokens."""
     assert attempt("mhc_pre", "forward", AXES, load("reference", "mhc_pre", "forward"), tmp_path) is None

@@ -33,7 +33,7 @@ _BLOCK = re.compile(r"((?:^<!--[^\n]*-->\n)*)^```(\w+)([^\n]*)\n(.*?)^```$", re.
 AT_NIGHT = (
     *("docs/tutorials/depth-1.md", "docs/tutorials/depth-2.md", "docs/tutorials/depth-3.md"),
     *("docs/how-to/read-accuracy.md", "docs/how-to/expectation.md", "docs/how-to/suite.md"),
-    "docs/how-to/kept-results.md",
+    *("docs/how-to/kept-results.md", "docs/how-to/pins.md"),
 )
 NIGHTLY = [pytest.param(page, marks=pytest.mark.nightly) for page in AT_NIGHT]
 EXECUTED = 21  # blocks: a mark that is wrong, or a parser that finds nothing, would make this less

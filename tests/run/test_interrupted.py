@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from common import ROOT, harness
 from suites import MATRIX, Suite
+from together import by_day
 
 from kernel_matrix import judging, pipeline
 from kernel_matrix.vendors.machine import detect
@@ -33,11 +34,6 @@ def test_n(n):
 BEGINS = "pathlib.Path({first!r}).touch()"
 TWICE = [signal.SIGINT, signal.SIGINT]
 ENDED = "the run was ended before this case"
-
-
-def by_day(values: Sequence[object]) -> list[object]:
-    """Return the values of a test's parameter; the night alone tries those behind the first two."""
-    return [pytest.param(one, marks=[pytest.mark.nightly] if n >= BY_DAY else []) for n, one in enumerate(values)]
 
 
 def made(folder: Path, begins: str = BEGINS, limits: str = "") -> tuple[Suite, Path]:
@@ -85,12 +81,11 @@ def goes_on(suite: Suite) -> dict[str, int]:
     return reported(suite)[2]
 
 
-ENDS = [[signal.SIGINT], TWICE, [signal.SIGTERM], [signal.SIGHUP], [signal.SIGTERM, signal.SIGINT]]
-BY_DAY = 2  # of these, and of what ends a test's process
+ENDS = [TWICE, [signal.SIGINT], [signal.SIGTERM], [signal.SIGHUP], [signal.SIGTERM, signal.SIGINT]]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("numbers", by_day(ENDS))
+@pytest.mark.parametrize("numbers", by_day(1, ENDS))
 def test_what_had_not_begun_is_missing_and_is_counted_as_not_begun(tmp_path, numbers):
     suite, first = made(tmp_path)
     said = ended(suite, first, numbers)
@@ -134,7 +129,7 @@ KILLS += ["pytest.exit('I end it')", "os.kill(os.getpid(), signal.SIGINT)"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kills", by_day(KILLS))
+@pytest.mark.parametrize("kills", by_day(1, KILLS))
 def test_a_test_that_ends_its_process_is_an_error_and_leaves_nothing_missing(tmp_path, kills):
     suite, first = made(tmp_path, begins=kills)
     assert re.search(r"done 6/6 \((5 held, 1 error|1 error, 5 held)\)\n", ended(suite, first, []))

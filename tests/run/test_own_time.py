@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import pytest
 from common import Doubles
 from records import states
+from together import by_day
 
 from kernel_matrix.job.processes import cpu_seconds
 from kernel_matrix.probes import fork_probes
@@ -106,7 +107,7 @@ def followed(child: Running, enough: Callable[[], bool]) -> tuple[float, float]:
 CHILD = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {ONE_CORE + BUSY!r}])"
 
 
-@pytest.mark.parametrize("program", [ONE_CORE + BUSY, CHILD], ids=["itself", "a child that it waits for"])
+@pytest.mark.parametrize("program", by_day(1, [ONE_CORE + BUSY, CHILD]), ids=["itself", "a child that it waits for"])
 @pytest.mark.slow
 @pytest.mark.usefixtures("busy")
 def test_a_process_that_others_keep_from_the_core_is_given_about_its_cpu_time(started, program: str):
@@ -123,7 +124,7 @@ def test_a_process_that_others_keep_from_the_core_is_given_about_its_cpu_time(st
     assert passed - lost > 0.5 * cpu[0]
 
 
-@pytest.mark.parametrize("how", ["sleeps", "stopped", "waits for an answer", "wakes now and then"])
+@pytest.mark.parametrize("how", by_day(1, ["wakes now and then", "sleeps", "stopped", "waits for an answer"]))
 @pytest.mark.slow
 @pytest.mark.usefixtures("busy")
 def test_a_process_that_does_nothing_loses_nothing_to_others(started, how: str):

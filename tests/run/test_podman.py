@@ -66,8 +66,10 @@ def test_a_service_of_podman_ends_with_its_process_however_that_ends(tmp_path, p
 
 def test_a_service_that_does_not_start_says_podman_s_words(programs):
     programs("#!/bin/sh\necho 'Error: cannot set up namespace' >&2\nexit 125\n")
+    began = time.monotonic()
     with pytest.raises(UnavailableError, match="does not answer: Error: cannot set up namespace"):
         podman.service.__wrapped__()
+    assert time.monotonic() - began < podman._SECONDS / 2, "it ended at once, and nobody waits for its answer"
 
 
 @pytest.mark.parametrize(

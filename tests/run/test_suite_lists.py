@@ -11,6 +11,7 @@ from common import harness
 from judges import judged_files
 from suites import MATRIX, Suite, states, verdicts
 from test_suite import several_environments
+from together import by_day
 
 from kernel_matrix import pipeline
 from kernel_matrix.config.selection import Selection
@@ -52,7 +53,7 @@ DEATHS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", DEATHS)
+@pytest.mark.parametrize("how", by_day(2, DEATHS))
 def test_collecting_that_dies_once_is_an_error_of_the_job(tmp_path, how):
     text, words = DEATHS[how]
     suite = made(tmp_path, f"if NUMBER == 1:\n    {text}\n")
@@ -137,7 +138,7 @@ _DRAWN = "import os, random, tempfile, time\nfrom conftest import NUMBER\nimport
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", DIFFER)
+@pytest.mark.parametrize("how", by_day(3, DIFFER))
 def test_what_is_gone_in_the_run_is_an_error_and_what_is_new_makes_the_file_one(tmp_path, how):
     values, words, run = DIFFER[how]
     text = f"{_DRAWN}@pytest.mark.parametrize('n', {values})\ndef test_n(n): pass\ndef test_one(): pass\n"
@@ -236,7 +237,7 @@ OPTIONS = ("--lf", "--ff --nf", "--sw", "--last-failed --last-failed-no-failures
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("options", by_day(2, OPTIONS))
 def test_no_option_of_the_suite_takes_a_part_of_its_tests_by_an_earlier_run(tmp_path, options):
     files = {"pytest.ini": f"[pytest]\naddopts = {options}\n", "tests/test_a.py": TESTS}
     suite = Suite.made(tmp_path, files)
@@ -260,7 +261,7 @@ ORDERS = {  # a hook, with the options of its implementation
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ORDERS)
+@pytest.mark.parametrize("how", by_day(2, ORDERS))
 def test_a_plugin_that_changes_the_order_gives_no_test_the_end_of_another(tmp_path, how):
     options, hook = ORDERS[how]
     conftest = f"import pytest\n\n@pytest.hookimpl({options})\ndef {hook}\n"
@@ -294,7 +295,7 @@ OF_CTEST = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", OF_CTEST)
+@pytest.mark.parametrize("how", by_day(2, OF_CTEST))
 def test_a_list_of_ctest_that_does_not_come_is_an_error_of_the_job(tmp_path, monkeypatch, how):
     text, tests, words = OF_CTEST[how]
     program = tmp_path / "bin" / "ctest"
@@ -322,7 +323,7 @@ def test_a_list_that_did_not_come_ends_the_command_with_1_and_says_why(tmp_path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["suite.tests/collected", "suite.tests"])
+@pytest.mark.parametrize("name", by_day(1, ["suite.tests/collected", "suite.tests"]))
 def test_the_command_that_repeats_a_lost_list_runs_all_tests_of_its_lane(tmp_path, name):
     suite = made(tmp_path, "if NUMBER == 1:\n    os._exit(1)\n")
     asked = Selection(cases=(f"here/any/plain/{name}",))

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from common import harness, records_in
 from suites import MATRIX, Suite
+from together import by_day
 
 from kernel_matrix.vendors.machine import detect
 
@@ -159,7 +160,7 @@ def test_a_row_whose_tests_could_not_be_listed_says_why_in_the_report(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", ["here", "cuda"])
+@pytest.mark.parametrize("first", by_day(1, ["here", "cuda"]))
 def test_a_row_without_the_device_of_its_label_is_missing_whichever_row_comes_first(tmp_path, first):
     gpu = "  cuda: { title: CUDA, device: nvidia, runner: [self-hosted], targets: [sm_90], toolchains: [plain] }\n"
     file, rows = planned(
@@ -257,7 +258,7 @@ def below(pid: int) -> Iterator[int]:
     [
         pytest.param(signal.SIGTERM, False, marks=pytest.mark.nightly),  # test_interrupted.py has them by day
         pytest.param(signal.SIGINT, False, marks=pytest.mark.nightly),
-        (signal.SIGHUP, False),
+        pytest.param(signal.SIGHUP, False, marks=pytest.mark.nightly),
         (signal.SIGTERM, True),
     ],
 )
@@ -311,7 +312,7 @@ def test_a_run_that_is_ended_writes_what_has_ended_and_that_the_rest_has_not(tmp
 
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="apt-get install openssh-client")
-@pytest.mark.parametrize("ran_at_home", [False, True])
+@pytest.mark.parametrize("ran_at_home", by_day(1, [True, False]))
 def test_the_tests_of_a_suite_that_a_person_has_sent_are_all_told(tmp_path, ran_at_home):
     file, _ = planned(tmp_path / "there", {"tests/test_a.py": "def test_one(): pass\n\ndef test_two(): pass\n"})
     key = tmp_path / "alice"

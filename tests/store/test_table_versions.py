@@ -18,6 +18,7 @@ from common import ROOT, write_results
 from loops import at_least
 from records import GOOD
 from test_tables import rewritten
+from together import by_day
 
 from kernel_matrix.audit.files import choose
 from kernel_matrix.job.accuracy import FIGURES as MEASURED
@@ -143,7 +144,7 @@ def now() -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("changes", "query", "answer"), GROWN.values(), ids=GROWN)
+@pytest.mark.parametrize(("changes", "query", "answer"), by_day(1, GROWN.values()), ids=GROWN)
 def test_a_harness_with_other_columns_reads_what_this_one_has_written(tmp_path, now, changes, query, answer):
     root = another(tmp_path, changes)
     assert says(RUN, SET, SIGNED, root=root, new=None) == {**now, "answer": []}

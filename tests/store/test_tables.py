@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from records import BAD, CELL, GOOD, JOB
 from records import record_with_sample as with_sample
-from together import first_are_quick
+from together import by_day, first_are_quick
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.store import apart, checks, journal, junit, names
@@ -474,7 +474,7 @@ def test_tables_that_no_job_writes_are_refused_each_for_its_own_fault_and_the_re
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("harm", ["os.abort()", "time.sleep(60)", "bytearray(2**33)"])
+@pytest.mark.parametrize("harm", by_day(2, ["os.abort()", "bytearray(2**33)", "time.sleep(60)"]))
 def test_a_file_that_ends_or_holds_up_its_reader_is_lost_alone(folder, monkeypatch, harm):
     for job in ("here.a", "here.other", "here.z"):
         write_results(folder, [replace(GOOD, job={**JOB, "job": job})])

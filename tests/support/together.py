@@ -46,6 +46,12 @@ def first_are_quick(count: int, values: Iterable[object]) -> list[object]:
     return [pytest.param(*value, marks=[pytest.mark.slow] if n >= count else []) for n, value in enumerate(several)]
 
 
+def by_day(count: int, values: Iterable[object]) -> list[object]:
+    """Return the values of a test's parameter; the night alone tries those behind the first few, which are siblings."""
+    several = [value if isinstance(value, tuple) else (value,) for value in values]
+    return [pytest.param(*value, marks=[pytest.mark.nightly] if n >= count else []) for n, value in enumerate(several)]
+
+
 def arrange(items: list[pytest.Item]) -> None:
     """Mark each test with what it needs, and put the files in order: one process runs the whole of a file."""
     turns: dict[Path, int] = {}

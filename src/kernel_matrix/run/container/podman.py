@@ -16,7 +16,12 @@ from kernel_matrix.run.executors import UnavailableError
 
 _SECONDS = 60.0  # in which a service has to answer
 # The service ends with the process that holds the pipe, however that ends. A cluster's signals end it last.
-_SERVICE = 'trap "" TERM INT HUP; podman system service --time=0 "$0" & read -r _; kill -s KILL $!'
+_SERVICE = """trap "" TERM INT HUP
+podman system service --time=0 "$0" & service=$!
+exec 3<&0
+{ read -r _ <&3; kill -s KILL $service; } &
+wait $service
+kill -s KILL $!"""
 
 
 def user_socket() -> str:
