@@ -838,7 +838,7 @@ def test_a_requirement_with_the_address_of_a_folder_is_asked_of_no_index(tmp_pat
 def test_where_the_newest_versions_are_red_those_that_the_repository_pins_are_offered(
     tmp_path, resolved, monkeypatch, capsys, choice, offered
 ):
-    monkeypatch.setattr("kernel_matrix.adopt.commands.init._run", lambda _: (1, None))
+    monkeypatch.setattr("kernel_matrix.adopt.commands.init._run", lambda _: (1, None, True))
     files = {"own/__init__.py": "", "tests/test_a.py": "def test(): ...", "constraints.txt": "numpy==2.2.5\n"}
     assert init("--root", str(lay(tmp_path / "o n", files)), "--pins", choice) == 1
     words = "next: the versions that the repository pins, if the newest are at fault: "
