@@ -429,6 +429,36 @@ def calls() -> dict[str, Any]:
     return result
 
 
+def variables() -> dict[str, Any]:
+    """Write a variable of a code object, and read it in another kernel by the object's pointer; or write that."""
+    arguments = (Argument("out", "global_buffer", 0, 8),)
+    begin = [op.s_load_b64(OUT, s[0:1], 0, soffset=NULL), op.s_getpc_b64(s[8:9]), op.v_mov_b32_e32(v[1], 0)]
+    known = 12  # bytes before the address that s_getpc returns
+    result: dict[str, Any] = {}
+    for name, place in (("variable", 2048), ("pointer", 2056)):
+        write = [
+            *begin,
+            op.v_mov_b32_e32(v[2], 7),
+            op.global_store_b32(addr=v[1], data=v[2], saddr=s[8:9], offset=place - known),
+        ]
+        read = [
+            *begin, op.s_load_b64(s[10:11], s[8:9], 2056 - 1024 - known, soffset=NULL), op.s_waitcnt(0),
+            op.global_load_b32(vdst=v[2], addr=v[1], saddr=s[10:11]), op.s_waitcnt(0), store(v[2], v[1]),
+        ]  # fmt: skip
+        texts = [b"".join(one.to_bytes() for one in (*code, op.s_endpgm())) for code in (write, read)]
+        image = texts[0].ljust(1024, b"\0") + texts[1].ljust(1024, b"\0") + bytes(16)
+        kernels = {
+            key: Kernel(key, text, at, 0, 0, 8, (0xC0 << 12, 2 << 1 | 1 << 7, 0), 8 | 1 << 10, 0, arguments)
+            for key, text, at in (("write", texts[0], 0), ("read", texts[1], 1024))
+        }
+        code = CodeObject(kernels, image, {}, {}, [(2048, 8)], [(2056, 2048)])
+        out, _ = arrays(1)
+        found = [Program(code, "gfx1100", key).launch((1,), 1, [Memory.of("out", out)]).findings for key in kernels]
+        result[name] = [str(one) for each in found for one in each]
+        result[f"{name} read"] = int(out[0])
+    return result
+
+
 def blocks() -> dict[str, Any]:
     """Store what a thread of a block of 4 x 4 x 2 knows of its place: in one register, or in three."""
     out, x = arrays(32)
@@ -524,6 +554,7 @@ PROGRAMS: Sequence[Callable[[], dict[str, Any]]] = (
     transposed,
     traps,
     calls,
+    variables,
     blocks,
     shares,
     bits,

@@ -184,3 +184,11 @@ def test_a_register_is_written_and_read_whose_number_m0_says(results):
     told = results["indexed"]
     assert (told["to"], told["to same"], told["from"], told["from same"]) == ([], True, [], True)
     assert "uses v2 as data of a store, and nothing was written there" in told["other"][0]
+
+
+def test_a_variable_of_the_code_object_is_written_and_read_and_nothing_beside_it(results):
+    told = results["variables"]
+    assert (told["variable"], told["variable read"]) == ([], 7)
+    assert told["pointer"] == [
+        "write+0x14: global_store_b32 writes 4 bytes from byte 2056 of the code on, which has 2064 (wave 0)"
+    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -17,6 +17,8 @@ _SYMBOLS = (2, 11)  # types of sections
 _FUNCTION = 2  # the type of a symbol
 _RELOCATIONS, _NOTE_SECTION, _NO_BITS = 4, 7, 8
 _ALLOCATED = 2  # the flag of a section that is loaded
+_MAY_WRITE, _WRITABLE = 2, 1  # the flag of a segment, and of a section
+_ADDRESS, _OWN_ADDRESS = 3, 13  # kinds of relocation: of a symbol, and of a place of the code object
 _RELOCATABLE = 1  # the type of a file that no linker has seen
 _PAGE = 256
 # By kind of relocation: the bytes, whether it is a distance from its place, and the bits that are left out.
@@ -94,11 +96,16 @@ class CodeObject:
     image: bytes
     sections: Mapping[str, bytes]
     functions: Mapping[int, bytes] = field(default_factory=dict)  # their machine code, by its address
+    variables: Sequence[tuple[int, int]] = ()  # where kernels may write: addresses and sizes
+    pointers: Sequence[tuple[int, int]] = ()  # where there is an address, and the place that it means
 
     @cached_property
     def loaded(self) -> Any:
         """The memory of the loaded bytes, which the kernels share: one may read what another wrote to a variable."""
-        return ctypes.create_string_buffer(self.image, len(self.image))
+        memory = ctypes.create_string_buffer(self.image, len(self.image))
+        for at, means in self.pointers:
+            struct.pack_into("<Q", memory, at, ctypes.addressof(memory) + means)
+        return memory
 
 
 @dataclass(frozen=True)
@@ -125,7 +132,7 @@ def read(data: bytes) -> CodeObject:
     if data[:4] != b"\x7fELF":
         raise EmulatorError("this is no code object: it does not begin as an ELF file does")
     sections = _sections(data)
-    loaded, notes = _segments(data) if _is_linked(data) else _linked(data, sections)
+    loaded, notes, variables = _segments(data) if _is_linked(data) else _linked(data, sections)
     image = bytes(loaded)
     listed = [one for table in sections if table.kind in _SYMBOLS for one in _symbols(data, sections, table)]
     symbols = {name: (address, size) for name, address, size, _ in listed if address is not None}
@@ -141,7 +148,10 @@ def read(data: bytes) -> CodeObject:
         for _, address, size, kind in listed
         if kind == _FUNCTION and address is not None and address not in starts
     }
-    return CodeObject(kernels, image, _by_name(data, sections), functions)
+    pointers = [
+        one for section in sections if section.kind == _RELOCATIONS for one in _pointers(data, sections, section)
+    ]
+    return CodeObject(kernels, image, _by_name(data, sections), functions, variables, pointers)
 
 
 def _unbundled(data: bytes) -> bytes:
@@ -172,30 +182,43 @@ def _kernel(name: str, image: bytes, descriptor: int, place: tuple[int, int], me
     return Kernel(name, text, start, lds, scratch, argument_bytes, resources, properties, preload, arguments)
 
 
-def _segments(data: bytes) -> tuple[bytearray, bytes]:
-    """Return the loaded bytes from virtual address 0 on, and the bytes of the notes."""
+def _pointers(data: bytes, sections: Sequence[_Section], section: _Section) -> Iterator[tuple[int, int]]:
+    """Yield where a section of relocations puts an address, and the place of the code object that it means."""
+    symbols = _symbols(data, sections, sections[section.link])
+    start = 0 if _is_linked(data) else sections[section.info].address
+    if _is_linked(data) or sections[section.info].flags & _ALLOCATED:
+        for at in range(section.offset, section.offset + section.size, section.entry):
+            offset, info, addend = struct.unpack_from("<QQq", data, at)
+            kind, (_, address, *_) = info & 0xFFFFFFFF, symbols[info >> 32]
+            if kind in (_ADDRESS, _OWN_ADDRESS):
+                yield start + offset, addend + (address or 0 if kind == _ADDRESS else 0)
+
+
+def _segments(data: bytes) -> tuple[bytearray, bytes, list[tuple[int, int]]]:
+    """Return the loaded bytes from virtual address 0 on, the bytes of the notes, and where kernels may write."""
     (start,) = struct.unpack_from("<Q", data, 32)
     size, count = struct.unpack_from("<HH", data, 54)
-    image, notes = bytearray(), b""
+    image, notes, variables = bytearray(), b"", []
     for number in range(count):
-        kind, _, offset, address, _, in_file, in_memory, _ = struct.unpack_from(
+        kind, flags, offset, address, _, in_file, in_memory, _ = struct.unpack_from(
             "<IIQQQQQQ", data, start + number * size
         )
         if kind == _LOADED:
             image.extend(bytes(max(0, address + in_memory - len(image))))
             image[address : address + in_file] = data[offset : offset + in_file]
+            variables += [(address, in_memory)] if flags & _MAY_WRITE else []
         elif kind == _NOTES:
             notes = data[offset : offset + in_file]
-    return image, notes
+    return image, notes, variables
 
 
 def _is_linked(data: bytes) -> bool:
     return int.from_bytes(data[16:18], "little") != _RELOCATABLE
 
 
-def _linked(data: bytes, sections: list[_Section]) -> tuple[bytearray, bytes]:
-    """Give the sections of one object their addresses, as a linker does. Return their bytes and the notes'."""
-    image, notes = bytearray(_PAGE), b""  # address 0 is nobody's
+def _linked(data: bytes, sections: list[_Section]) -> tuple[bytearray, bytes, list[tuple[int, int]]]:
+    """Give the sections of one object their addresses, as a linker does. Return what :func:`_segments` does."""
+    image, notes, variables = bytearray(_PAGE), b"", []  # address 0 is nobody's
     for number, section in enumerate(sections):
         content = data[section.offset : section.offset + section.size]
         if section.kind == _NOTE_SECTION:
@@ -203,9 +226,10 @@ def _linked(data: bytes, sections: list[_Section]) -> tuple[bytearray, bytes]:
         if section.flags & _ALLOCATED:
             image.extend(bytes(-len(image) % _PAGE))
             sections[number] = replace(section, address=len(image))
+            variables += [(len(image), section.size)] if section.flags & _WRITABLE else []
             image.extend(bytes(section.size) if section.kind == _NO_BITS else content)
     _relocate(image, data, sections)
-    return image, notes
+    return image, notes, variables
 
 
 def _relocate(image: bytearray, data: bytes, sections: Sequence[_Section]) -> None:

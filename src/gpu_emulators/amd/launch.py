@@ -28,10 +28,12 @@ from gpu_emulators.common.memory import LIMIT, MOST_FINDINGS, SPOILED, Memory, R
 _FAMILIES = ("cdna", "rdna3", "rdna4")
 _KEPT = 0xC0  # of the float mode: subnormal numbers of fp16 and fp64 are kept
 # Of KERNEL_CODE_PROPERTIES: the private buffer, the pointers to the packet, the queue and the arguments, the number of
-# the dispatch, where private
-# memory is for flat accesses (which find no memory there); waves of 32; a stack whose size is not known ahead.
+# the dispatch, where private memory is for flat accesses (which find no memory there); waves of 32; a stack whose size
+# is not known ahead.
 _BUFFER, _PACKET, _QUEUE, _ARGUMENTS, _NUMBER, _FLAT_PRIVATE = 1, 2, 4, 8, 16, 32
-_KNOWN_PROPERTIES = _BUFFER | _PACKET | _QUEUE | _ARGUMENTS | _NUMBER | _FLAT_PRIVATE | 1 << 10 | 1 << 11
+_SMALL_WAVE, _DYNAMIC_STACK = 1 << 10, 1 << 11
+_KNOWN_PROPERTIES = _BUFFER | _PACKET | _QUEUE | _ARGUMENTS | _NUMBER | _FLAT_PRIVATE | _SMALL_WAVE | _DYNAMIC_STACK
+_STACK = 16 << 10  # bytes of a lane where no compiler says how deep functions call each other
 _PACKET_BYTES = 64
 _IDS_IN_REGISTERS = ("gfx906", "gfx908", "gfx1030")  # one for each direction
 _NOWHERE = 0xFFFFFFFF
@@ -61,6 +63,7 @@ class Program:
         self._translation = translate(instructions, target, starts)
         self._code = b"".join(record.packed(self._handler(record)) for record in [*self._translation.records, _END])
         self._image = code.loaded
+        self._variables = [_part(self._image, *place) for place in code.variables]
         self._places = self._places_of_code()
         self._lines = Lines(code.sections)
 
@@ -88,7 +91,7 @@ class Program:
         block = (ctypes.c_char * (_length(self.kernel) + 64)).from_buffer(
             bytearray(_argument_block(self.kernel, given, size, group, shared)).ljust(_length(self.kernel) + 64, b"\0")
         )
-        regions += [identical(block), identical(self._image)]
+        regions += [identical(block), *self._variables, identical(self._image)]
         places += [place_of("the arguments", block), place_of("the code", self._image)]
         launch, words = self._described(size, group, self.kernel.lds + shared, block)
         found, count = (Found * MOST_FINDINGS)(), ctypes.c_uint32(MOST_FINDINGS)
@@ -164,6 +167,7 @@ class Program:
         launch.threads, launch.waves, launch.lanes = threads, -(-threads // kernel.wave), kernel.wave
         launch.block_x, launch.block_y = group[:2]
         launch.family, launch.lds, launch.scratch = _FAMILIES.index(self._family), lds, kernel.scratch
+        launch.scratch += _STACK if kernel.properties & _DYNAMIC_STACK else 0
         second = kernel.resources[1]
         launch.user_scalars, launch.group_ids = second >> 1 & 31, second >> 7 & 7
         launch.item_ids, launch.has_packed_ids = second >> 11 & 3, self.target not in _IDS_IN_REGISTERS
@@ -216,6 +220,12 @@ def _refuse(kernel: Kernel) -> None:
         raise EmulatorError(f"{kernel.name} has the properties {unknown:#x}, which are not known")
     if kernel.preload and kernel.properties & _FLAT_PRIVATE:
         raise EmulatorError(f"{kernel.name} has arguments in registers behind the place of its private memory")
+
+
+def _part(memory: Any, start: int, size: int) -> Region:
+    """Return a part of this process's memory, where a kernel finds it under the same address and may write."""
+    address = ctypes.addressof(memory) + start
+    return Region(address, size, address, 1)
 
 
 def _length(kernel: Kernel) -> int:

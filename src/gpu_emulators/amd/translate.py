@@ -27,7 +27,7 @@ _MODE = 1  # the number of that register of the hardware
 _REPLAYS = (1, 25, 1)  # of gfx1250: the bit of MODE that says how a fault of memory is repeated
 _CLUSTER = (28, 6, 4)  # of gfx1250: the bits of IB_STS2 that say how the cluster is formed
 _MODE_FIELDS = {"s_round_mode": 0, "s_denorm_mode": 4}  # the first of four bits
-_RELEASE_REGISTERS = 3  # a message that a wave sends before its end
+_RELEASE_REGISTERS, _INTERRUPT = 3, 1  # messages: before a wave's end, and to the host, which does not listen
 _RECORDS_OF_PAIR = 3  # the pair, and each of its halves
 _ABORT, _DEBUG = 2, 3  # of s_trap: llvm.trap, and llvm.debugtrap, which does nothing where there is no debugger
 
@@ -143,7 +143,7 @@ def _control(one: Instruction, name: str, numbers: Mapping[int, int]) -> Record:
         if one.get("simm16") != _DEBUG:
             raise UnknownInstructionError(f"{name} {one.get('simm16')}")
         return Record("s_nop")
-    if name == "s_sendmsg" and one.get("simm16") == _RELEASE_REGISTERS:
+    if name == "s_sendmsg" and one.get("simm16") in (_RELEASE_REGISTERS, _INTERRUPT):
         return Record("s_nop")
     return record
 

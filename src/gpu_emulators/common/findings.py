@@ -38,7 +38,7 @@ class Finding:
         """Return the finding as one sentence."""
         often = f", {self.count} times" if self.count > 1 else ""
         who = f" ({self.unit} {self.wave}{often})" if self.unit else ""
-        where = f"{self.kernel}+{self.address:#x}{f' ({self.line})' if self.line else ''}"
+        where = f"{self.kernel}{self.address:+#x}{f' ({self.line})' if self.line else ''}"
         return f"{where}: {self.instruction} {self.what}{who}"
 
 

@@ -137,7 +137,6 @@ VECTOR(v_or_b16, kHalf, 2, (a | b) & 0xffff)
 VECTOR(v_xor_b16, kHalf, 2, (a ^ b) & 0xffff)
 VECTOR(v_mov_b16, kHalf, 1, a & 0xffff)
 
-// Two registers exchange what they hold.
 // Of RDNA: a register whose number M0 adds to. Behind the last one it is the first one.
 static u32 further(const Wave& w, u32 number) {
   const u64 sum = static_cast<u64>(number) + w.scalar[kM0];
@@ -162,6 +161,7 @@ HANDLER(v_movreld_b32) {
   put(w, to, from.value, from.defined);
 }
 
+// Two registers exchange what they hold.
 HANDLER(v_swap_b32) {
   const u32 other = i.source[0].number;
   Lanes room[2];
