@@ -14,13 +14,14 @@ from gpu_emulators.amd.code_object import Argument, CodeObject, Kernel
 from gpu_emulators.common.errors import EmulatorError
 
 decoding._decoder()
-from tinygrad.renderer.amd.dsl import EXEC, EXEC_LO, M0, NULL, VCC, VCC_LO, s, v  # noqa: E402  behind the check of its version
+from tinygrad.renderer.amd.dsl import EXEC, EXEC_LO, M0, NULL, VCC, VCC_LO, s, src, v  # noqa: E402  behind the check of its version
 from tinygrad.runtime.autogen.amd.cdna import ins as older  # noqa: E402
 from tinygrad.runtime.autogen.amd.rdna3 import ins as op  # noqa: E402
 from tinygrad.runtime.autogen.amd.rdna4 import ins as newer  # noqa: E402
 
 OUT, X, NEXT = s[4:5], s[6:7], s[20]
 BEGIN = (op.s_load_b64(OUT, s[0:1], 0, soffset=NULL), op.s_load_b64(X, s[0:1], 8, soffset=NULL), op.s_waitcnt(0))
+SHARED, PRIVATE, LANES_HIGH = src[235:236], src[237:238], src[231]  # where spaces of memory begin
 FEW = (op.v_cmp_gt_u32_e32(8, v[0]), op.s_and_saveexec_b32(NEXT, VCC_LO))  # lanes 0 to 7
 ALL = (op.s_or_b32(EXEC_LO, EXEC_LO, NEXT),)
 
@@ -36,13 +37,26 @@ def launched(
     limit: int = 10_000,
     begin: Sequence[Any] = BEGIN,
     target: str = "gfx1100",
+    scratch: int = 0,
+    hidden: str = "hidden_none",
 ) -> list[str]:
-    """Run a kernel whose arguments are two arrays, and return its findings, or its error."""
+    """Run a kernel whose arguments are two arrays and a hidden one, and return its findings, or its error."""
     is_older = target.startswith("gfx9")
     end, properties = (older if is_older else op).s_endpgm(), 8 | (not is_older) << 10  # waves of 32 lanes, or of 64
     data = b"".join(one.to_bytes() for one in (*begin, *code, end))
-    arguments = tuple(Argument(name, "global_buffer", 8 * place, 8) for place, name in enumerate(("out", "x")))
-    kernel = Kernel("k", data, 0, lds, 0, 16, (0xC0 << 12, resources, 0), properties, 0, arguments)
+    arguments = [Argument(name, "global_buffer", 8 * place, 8) for place, name in enumerate(("out", "x"))]
+    kernel = Kernel(
+        "k",
+        data,
+        0,
+        lds,
+        scratch,
+        24,
+        (0xC0 << 12, resources, 0),
+        properties,
+        0,
+        (*arguments, Argument("", hidden, 16, 8)),
+    )
     called = b"".join(one.to_bytes() for one in function)
     given = [Memory.of(one.name, array) for one, array in zip(arguments, arrays, strict=True)]
     try:
@@ -459,6 +473,195 @@ def variables() -> dict[str, Any]:
     return result
 
 
+def spaces() -> dict[str, Any]:
+    """Use the LDS and private memory by addresses that have no space of their own."""
+    result: dict[str, Any] = {}
+    begin = [op.v_lshlrev_b32_e32(v[1], 2, v[0]), op.v_mov_b32_e32(v[2], v[1]), op.v_mov_b32_e32(v[3], s[9])]
+    begin += [op.v_xor_b32_e32(v[6], 128, v[1]), op.v_mov_b32_e32(v[7], s[9]), op.v_mov_b32_e32(v[5], 0)]
+    begin += [op.v_mov_b32_e32(v[8], 0), op.v_mov_b32_e32(v[9], s[9])]
+    for name, (space, threads, code) in {**shared(), **private()}.items():
+        place = [op.v_mov_b32_e32(v[2], 4)] if space is PRIVATE else []
+        code = [op.s_mov_b64(s[8:9], space), *begin, *place, *code, op.s_waitcnt(0), store(v[4], v[1])]
+        out, x = arrays()
+        result[name] = launched(code, threads, out, x, lds=256, scratch=8)
+        result[f"{name} out"] = out.tolist()
+    return result
+
+
+def flat_put(place: Any, **fields: int) -> Any:
+    return op.flat_store_b32(addr=place, data=v[0], saddr=NULL, **fields)
+
+
+def flat_get(place: Any) -> Any:
+    return op.flat_load_b32(vdst=v[4], addr=place, saddr=NULL)
+
+
+def shared() -> dict[str, Any]:
+    """Return programs that use the LDS so: at the lane's own place, another wave's, or the first."""
+    own, other, first_place, wait, barrier = v[2:3], v[6:7], v[8:9], op.s_waitcnt(0), op.s_barrier()
+    put, get = op.ds_store_b32(addr=v[1], data0=v[0]), op.ds_load_b32(vdst=v[4], addr=v[1])
+    zeros = [op.ds_store_b32(addr=v[1], data0=v[5]), wait, barrier]
+    add = op.flat_atomic_add_u32(addr=first_place, data=v[0], saddr=NULL)
+    early = [op.s_waitcnt_vmcnt(sdst=NULL, simm16=0), store(v[4], v[1])]
+    return {
+        "written": (SHARED, 64, [flat_put(own), wait, get]),
+        "read": (SHARED, 64, [put, wait, flat_get(own)]),
+        "parts": (SHARED, 64, [put, wait, op.flat_load_u8(vdst=v[4], addr=own, saddr=NULL)]),
+        "unwritten": (SHARED, 32, [flat_get(own)]),
+        "outside": (SHARED, 32, [flat_put(own, offset=136)]),
+        "a race": (SHARED, 64, [flat_put(own), wait, flat_get(other)]),
+        "no race": (SHARED, 64, [flat_put(own), wait, barrier, flat_get(other)]),
+        "no wait": (SHARED, 64, [flat_put(own), barrier, get]),
+        "no wait for a load": (SHARED, 64, [put, wait, flat_get(own), *early]),
+        "added": (SHARED, 64, [*zeros, add, wait, barrier, flat_get(first_place)]),
+    }
+
+
+def private() -> dict[str, Any]:
+    """Return programs that use private memory so, of eight bytes."""
+    load = op.scratch_load_b32(vdst=v[4], addr=v[5], saddr=NULL, sve=1, offset=4)
+    return {
+        "private": (PRIVATE, 64, [flat_put(v[2:3]), op.s_waitcnt(0), load]),
+        "outside private": (PRIVATE, 64, [flat_put(v[2:3], offset=8)]),
+        "an atomic": (PRIVATE, 64, [op.flat_atomic_add_u32(addr=v[2:3], data=v[0], saddr=NULL)]),
+    }
+
+
+def lanes() -> dict[str, Any]:
+    """Write private memory of gfx1250 by an address that names the lane, and read that of the next lane."""
+    begin = [newer.s_load_b64(place, s[0:1], ioffset=at, soffset=NULL) for place, at in ((OUT, 0), (X, 8))]
+    number = [newer.v_lshlrev_b32_e32(v[1], 2, v[0]), newer.v_mov_b32_e32(v[2], 4), newer.v_xor_b32_e32(v[4], 1, v[0])]
+    high = [newer.v_lshlrev_b32_e32(v[3 + 2 * k], 20, v[4 * k]) for k in (0, 1)]
+    high += [newer.v_or_b32_e32(v[3 + 2 * k], LANES_HIGH, v[3 + 2 * k]) for k in (0, 1)] + [
+        newer.v_mov_b32_e32(v[4], 4)
+    ]
+    code = [
+        *(newer.s_wait_kmcnt(simm16=0), *number, *high),
+        newer.flat_store_b32(vaddr=v[2:3], vsrc=v[0], saddr=NULL),
+        *(newer.s_wait_storecnt_dscnt(simm16=0), newer.flat_load_b32(vdst=v[6], vaddr=v[4:5], saddr=NULL)),
+        *(newer.s_wait_loadcnt_dscnt(simm16=0), newer.global_store_b32(vaddr=v[1:2], vsrc=v[6], saddr=OUT)),
+    ]
+    out, x = arrays(32)
+    return {"found": launched(code, 32, out, x, begin=begin, target="gfx1250", scratch=8), "same": (out == x ^ 1).all()}
+
+
+def spills() -> dict[str, Any]:
+    """Read a lane that nobody wrote, of a register with scalars in its lanes or of another; and reload by a scalar."""
+    begin = [older.s_load_dwordx2(place, s[0:1], offset=at, imm=1) for place, at in ((OUT, 0), (X, 8))]
+    # The result of v_readlane is the scalar register of that number.
+    keep = [
+        older.s_waitcnt(0),
+        older.v_lshlrev_b32_e32(v[1], 2, v[0]),
+        older.v_writelane_b32(v[9], s[4], 0),
+        older.s_nop(0),
+    ]
+    last = [older.s_waitcnt(0), older.global_store_dword(addr=v[1], data=v[0], saddr=OUT)]
+    reload = older.scratch_load_dword(vdst=v[4], addr=v[0], saddr=s[34], sve=0, offset=4)
+    zero = [older.s_mov_b32(s[34], 0), older.v_readlane_b32(v[30], v[9], 0)]
+    return {
+        name: launched([*keep, *code, *last], 64, *arrays(), begin=begin, target="gfx942", scratch=8)
+        for name, code in {
+            "spilled": [older.v_readlane_b32(v[20], v[9], 5)],
+            "another": [older.v_readlane_b32(v[20], v[10], 5)],
+            "by a scalar": [older.s_mov_b32(s[21], 5), older.v_readlane_b32(v[20], v[9], s[21])],
+            "the next scalar": [*zero, older.v_readlane_b32(v[35], v[9], 0), reload],
+            "the scalar": [*zero, older.v_readlane_b32(v[34], v[9], 5), reload],
+        }.items()
+    }
+
+
+def asks() -> dict[str, Any]:
+    """Read what an argument of the compiler leads to that only a host can answer, or only the argument."""
+    place = op.s_load_b64(s[8:9], s[0:1], 16, soffset=NULL)
+    own = [op.v_lshlrev_b32_e32(v[1], 2, v[0]), op.v_mov_b32_e32(v[2], 0), place, op.s_waitcnt(0), store(v[0], v[1])]
+    ask = [*own, *FEW, op.global_load_b32(vdst=v[3], addr=v[2], saddr=s[8:9], offset=8), op.s_branch(0xFFFF)]
+    load = op.s_load_b32(s[10], s[8:9], 0, soffset=NULL)
+    return {
+        "printf": launched(ask, 32, *arrays(32), hidden="hidden_hostcall_buffer"),
+        "malloc": launched([*own, load], 32, *arrays(32), hidden="hidden_heap_v1"),
+        "none": launched(own, 32, *arrays(32), hidden="hidden_hostcall_buffer"),
+    }
+
+
+def upper() -> dict[str, Any]:
+    """Use registers from v512 on of gfx1250, whose upper bits an opcode of their own sets, or a constant for MODE."""
+    result: dict[str, Any] = {}
+    begin = [newer.s_load_b64(place, s[0:1], ioffset=at, soffset=NULL) for place, at in ((OUT, 0), (X, 8))]
+    address = [newer.s_wait_kmcnt(simm16=0), newer.v_lshlrev_b32_e32(v[1], 2, v[0])]
+    of_result, of_data = 3 << 6, 3 << 2  # for s_set_vgpr_msb: of the result, and of the second operand
+    rounding, upper_of_mode = 1 | 0 << 6 | 3 << 11, 12  # MODE, from bit 0 on, four bits
+    last = newer.global_store_b32(vaddr=v[1:2], vsrc=v[9], saddr=OUT)
+    for name, first, second in (
+        ("opcode", [newer.s_nop(0)], [newer.s_nop(0)]),
+        ("constant", [newer.s_setreg_imm32_b32(simm16=rounding, literal=3 << upper_of_mode)],
+                     [newer.s_setreg_imm32_b32(simm16=rounding, literal=3 << upper_of_mode + 4)]),
+        ("zeros", [newer.s_setreg_imm32_b32(simm16=rounding, literal=3 << upper_of_mode)],
+                  [newer.s_setreg_imm32_b32(simm16=rounding, literal=0)]),
+        ("register", [newer.s_setreg_b32(s[8], rounding)], []),
+        ("read", [newer.s_getreg_b32(s[8], 1 | 12 << 6 | 7 << 11)], []),
+    ):  # fmt: skip
+        set_result, set_data = (msb(of_result), msb(of_data)) if name in ("opcode", "register") else ([], [])
+        out, x = arrays(32)
+        code = [*address, *set_result, *first, newer.v_mov_b32_e32(v[9], v[0]), *set_data, *second, last, *msb(0)]
+        result[name] = launched(code, 32, out, x, begin=begin, target="gfx1250")
+        result[f"{name} same"] = (out == x).all()
+    return result
+
+
+def msb(bits: int) -> list[Any]:
+    """Return the opcode of gfx1250 that sets the upper bits of registers."""
+    return [Raw((0xBF860000 | bits).to_bytes(4, "little"))]
+
+
+def floats() -> dict[str, Any]:
+    """Exchange numbers of the LDS where they are equal as floats, and add and compare doubles on gfx1250."""
+    result: dict[str, Any] = {}
+    special = [0.0, -0.0, 1.5, np.nan, np.inf, -2.0, 3.0, 1e-40]
+    for kind, registers, size in ((np.float32, (v[4], v[6], v[8]), 32), (np.float64, (v[4:5], v[6:7], v[8:9]), 64)):
+        old, wanted = (
+            np.array(one, kind) for one in (special * 4, [-0.0, 0.0, 1.5, np.nan, np.inf, 2.0, 3.5, 1e-40] * 4)
+        )
+        new = np.arange(32).astype(kind) + 10
+        out, x = old.copy(), np.stack([wanted, new], 1)
+        width = size // 32
+        code = [
+            *(op.v_lshlrev_b32_e32(v[1], 1 + width, v[0]), op.v_lshlrev_b32_e32(v[2], 2 + width, v[0])),
+            getattr(op, f"global_load_b{size}")(vdst=registers[0], addr=v[1], saddr=OUT),
+            getattr(op, f"global_load_b{size}")(vdst=registers[1], addr=v[2], saddr=X),
+            getattr(op, f"global_load_b{size}")(vdst=registers[2], addr=v[2], saddr=X, offset=size // 8),
+            *(op.s_waitcnt(0), getattr(op, f"ds_store_b{size}")(addr=v[1], data0=registers[0])),
+            getattr(op, f"ds_cmpstore_f{size}")(addr=v[1], data0=registers[2], data1=registers[1]),
+            *(op.s_waitcnt(0), getattr(op, f"ds_load_b{size}")(vdst=registers[0], addr=v[1]), op.s_waitcnt(0)),
+            getattr(op, f"global_store_b{size}")(addr=v[1], data=registers[0], saddr=OUT),
+        ]
+        found = launched(code, 32, out, x, lds=512)
+        right = np.where(old == wanted, new, old)
+        result[f"exchanged {size}"] = found or out.tobytes() == right.tobytes()
+    begin = [newer.s_load_b64(place, s[0:1], ioffset=at, soffset=NULL) for place, at in ((OUT, 0), (X, 8))]
+    draw = np.random.default_rng(9).standard_normal((2, 32))
+    for name, how in (("add", np.add), ("min_num", np.minimum), ("max_num", np.maximum)):
+        for space in ("global", "flat", "LDS"):
+            out, x = draw[0].copy(), draw[1].copy()
+            atomic = doubles(name, space)
+            code = [newer.s_wait_kmcnt(simm16=0), newer.v_lshlrev_b32_e32(v[1], 3, v[0])]
+            code += [newer.global_load_b64(vdst=v[4:5], vaddr=v[1:2], saddr=X), newer.s_wait_loadcnt(simm16=0)]
+            found = launched([*code, *atomic], 32, out, x, begin=begin, target="gfx1250", lds=256)
+            result[f"{name} {space}"] = found or out.tobytes() == how(*draw).tobytes()
+    return result
+
+
+def doubles(name: str, space: str) -> list[Any]:
+    """Return instructions of gfx1250 that combine a double of memory or of the LDS with the one in v[4:5]."""
+    if space == "LDS":
+        change = Raw(encoded("gfx1250", "DS", f"ds_{name}_f64", addr=1, data0=4)[:8])
+        load, wait = newer.global_load_b64(vdst=v[6:7], vaddr=v[1:2], saddr=OUT), newer.s_wait_dscnt(simm16=0)
+        keep = [load, newer.s_wait_loadcnt(simm16=0), newer.ds_store_b64(addr=v[1], data0=v[6:7])]
+        back = [newer.ds_load_b64(vdst=v[6:7], addr=v[1]), wait]
+        return [*keep, change, *back, newer.global_store_b64(vaddr=v[1:2], vsrc=v[6:7], saddr=OUT)]
+    encoding = "VGLOBAL" if space == "global" else "VFLAT"
+    return [Raw(encoded("gfx1250", encoding, f"{space}_atomic_{name}_f64", vaddr=1, vsrc=4, saddr=4)[:12])]
+
+
 def blocks() -> dict[str, Any]:
     """Store what a thread of a block of 4 x 4 x 2 knows of its place: in one register, or in three."""
     out, x = arrays(32)
@@ -555,6 +758,12 @@ PROGRAMS: Sequence[Callable[[], dict[str, Any]]] = (
     traps,
     calls,
     variables,
+    spaces,
+    lanes,
+    spills,
+    asks,
+    upper,
+    floats,
     blocks,
     shares,
     bits,

@@ -91,7 +91,7 @@ STATIC = r"static (?!const )[^\n;{}()]*?"  # how functions begin
 LAMBDA = re.compile(r'(?:\["|single<\d>\(")([\w.]+)"[^\n;{}]*?\[\]\([^()]*\)(?: -> \w+)? \{')
 MACRO = re.compile(rf"^ *({'|'.join((*STATEMENTS, *EXPRESSIONS))})\((\w+(?:##)?\w*)", re.MULTILINE)
 PLACE = re.compile(r"^(\S+?):(\d+):(\d+): (?:error|  required from here)", re.MULTILINE)
-FILES = re.compile(r"(_ops\.cc|numbers\.h|small_floats\.h|atomics\.h|formats\.h|matrices\.h)$")
+FILES = re.compile(r"(_ops\.cc|numbers\.h|small_floats\.h|atomics\.h|lds\.h|formats\.h|matrices\.h)$")
 
 
 def edited(kind: str, text: str, name: str) -> str | None:

@@ -186,6 +186,64 @@ def test_a_register_is_written_and_read_whose_number_m0_says(results):
     assert "uses v2 as data of a store, and nothing was written there" in told["other"][0]
 
 
+def test_an_address_without_a_space_of_its_own_leads_to_the_lds(results):
+    told = results["spaces"]
+    for name in ("written", "read", "parts", "no race", "added"):
+        assert told[name] == [], name
+    for name in ("written", "read", "parts"):
+        assert told[f"{name} out"] == list(range(64)), name
+    assert told["added out"] == [sum(range(64))] * 64
+    assert told["no race out"] == [*range(32, 64), *range(32)]
+
+
+def test_faults_in_the_lds_are_found_through_such_an_address_too(results):
+    found = {name: " ".join(lines) for name, lines in results["spaces"].items() if "out" not in name.split()[-1:]}
+    assert "uses v4 as data of a store, and nothing was written there" in found["unwritten"]
+    assert "flat_store_b32 uses 4 bytes from byte 256 of the LDS on, past its end" in found["outside"]
+    assert "flat_load_b32 races at byte 0 of the LDS: wave 0 wrote it, and no barrier is between" in found["a race"]
+    assert "s_barrier is passed before what the wave wrote to the LDS is known to be there" in found["no wait"]
+    assert "uses v4 before what fills it is known to be there" in found["no wait for a load"]
+
+
+def test_an_address_without_a_space_of_its_own_leads_to_a_lane_s_private_memory(results):
+    told = results["spaces"]
+    assert (told["private"], told["private out"]) == ([], list(range(64)))
+    assert "flat_store_b32 writes 4 bytes at 0xc" in told["outside private"][0]
+    assert any(
+        "goes to the address 0x2000000000000, which the emulator does not know" in one for one in told["an atomic"]
+    )
+    assert results["lanes"] == {"found": [], "same": True}
+
+
+def test_a_spilled_scalar_may_be_one_that_nobody_wrote_and_an_address_of_private_memory_is_one_scalar(results):
+    told = results["spills"]
+    assert [told[name] for name in ("spilled", "the next scalar")] == [[], []]
+    for name, register in (("another", "v10"), ("by a scalar", "v9")):
+        assert f"uses {register} as a scalar, and nothing was written there" in told[name][0]
+    assert "scratch_load_dword uses s34 0 wait states after v_readlane_b32" in told["the scalar"][0]
+
+
+def test_what_asks_the_host_is_refused_by_its_name_and_the_argument_alone_is_not(results):
+    told = results["asks"]
+    [printf], [malloc] = told["printf"], told["malloc"]
+    assert "global_load_b32 asks the host: printf, or the message of an assertion that does not hold," in printf
+    assert "s_load_b32 asks the host: malloc or free is not known" in malloc
+    assert told["none"] == []
+
+
+def test_registers_from_v512_on_are_named_by_an_opcode_or_a_constant_for_mode_and_by_nothing_else(results):
+    told = results["upper"]
+    for name in ("opcode", "constant"):
+        assert (told[name], told[f"{name} same"]) == ([], True), name
+    for name, opcode in (("zeros", "s_setreg_imm32_b32"), ("register", "s_setreg_b32"), ("read", "s_getreg_b32")):
+        assert f"{opcode} where upper bits of registers are in MODE" in told[name][0]
+
+
+def test_floats_of_the_lds_are_exchanged_where_they_are_equal_and_gfx1250_has_atomics_on_doubles(results):
+    assert len(results["floats"]) == 11
+    assert {name: told for name, told in results["floats"].items() if told is not True} == {}
+
+
 def test_a_variable_of_the_code_object_is_written_and_read_and_nothing_beside_it(results):
     told = results["variables"]
     assert (told["variable"], told["variable read"]) == ([], 7)

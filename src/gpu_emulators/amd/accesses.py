@@ -11,13 +11,14 @@ from gpu_emulators.amd.names import CALLS
 from gpu_emulators.amd.records import SCALAR, VECTOR, WHOLE, Operand, Record
 
 VALU, MFMA, VMEM, LDS, SALU, WAIT, OTHER = "valu", "mfma", "vmem", "lds", "salu", "wait", "other"
-SCALARS = 1000  # the numbers of scalar registers begin here, the numbers of vector registers at 0
+SCALARS = 2000  # the numbers of scalar registers begin here, the numbers of vector registers at 0
 VCC, EXEC, MODE = SCALARS + 106, SCALARS + 126, SCALARS + 128
 _SELECTED = ("v_readlane_b32", "v_writelane_b32")  # whose lane a scalar register may name
 _TO_SCALAR = ("v_readlane_b32", "v_readfirstlane_b32")
 _VECTOR_ENCODINGS = ("VOP1", "VOP2", "VOPC", "VOP3", "VOP3SD", "VOP3P")
 _SCALAR_ENCODINGS = ("SOP1", "SOP2", "SOPK", "SOPC", "SMEM")
 _TAKES_VCC = re.compile(r"v_(cndmask|addc|subb|subbrev|div_fmas)_")
+_PRIVATE = ("SCRATCH", "VSCRATCH")
 _BUFFERS = ("MUBUF", "VBUFFER")  # RDNA 4 has another name for it
 _ADDS_TO_RESULT = re.compile(r"v_(dual_)?(fmac|mac|dot\d(acc|c))_")
 _HALVES = 2  # of a pair of instructions, each with a record behind the pair's
@@ -180,7 +181,7 @@ def _memory(one: Instruction, record: Record) -> Access:
     is_wide = record.half & record.half_high if is_buffer else record.half  # an index and an offset, or 64 bits
     reads = {
         *_registers(record.sources[0], 1 + is_wide),
-        *_registers(record.sources[1], 4 if is_buffer else 2),
+        *_registers(record.sources[1], 4 if is_buffer else 1 if one.base in _PRIVATE else 2),
         *_registers(record.sources[2], 1),
     }
     if record.handler == "memory_load":

@@ -8,13 +8,31 @@ from typing import Any
 from gpu_emulators.common.findings import Place, access, memory_race, relative
 
 # Of a missing wait: numbers from the first one on mean scalar registers; numbers from the others on mean no register.
-_SCALARS, _BARRIER, _IN_FLIGHT = 1000, 2000, 3000
+_SCALARS, _BARRIER, _IN_FLIGHT = 2000, 3000, 4000
 _READERS = 0x10000  # of a race: the wave was a reader
 _SEVERAL = 0xFFFF
 _LANES = 64
-_ACCUMULATORS = 256
+_ACCUMULATORS = 1024  # numbers from here on mean them
+_ENCODED, _OF_CDNA = 256, 512  # the first number of an accumulator in a record, and the number behind the last one
+_OF_REGISTERS = (3, 6, 10)  # kinds of findings
+# What only a host can answer: the argument that leads there, and who asks.
+HOST = {
+    "hidden_hostcall_buffer": "printf, or the message of an assertion that does not hold,",
+    "hidden_printf_buffer": "printf",
+    "hidden_heap_v1": "malloc or free",
+    "hidden_default_queue": "a launch by the kernel",
+    "hidden_multigrid_sync_arg": "a barrier of the grid",
+}
+FIRST_OF_HOST, PAGE_OF_HOST = 1 << 60, 4096  # where those arguments lead: a page for each, in their order
+ASKS_HOST = 15
 _SPECIAL = {106: "vcc", 107: "vcc", 126: "exec", 127: "exec", 128: "MODE"}
 _USES = ("in an address", "as data of a store", "as a scalar")
+
+
+def number_of(kind: int, number: int, family: str) -> int:
+    """Return the first number of a finding with that of an accumulator where it means one."""
+    is_accumulator = family == "cdna" and kind in _OF_REGISTERS and _ENCODED <= number < _OF_CDNA
+    return number + _ACCUMULATORS - _ENCODED if is_accumulator else number
 
 
 def _register(number: int) -> str:
@@ -52,7 +70,7 @@ def _undefined(number: int, use: int, _: Sequence[Place]) -> str:
 
 
 def _unknown(value: int, what: int, _: Sequence[Place]) -> str:
-    did = ("has the DPP control", "sets MODE to", "goes to the address")[what]
+    did = ("has the DPP control", "sets MODE to", "goes to the address", "means the register")[what]
     return f"{did} {value:#x}, which the emulator does not know"
 
 
@@ -71,6 +89,11 @@ def _no_end(count: int, lanes: int, _: Sequence[Place]) -> str:
 
 def _trap(lanes: int, *_: Any) -> str:
     return f"ends lanes {_listed(lanes)} and the launch: an assertion that does not hold, or an abort"
+
+
+def _asks_host(address: int, *_: Any) -> str:
+    who = list(HOST.values())[(address - FIRST_OF_HOST) // PAGE_OF_HOST]
+    return f"asks the host: {who} is not known, as no host answers"
 
 
 def _listed(lanes: int) -> str:
@@ -95,4 +118,5 @@ KINDS: dict[int, tuple[str, Callable[[int, int, Sequence[Place]], str]]] = {
     12: ("divergent", _left_out),
     13: ("no end", _no_end),
     14: ("trap", _trap),
+    ASKS_HOST: ("host", _asks_host),
 }

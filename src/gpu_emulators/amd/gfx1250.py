@@ -32,6 +32,7 @@ _VOP2 = {
     41: ("v_sub_nc_u64", 2, _LONG[:2]),
     42: ("v_mul_u64", 2, _LONG[:2]),
 }
+_ATOMICS_ON_DOUBLES = {85: "atomic_add_f64", 91: "atomic_min_num_f64", 92: "atomic_max_num_f64"}
 OPCODES: Mapping[str, Mapping[int, tuple[str, int, Sequence[str]]]] = {
     "VOP1": _VOP1,
     "VOP2": _VOP2,
@@ -87,7 +88,15 @@ OPCODES: Mapping[str, Mapping[int, tuple[str, int, Sequence[str]]]] = {
         131: ("v_wmma_f32_16x16x128_bf8_bf8", 8, _BYTES),
     },
     "SOPP": {6: ("s_set_vgpr_msb", 0, ()), 69: ("s_wait_xcnt", 0, ())},
-    "DS": {252: ("ds_load_tr16_b128", 4, ("b32",)), 253: ("ds_load_tr8_b64", 2, ("b32",))},
+    "VGLOBAL": {opcode: (f"global_{name}", 2, ("f64",)) for opcode, name in _ATOMICS_ON_DOUBLES.items()},
+    "VFLAT": {opcode: (f"flat_{name}", 2, ("f64",)) for opcode, name in _ATOMICS_ON_DOUBLES.items()},
+    "VBUFFER": {opcode: (f"buffer_{name}", 2, ("f64",)) for opcode, name in _ATOMICS_ON_DOUBLES.items()},
+    "DS": {
+        84: ("ds_add_f64", 0, ("b32",)),
+        116: ("ds_add_rtn_f64", 2, ("b32",)),
+        252: ("ds_load_tr16_b128", 4, ("b32",)),
+        253: ("ds_load_tr8_b64", 2, ("b32",)),
+    },
 }
 # Opcodes of RDNA 4 that gfx1250 does not have, by encoding.
 _WITHOUT = {"VOP3": (614, 615), "VOP3P": (19, 26, 36, 37, 38, 39), "SOPP": (9, 66, 67, 68)}
@@ -98,8 +107,12 @@ _ENCODINGS = (
     ("VOP3", 26, 0b110101, 16, 10),
     ("VOP3P", 24, 0b11001100, 16, 8),
     ("DS", 26, 0b110110, 18, 8),
+    ("VBUFFER", 26, 0b110001, 14, 8),
+    ("VFLAT", 24, 0b11101100, 14, 8),
+    ("VGLOBAL", 24, 0b11101110, 14, 8),
     ("VOP2", 31, 0, 25, 6),
 )
+_MEMORY = ("VBUFFER", "VFLAT", "VGLOBAL")
 _NOT_VOP2 = (0b0111110, 0b0111111)  # the highest bits of VOPC and VOP1
 _PAIR, _LONG_PAIR = 0b110010, 0b11001111  # the highest bits of two instructions that are issued together
 PARTS = (  # of such a pair, by number
@@ -141,7 +154,6 @@ _UPPER = {
 }
 _WITH_SCALARS = ("src0", "src1", "src2", "srcx0", "srcy0")  # whose number is of a vector register from 256 on
 _TO_SCALAR = re.compile("v_cmp|v_s_|v_readlane|v_readfirstlane")  # whose result is a scalar register
-_MOST = 1  # of the upper bits: the emulator has 512 vector registers
 _MODE = 1  # a register of the hardware
 _UPPER_OF_MODE, _ALL_UPPER = 12, 0xFF  # where s_setreg of a constant takes the upper bits from
 
@@ -192,6 +204,8 @@ def _names(*numbers: int) -> str:
 
 
 def _found(encoding: str, name: str, result: int, kinds: Sequence[str], word: int, data: bytes) -> Found:
+    if encoding in _MEMORY:
+        return Found(encoding, name, result, kinds, 12, None)
     size = 8 if encoding in ("VOP3", "VOP3P", "DS") else 4
     sources = [word >> low & 511 for low in (32, 41, 50)][: len(kinds)] if size == 8 else [word & 511]
     if encoding == "DS":
@@ -222,15 +236,15 @@ def with_upper_registers(instructions: Sequence[Instruction]) -> list[Instructio
     memory says what is set.
 
     Raises:
-        UnknownInstructionError: upper bits are set where ways meet, or are of a register that the emulator lacks.
+        UnknownInstructionError: upper bits are set where ways meet, or are a register's.
     """
     upper, result, targets, entered = 0, [], set(), {}
     for one in instructions:
         entered[one.address] = upper
         if one.name == "s_set_vgpr_msb":
             upper = one.get("simm16") & 0xFF
-        elif one.name.startswith("s_setreg") and one.get("simm16") & 63 == _MODE:
-            _keep(one, upper)
+        elif one.name.startswith(("s_setreg", "s_getreg")) and one.get("simm16") & 63 == _MODE:
+            upper = _upper_behind(one, upper)
         elif one.base == "SOPP" and "branch" in one.name:
             targets.add(one.address + 4 + 4 * ((one.get("simm16") ^ 0x8000) - 0x8000))
             targets.add(one.address)
@@ -245,11 +259,23 @@ def with_upper_registers(instructions: Sequence[Instruction]) -> list[Instructio
     return result
 
 
-def _keep(one: Instruction, upper: int) -> None:
-    """Refuse to set MODE where that may change the upper bits of registers, which are in it too."""
-    given = (one.literal or 0) >> _UPPER_OF_MODE & _ALL_UPPER
-    if upper or ("imm" in one.name and given):
-        raise UnknownInstructionError(f"{one.name} where upper bits of registers are set (at {one.address:#x})")
+def _upper_behind(one: Instruction, upper: int) -> int:
+    """Return the upper bits behind an access to MODE, which has them too: there those of the result come first.
+
+    A constant sets them whatever its field of MODE is, as LLVM has it for the hardware. LLVM 22 did not know that: it
+    has zeros there.
+
+    Raises:
+        UnknownInstructionError: it reads them, sets them to what is in a register, or does not say what they are.
+    """
+    word, bits = one.get("simm16"), (one.literal or 0) >> _UPPER_OF_MODE & _ALL_UPPER
+    if "imm" in one.name and (bits or not upper):
+        return bits >> 2 | (bits & 3) << 6
+    first, end = word >> 6 & 31, (word >> 6 & 31) + (word >> 11) + 1
+    is_upper = first < _UPPER_OF_MODE + 8 and end > _UPPER_OF_MODE
+    if is_upper or (upper and "set" in one.name):
+        raise UnknownInstructionError(f"{one.name} where upper bits of registers are in MODE (at {one.address:#x})")
+    return upper
 
 
 def _with_upper(one: Instruction, upper: int) -> Instruction:
@@ -261,8 +287,6 @@ def _with_upper(one: Instruction, upper: int) -> Instruction:
             continue
         if (field in _WITH_SCALARS and fields[field] < 256) or (field == "vdst" and _TO_SCALAR.match(one.name)):
             continue
-        if bits > _MOST:
-            raise UnknownInstructionError(f"{one.name} of a register from v512 on (at {one.address:#x} of the kernel)")
         is_half = field == "vdsty" and one.encoding == "VOPD"  # which has no lowest bit there
         fields[field] += bits * (128 if is_half else 256)
     return replace(one, fields=fields)

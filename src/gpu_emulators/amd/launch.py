@@ -13,8 +13,8 @@ from typing import Any
 
 from gpu_emulators.amd import records
 from gpu_emulators.amd.code_object import Argument, CodeObject, Kernel, read
-from gpu_emulators.amd.decoding import PRELOADED_ENTRY, family_of, whole
-from gpu_emulators.amd.findings import KINDS, too_soon
+from gpu_emulators.amd.decoding import GFX1250, PRELOADED_ENTRY, family_of, whole
+from gpu_emulators.amd.findings import ASKS_HOST, FIRST_OF_HOST, HOST, KINDS, PAGE_OF_HOST, number_of, too_soon
 from gpu_emulators.amd.hazards import Hazard, hazards
 from gpu_emulators.amd.instruction import Instruction
 from gpu_emulators.amd.library import Launch, handler, library
@@ -26,10 +26,11 @@ from gpu_emulators.common.library import Found, Region
 from gpu_emulators.common.memory import LIMIT, MOST_FINDINGS, SPOILED, Memory, Ran, identical, in_windows, place_of
 
 _FAMILIES = ("cdna", "rdna3", "rdna4")
+_REGISTERS, _REGISTERS_OF_GFX1250 = {"cdna": 512, "rdna3": 256, "rdna4": 256}, 1024
 _KEPT = 0xC0  # of the float mode: subnormal numbers of fp16 and fp64 are kept
 # Of KERNEL_CODE_PROPERTIES: the private buffer, the pointers to the packet, the queue and the arguments, the number of
-# the dispatch, where private memory is for flat accesses (which find no memory there); waves of 32; a stack whose size
-# is not known ahead.
+# the dispatch, where private memory is for flat accesses (which need no such number here); waves of 32; a stack whose
+# size is not known ahead.
 _BUFFER, _PACKET, _QUEUE, _ARGUMENTS, _NUMBER, _FLAT_PRIVATE = 1, 2, 4, 8, 16, 32
 _SMALL_WAVE, _DYNAMIC_STACK = 1 << 10, 1 << 11
 _KNOWN_PROPERTIES = _BUFFER | _PACKET | _QUEUE | _ARGUMENTS | _NUMBER | _FLAT_PRIVATE | _SMALL_WAVE | _DYNAMIC_STACK
@@ -84,6 +85,7 @@ class Program:
 
         Raises:
             EmulatorError: the arguments do not fit the kernel, or the limit of instructions is met.
+            UnknownInstructionError: the kernel asks the host, such as by printf.
         """
         size = [*grid, 1, 1][:3]
         group = [*([threads] if isinstance(threads, int) else threads), 1, 1][:3]
@@ -107,6 +109,8 @@ class Program:
             ctypes.c_uint64(limit),
         )
         findings = (*self.hazards, *(self._finding(one, places) for one in found[: count.value]))
+        if asks := [one for one in findings if one.kind == KINDS[ASKS_HOST][0]]:
+            raise UnknownInstructionError(f"{self.target}: {asks[0]}")
         if executed == 2**64 - 1:
             told = f"; {findings[0]}" if findings else ""
             raise EmulatorError(f"{self.kernel.name} ran past its end, or a workgroup past {limit} instructions{told}")
@@ -137,7 +141,8 @@ class Program:
         return tuple(self._hazard(one, listed[one.first], listed[one.second]) for one in found)
 
     def _hazard(self, one: Hazard, first: Instruction, second: Instruction) -> Finding:
-        what = too_soon(one.register, one.between, one.needed, one.unit, f"{first.name} at {first.address:#x}")
+        register = number_of(3, one.register, self._family)
+        what = too_soon(register, one.between, one.needed, one.unit, f"{first.name} at {first.address:#x}")
         line = self._lines.at(self.kernel.address + second.address)
         return Finding("hazard", self.kernel.name, second.name, second.address, what, 0, 1, line, unit="")
 
@@ -183,6 +188,7 @@ class Program:
         launch.start = self._translation.record_at(PRELOADED_ENTRY) if preloaded else 0
         launch.spoiled, launch.mode = SPOILED, kernel.mode(self._family)
         launch.store_states = _STORE_STATES.get(self.target, 0)
+        launch.registers = _REGISTERS_OF_GFX1250 if self.target in GFX1250 else _REGISTERS[self._family]
         return launch, words
 
     def _finding(self, one: Found, places: Sequence[Place]) -> Finding:
@@ -194,7 +200,7 @@ class Program:
             self.kernel.name,
             instruction.name if instruction else "a half of a pair",
             address,
-            describe(one.first, one.second, places),
+            describe(number_of(one.kind, one.first, self._family), one.second, places),
             one.wave,
             one.count,
             self._lines.at(self.kernel.address + address),
@@ -253,6 +259,8 @@ def _argument_block(
 
 def _hidden(argument: Argument, grid: Sequence[int], group: Sequence[int], shared: int) -> bytes:
     """Return an argument that the compiler adds; what a launch without a host queue lacks is zero."""
+    if argument.kind in HOST:
+        return (FIRST_OF_HOST + PAGE_OF_HOST * list(HOST).index(argument.kind)).to_bytes(argument.size, "little")
     axis = "xyz".find(argument.kind[-1])
     kind = argument.kind.removeprefix("hidden_")
     known = {

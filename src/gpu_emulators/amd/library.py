@@ -29,7 +29,7 @@ class Launch(ctypes.Structure):
             )
         ),
         *((name, ctypes.c_uint64) for name in ("arguments", "text", "places", "before", "words")),
-        *((name, ctypes.c_uint32) for name in ("preloaded", "start", "spoiled", "store_states", "mode")),
+        *((name, ctypes.c_uint32) for name in ("preloaded", "start", "spoiled", "store_states", "mode", "registers")),
     ]
 
 

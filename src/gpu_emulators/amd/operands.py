@@ -13,6 +13,11 @@ _VECTORS, _CONSTANTS, _POSITIVE, _NEGATIVE, _LITERAL = 256, 128, 192, 208, 255
 _NULL, _M0 = 124, 125  # of RDNA; M0 is 124 on CDNA
 _SPECIAL = (251, 252, 253)  # VCCZ, EXECZ, SCC
 FLOATS = {240: 0.5, 241: -0.5, 242: 1.0, 243: -1.0, 244: 2.0, 245: -2.0, 246: 4.0, 247: -4.0, 248: 0.15915494309189532}
+# Where flat accesses come to the LDS and to private memory; native/memory.h has the same. Hardware gives the addresses
+# in 64 bits alone: a read of 32 is of nothing that a text says.
+_APERTURES = {235: 0x10000 << 32, 237: 0x20000 << 32}  # src_shared_base, src_private_base
+_PRIVATE_OF_GFX1250 = 1 << 58  # src_flat_scratch_base; the lane is in the bits from 52 on
+_SCRATCH_LOW, _SCRATCH_HIGH = 230, 231
 _PAIRS = ("pk2_f32", "pk2_b32")  # of registers: a constant stands for both
 
 
@@ -28,10 +33,21 @@ def operand(instruction: Instruction, number: int, place: int = 0, *, is_cdna: b
         return Operand(CONSTANT) if not is_cdna and number == _NULL else Operand(SCALAR, number)
     if number in _SPECIAL:
         return Operand(SPECIAL, number)
+    if (base := _base(number, is_wide=place in instruction.wide)) is not None:
+        return Operand(CONSTANT, 0, base)
     value = _constant(instruction, number, kind or instruction.kinds[place], wide=place in instruction.wide)
     if value is None:
         raise UnknownInstructionError(f"{instruction.name} has an operand {number}")
     return Operand(CONSTANT, 0, value)
+
+
+def _base(number: int, *, is_wide: bool) -> int | None:
+    """Return where a space of memory begins for flat accesses; None where the number is of no such operand."""
+    if number == _SCRATCH_LOW:
+        return _PRIVATE_OF_GFX1250 if is_wide else _PRIVATE_OF_GFX1250 & 0xFFFFFFFF
+    if number == _SCRATCH_HIGH and not is_wide:
+        return _PRIVATE_OF_GFX1250 >> 32
+    return _APERTURES.get(number) if is_wide else None
 
 
 def _constant(instruction: Instruction, number: int, kind: str, *, wide: bool) -> int | None:

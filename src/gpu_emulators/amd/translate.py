@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpu_emulators.amd.decoding import GFX1250, family_of
+from gpu_emulators.amd.decoding import GFX1250, RDNA2, family_of
 from gpu_emulators.amd.instruction import Instruction
 from gpu_emulators.amd.names import common, precision_of
 from gpu_emulators.amd.operands import operand, signed
@@ -25,6 +25,8 @@ _SCALE = 5  # the parameter of an access: what its offset is multiplied with
 _MOST_STATES = 15  # that s_nop waits in addition to its own
 _MODE = 1  # the number of that register of the hardware
 _REPLAYS = (1, 25, 1)  # of gfx1250: the bit of MODE that says how a fault of memory is repeated
+_UPPER_OF_REGISTERS = 0xFF000  # of gfx1250: the bits of MODE that gfx1250.py follows
+_PRIVATE = (20, 21)  # of RDNA 2: the halves of where flat accesses find private memory, which need no such number here
 _CLUSTER = (28, 6, 4)  # of gfx1250: the bits of IB_STS2 that say how the cluster is formed
 _MODE_FIELDS = {"s_round_mode": 0, "s_denorm_mode": 4}  # the first of four bits
 _RELEASE_REGISTERS, _INTERRUPT = 3, 1  # messages: before a wave's end, and to the host, which does not listen
@@ -65,7 +67,20 @@ def translate(instructions: Sequence[Instruction], target: str, starts: Sequence
             records += _records(one, target, numbers)
         except UnknownInstructionError as error:
             raise UnknownInstructionError(f"{target}: {error} (at {one.address:#x} of the kernel)") from None
+    _mark_spills(records)
     return Translation(records, {numbers[one.address]: one for one in instructions}, reached)
+
+
+def _mark_spills(records: Sequence[Record]) -> None:
+    """Let a lane be read that nobody wrote, of a register that has scalars in its lanes.
+
+    A compiler spills scalars there, also one that has no value yet on some way through the code.
+    """
+    spilled = {one.destination for one in records if one.handler == "v_writelane_b32"}
+    for one in records:
+        first, lane = one.sources[:2]
+        if one.handler == "v_readlane_b32" and first.number in spilled and lane.kind == CONSTANT:
+            one.clamp = 1
 
 
 def unknown(
@@ -177,12 +192,13 @@ def _mode(one: Instruction, target: str) -> Record:
         return Record("s_nop")
     if target in GFX1250 and (number, first, bits) == _CLUSTER and "get" in one.name:
         return Record("s_mov_b32", scalar_destination=one.get("sdst"))  # of zero: there are no clusters
+    if target in RDNA2 and number in _PRIVATE and "set" in one.name:
+        return Record("s_nop")
     if number != _MODE:
         raise UnknownInstructionError(f"{one.name} of the register {number} of the hardware")
     record = Record("get_mode" if "get" in one.name else "set_mode", scalar_destination=one.get("sdst"))
-    record.sources[0] = (
-        Operand(CONSTANT, 0, one.literal or 0) if "imm" in one.name else Operand(SCALAR, one.get("sdst"))
-    )
+    literal = (one.literal or 0) & ~(_UPPER_OF_REGISTERS >> first if target in GFX1250 else 0)
+    record.sources[0] = Operand(CONSTANT, 0, literal) if "imm" in one.name else Operand(SCALAR, one.get("sdst"))
     record.parameters[:2] = (first, bits)
     return record
 

@@ -51,9 +51,10 @@ _ATOMICS = (
     ("inc", "inc_u"),
     ("dec", "dec_u"),
     ("rsub_u",),
+    ("cmpswap_f", "fcmpswap"),
 )
 _ATOMIC_SIZES = re.compile(r"(_x2|32|64)?$")
-_WITH_TWO_VALUES = 10  # an exchange if the old value is as expected
+_WITH_TWO_VALUES = (10, 19)  # an exchange if the old value is as expected: the same bits, or the same number
 _NO_SCALAR = (124, 125, 127)  # as the address of an access
 _ACCUMULATORS = 256  # the first of them
 _SPACE, _SCALE = 4, 5  # the parameters: where memory is, and what an offset is multiplied with
@@ -113,7 +114,7 @@ def _flat(one: Instruction, record: Record, family: str) -> None:
     is_new, space = family == "rdna4", _SPACES.get(one.base, _GLOBAL)
     width = 24 if is_new else 13
     offset, scalar = one.get("ioffset" if is_new else "offset"), one.get("saddr")
-    has_scalar = space != _FLAT and scalar not in _NO_SCALAR
+    has_scalar = (is_new or space != _FLAT) and scalar not in _NO_SCALAR  # of flat accesses gfx1250 alone has it
     has_vector = space != _SCRATCH or one.get("sve")
     record.immediate = signed(offset, width) if is_new or space != _FLAT else offset
     record.sources[0] = Operand(VECTOR, one.get("vaddr" if is_new else "addr")) if has_vector else Operand(CONSTANT)
@@ -132,7 +133,7 @@ def _atomic(one: Instruction, record: Record, what: str, family: str) -> None:
     returns = {"cdna": one.get("sc0"), "rdna3": one.get("glc"), "rdna4": one.get("th") & _RETURNS}[family]
     record.handler, record.target, record.clamp = "memory_atomic", place, int(bool(returns))
     count = 2 if size and size[1] in ("_x2", "64") else 1
-    values = 2 if place == _WITH_TWO_VALUES else 1
+    values = 2 if place in _WITH_TWO_VALUES else 1
     record.parameters[:4] = (4, count, values, 0)
 
 
@@ -148,13 +149,15 @@ _LDS_NAMES = (
 )
 _LDS_ATOMIC = re.compile(
     r"ds_(pk_add_bf16|pk_add_f16|(?:(?:add|sub|rsub|inc|dec)_u|(?:min|max)_[iu]|(?:and|or|xor)_b|(?:add|min|max)_f)(?:32|64)"
-    r"|(?:wrxchg|storexchg|cmpst|cmpstore)_b(?:32|64))"
+    r"|(?:wrxchg|storexchg)_b(?:32|64)|(?:cmpst|cmpstore)_[bf](?:32|64))"
 )
 _LDS_NAMES_OF_ATOMICS = {
     "wrxchg_b": "swap_b",
     "storexchg_b": "swap_b",
     "cmpst_b": "cmpswap_b",
     "cmpstore_b": "cmpswap_b",
+    "cmpst_f": "cmpswap_f",
+    "cmpstore_f": "cmpswap_f",
 }
 _EXCHANGES = ("ds_bpermute_b32", "ds_permute_b32", "ds_swizzle_b32")
 
@@ -204,7 +207,7 @@ def _lds_atomic(what: str, returns: bool, record: Record, offset: int, family: s
     stem, width = (what, "") if what.startswith("pk_") else (what[:-2], what[-2:])
     stem = _LDS_NAMES_OF_ATOMICS.get(stem, stem)
     place = next(place for place, names in enumerate(_ATOMICS) if stem in names)
-    values = 2 if place == _WITH_TWO_VALUES else 1
+    values = 2 if place in _WITH_TWO_VALUES else 1
     if values == 2 and family == "cdna":  # there the expected value comes first
         record.sources[2], record.sources[3] = record.sources[3], record.sources[2]
     record.handler, record.target, record.clamp, record.immediate = "lds_atomic", place, int(returns), offset

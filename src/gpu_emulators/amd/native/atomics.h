@@ -3,8 +3,6 @@
 
 #include "memory.h"
 
-enum Combination : u32 { kExchange = 1, kIncrement = 16, kDecrement, kReverse };  // the other places are those in translate_memory.py
-
 // The new value of an atomic on integers; `how` is its place in translate_memory.py.
 template <class Number, class Signed>
 static inline u64 combined(u32 how, Number old, Number value, Number wanted) {
@@ -48,6 +46,10 @@ static inline u64 combined_floats(u32 how, u64 old, u64 value, bool wide) {
 
 static inline u64 combined_by(u32 how, u64 old, u64 value, u64 wanted, bool wide) {
   if (how > 10 && how < kIncrement) return combined_floats(how, old, value, wide);
+  if (how == kExchangeFloat) {  // zeros of both signs are equal, and NaN is equal to nothing
+    const bool is_equal = wide ? f64(old) == f64(wanted) : f32(static_cast<u32>(old)) == f32(static_cast<u32>(wanted));
+    return is_equal ? value : old;
+  }
   if (wide) return combined<u64, i64>(how, old, value, wanted);
   return combined<u32, i32>(how, static_cast<u32>(old), static_cast<u32>(value), static_cast<u32>(wanted));
 }

@@ -138,14 +138,15 @@ VECTOR(v_xor_b16, kHalf, 2, (a ^ b) & 0xffff)
 VECTOR(v_mov_b16, kHalf, 1, a & 0xffff)
 
 // Of RDNA: a register whose number M0 adds to. Behind the last one it is the first one.
-static u32 further(const Wave& w, u32 number) {
+static u32 further(Wave& w, const Record& i, u32 number) {
   const u64 sum = static_cast<u64>(number) + w.scalar[kM0];
-  return sum < kVectorRegisters / 2 ? static_cast<u32>(sum) : 0;
+  if (sum >= kEncoded && w.registers > 2 * kEncoded) report(w, i, kUnknown, sum, 3);
+  return sum < kEncoded ? static_cast<u32>(sum) : 0;
 }
 
 HANDLER(v_movrels_b32) {
   Lanes copy;
-  const u32 from = further(w, i.source[0].number);
+  const u32 from = further(w, i, i.source[0].number);
   w.mask = w.exec;
   await_vector(w, i, from);
   memcpy(copy.value, w.vector[from], sizeof copy.value);
@@ -154,7 +155,7 @@ HANDLER(v_movrels_b32) {
 
 HANDLER(v_movreld_b32) {
   Lanes room;
-  const u32 to = further(w, i.destination);
+  const u32 to = further(w, i, i.destination);
   w.mask = w.exec;
   const Read from = source<kNone>(w, i, 0, room.value);
   await_vector(w, i, to);

@@ -1,5 +1,6 @@
 // A launch: workgroups in turn, and the waves of one in turn from barrier to barrier. This is what Python calls.
 #include <algorithm>
+#include <cstddef>
 #include <cstdlib>
 #include <new>
 
@@ -15,7 +16,7 @@ struct Launch {
   u64 text;  // where its code begins
   const u32* places;  // the record at each word of the code object, which has so many before the kernel and in all
   u64 before, words;
-  u32 preloaded, start, spoiled, store_states, mode;
+  u32 preloaded, start, spoiled, store_states, mode, registers;
 };
 
 constexpr u32 kLongestLoop = 1 << 16;  // instructions of a loop that is looked for behind the limit
@@ -28,7 +29,7 @@ namespace {
 
 // Fill what nobody has written yet, so that a kernel that reads it shows it in its numbers.
 void spoil(Wave& w, u32 byte) {
-  memset(w.vector, static_cast<int>(byte), sizeof w.vector);
+  memset(w.vector, static_cast<int>(byte), w.registers * sizeof *w.vector);
   memset(w.scalar, static_cast<int>(byte), sizeof w.scalar);
 }
 
@@ -60,7 +61,8 @@ void set_item_ids(Wave& w, const Launch& launch) {
 }
 
 void begin(Wave& w, const Launch& launch, Group& group, u32 number, char* scratch, const u32* words, Place place) {
-  memset(static_cast<void*>(&w), 0, sizeof w);
+  memset(static_cast<void*>(&w), 0, offsetof(Wave, vector));
+  w.registers = launch.registers;
   spoil(w, launch.spoiled);
   w.lanes = launch.lanes;
   const u32 there = std::min(launch.lanes, launch.threads - number * launch.lanes);  // of the last wave perhaps not all
@@ -153,8 +155,8 @@ void execute(const Record* code, u32 lanes, u32 family, u32 mode, u32* vectors, 
   Group group{{}, {}, 1, nullptr, 0, code, &found};
   group.history = &history;
   Wave* w = static_cast<Wave*>(aligned_alloc(64, (sizeof(Wave) + 63) / 64 * 64));
-  memset(static_cast<void*>(w), 0, sizeof *w);
-  w->lanes = lanes, w->family = static_cast<Family>(family), w->group = &group, w->exec = *exec, w->scc = *scc;
+  memset(static_cast<void*>(w), 0, offsetof(Wave, vector) + 2 * kEncoded * sizeof *w->vector);
+  w->registers = 2 * kEncoded, w->lanes = lanes, w->family = static_cast<Family>(family), w->group = &group, w->exec = *exec, w->scc = *scc;
   memcpy(w->vector, vectors, sizeof(u32) * kLanes * count);
   memcpy(w->scalar, scalars, sizeof w->scalar);
   for (Known& known : w->defined) known = ~0ull;

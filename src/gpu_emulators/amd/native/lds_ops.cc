@@ -3,42 +3,6 @@
 
 namespace {
 
-// An atomic of another wave between the same barriers races with a load or a store.
-static void check_atomics(Wave& w, const Record& i, u64 at) {
-  const Byte& byte = w.group->bytes[at];
-  if (byte.changed == w.group->interval && byte.changer != w.number) report(w, i, kRace, at, byte.changer);
-}
-
-// Two waves that meet at a byte between the same barriers race, unless neither changes it.
-static void check_read(Wave& w, const Record& i, u64 at) {
-  const Group& g = *w.group;
-  Byte& byte = w.group->bytes[at];
-  if (byte.written == g.interval && byte.writer != w.number) report(w, i, kRace, at, byte.writer);
-  check_atomics(w, i, at);
-  const bool another = byte.read == g.interval && byte.reader != w.number;
-  byte.reader = another ? 0xffff : static_cast<u16>(w.number), byte.read = g.interval;
-  byte.last_reader = static_cast<u16>(w.number), byte.last_read = w.lds.issued;
-}
-
-static void check_write(Wave& w, const Record& i, u64 at, bool same) {
-  const Group& g = *w.group;
-  Byte& byte = w.group->bytes[at];
-  if (!same) check_atomics(w, i, at);
-  if (byte.written == g.interval && byte.writer != w.number && !same) report(w, i, kRace, at, byte.writer);
-  if (byte.read == g.interval && byte.reader != w.number && !same) report(w, i, kRace, at, 0x10000 + byte.reader);
-  const bool is_over = byte.read != g.interval && byte.last_reader != w.number;
-  if (is_over && !same && byte.last_read > g.awaited[byte.last_reader]) report(w, i, kNoWait, kInFlight, byte.last_reader);
-  byte.writer = static_cast<u16>(w.number), byte.written = g.interval;
-}
-
-// The place of an access, or null where it is outside of the workgroup's memory.
-static char* lds_place(Wave& w, const Record& i, u64 address, u32 size) {
-  Group& g = *w.group;
-  if (address + size <= g.lds.size()) return g.lds.data() + address;
-  report(w, i, kLdsOutside, address, size);
-  return nullptr;
-}
-
 // The address of an access, of 32 bits: a register may be below zero, and the offset leads back into the memory.
 static u64 address_of(u32 address, const Record& i, u32 place) {
   return address + (place ? i.target : static_cast<u32>(i.immediate)) * i.parameter[kFactor];
@@ -49,14 +13,7 @@ static void read_lane(Wave& w, const Record& i, u32 lane, u32 address, u32 place
   const u32 bytes = access_bytes(i), first = i.destination + place * i.parameter[kCount];
   const u64 at = address_of(address, i, place);
   const char* from = lds_place(w, i, at, bytes);
-  for (u32 k = 0; from && k < bytes; k++) {
-    check_read(w, i, at + k);
-    if (w.group->bytes[at + k].defined) continue;
-    Known& known = good[place * i.parameter[kCount] + k / 4];
-    const bool is_half = i.parameter[kBytes] == 4;
-    known.half[is_half ? k / 2 % 2 : 0] &= ~(1ull << lane);
-    if (!is_half) known.half[1] = known.half[0];
-  }
+  if (from) note_read(w, i, lane, at, bytes, good + place * i.parameter[kCount]);
   for (u32 k = 0; k < i.parameter[kCount]; k++) {
     u32 value = 0;
     if (from) memcpy(&value, from + 4 * k, i.parameter[kBytes]);
@@ -121,14 +78,7 @@ HANDLER(lds_read_transposed) {
   for (u32 k = 0; k < count; k++) define(w, i, i.destination + k, w.exec, made[k]);
 }
 
-// A byte that an instruction wrote, as it was before.
-struct Touched {
-  u64 at;
-  char before;
-};
-
 static void write_lane(Wave& w, const Record& i, u32 lane, u32 place, std::vector<Touched>& touched) {
-  Group& g = *w.group;
   const u32 bytes = access_bytes(i), first = i.source[2 + place].number;
   const u64 at = address_of(w.vector[i.source[0].number][lane], i, place);
   u32 value[4];
@@ -136,16 +86,10 @@ static void write_lane(Wave& w, const Record& i, u32 lane, u32 place, std::vecto
   if (i.parameter[kPart] == 2) value[0] >>= 16;
   char* to = lds_place(w, i, at, bytes);
   if (!to) return;
-  for (u32 k = 0; k < bytes; k++) {
-    Byte& byte = g.bytes[at + k];
-    if (byte.touched != g.writes) touched.push_back({at + k, to[k]});
-    const u32 high = i.parameter[kPart] == 2 || k & 2;
-    byte.touched = g.writes, byte.defined = w.defined[first + k / 4].half[high] >> lane & 1;
-  }
+  touch(w, i, lane, first, at, bytes, touched);
   memcpy(to, value, bytes);
 }
 
-// Several lanes may write one byte. What counts for a race is what the whole instruction leaves there.
 HANDLER(lds_write) {
   static thread_local std::vector<Touched> touched;
   look_at_left_out(w);
@@ -160,17 +104,7 @@ HANDLER(lds_write) {
     if (!(w.exec >> lane & 1)) continue;
     for (u32 place = 0; place < i.parameter[kSpace]; place++) write_lane(w, i, lane, place, touched);
   }
-  for (const Touched& one : touched) check_write(w, i, one.at, w.group->lds[one.at] == one.before);
-}
-
-// Atomics of several waves meet without a race; a load or a store of another wave between the same barriers is one.
-static void note_atomic(Wave& w, const Record& i, u64 at) {
-  const Group& g = *w.group;
-  Byte& byte = w.group->bytes[at];
-  if (byte.written == g.interval && byte.writer != w.number) report(w, i, kRace, at, byte.writer);
-  if (byte.read == g.interval && byte.reader != w.number) report(w, i, kRace, at, 0x10000 + byte.reader);
-  const bool another = byte.changed == g.interval && byte.changer != w.number;
-  byte.changer = another ? 0xffff : static_cast<u16>(w.number), byte.changed = g.interval;
+  check_writes(w, i, touched);
 }
 
 // target: what to do with the old value; clamp: it comes back; parameter[kSign]: how many values come, the new one first.
@@ -193,12 +127,7 @@ HANDLER(lds_atomic) {
     memcpy(&old, place, 4 * count);
     const u64 wanted = has_two ? data_of(w, other, count, lane) : 0;
     const u64 value = combined_by(i.target, old, data_of(w, first, count, lane), wanted, count == 2);
-    for (u32 k = 0; k < 4 * count; k++) {
-      note_atomic(w, i, at + k);
-      Byte& byte = w.group->bytes[at + k];
-      if (!byte.defined) good[k / 4].half[k / 2 % 2] &= ~(1ull << lane);
-      byte.defined |= i.target == kExchange;
-    }
+    note_atomic(w, i, lane, at, 4 * count, good);
     memcpy(place, &value, 4 * count);
     for (u32 k = 0; returns && k < count; k++) w.vector[i.destination + k][lane] = static_cast<u32>(old >> 32 * k);
   }

@@ -3,15 +3,17 @@
 
 #include <algorithm>
 
+#include "lds.h"
 #include "races.h"
-#include "vector_operands.h"
 
-// How a record of an access to memory uses its parameters.
-enum AccessParameter { kBytes, kCount, kSign, kPart, kSpace, kFactor };
 enum Space : u32 { kGlobal, kBuffer, kScratch, kFlat, kLongBuffer };  // the last has a descriptor of gfx1250
+// Addresses that a flat access takes to the LDS or to private memory, by their upper halves: operands.py has the same. On
+// gfx1250 one of private memory names the lane too.
+constexpr u64 kToLds = 0x10000, kToPrivate = 0x20000, kToLanes = 1ull << 58, kLaneBit = 52;
+// What only a host can answer is at addresses of its own: a page for each kind, in launch.py.
+constexpr u64 kHost = 1ull << 60, kHostBytes = 1 << 16;
 
 static inline bool is_buffer(const Record& i) { return i.parameter[kSpace] == kBuffer || i.parameter[kSpace] == kLongBuffer; }
-
 
 static inline u32 access_bytes(const Record& i) {
   const u32 bytes = i.parameter[kBytes];
@@ -70,6 +72,11 @@ static inline char* global_place(Wave& w, const Record& i, u64 address, u32 size
     }
     return place;
   }
+  if (address - kHost < kHostBytes) {
+    report(w, i, kAsksHost, address);
+    w.done = true;
+    return nullptr;
+  }
   report(w, i, is_write ? kWriteOutside : kReadOutside, address, size);
   return nullptr;
 }
@@ -80,6 +87,19 @@ static inline char* scratch_place(Wave& w, const Record& i, u32 lane, u64 offset
     return nullptr;
   }
   return w.scratch + static_cast<u64>(lane) * w.scratch_size + offset;
+}
+
+// The place that an address without a space of its own means: in the LDS, in private memory, or in global memory.
+static inline char* flat_place(Wave& w, const Record& i, u32 lane, u64 address, u32 size, bool is_write, bool* raced) {
+  const u64 high = address >> 32;
+  if (high == kToLds) return lds_place(w, i, address & 0xffffffff, size);
+  if (w.registers == kVectorRegisters) {
+    const u64 offset = address & ((1ull << kLaneBit) - 1);
+    if (address >> 57 << 57 == kToLanes) return scratch_place(w, i, address >> kLaneBit & 31, offset, size, is_write);
+  } else if (high == kToPrivate) {
+    return scratch_place(w, i, lane, address & 0xffffffff, size, is_write);
+  }
+  return global_place(w, i, address, size, is_write, raced);
 }
 
 // The address of a lane in a buffer; false where the descriptor says that it is outside of the buffer.
@@ -123,6 +143,7 @@ static inline char* place_of(Wave& w, const Record& i, u32 lane, u32 size, bool 
     address += offset(w.vector[i.source[0].number][lane]) * std::max(1u, i.parameter[kFactor]);
     if (i.half) address += static_cast<u64>(w.vector[i.source[0].number + 1][lane]) << 32;
   }
+  if (space == kFlat) return flat_place(w, i, lane, address, size, is_write, raced);
   return space == kScratch ? scratch_place(w, i, lane, address, size, is_write)
                            : global_place(w, i, address, size, is_write, raced);
 }
@@ -168,7 +189,8 @@ static inline void check_address(Wave& w, const Record& i) {
       if (w.exec & ~w.defined[i.source[0].number + k]) report(w, i, kUndefined, i.source[0].number + k, 0);
     }
   }
-  const u32 scalars = i.source[1].kind != kScalar ? 0 : is_buffer(i) ? 4 : 2;
+  const u32 of_address = is_buffer(i) ? 4 : i.parameter[kSpace] == kScratch ? 1 : 2;
+  const u32 scalars = i.source[1].kind == kScalar ? of_address : 0;
   for (u32 k = 0; k < scalars; k++) await_scalar(w, i, i.source[1].number + k);
 }
 

@@ -23,7 +23,7 @@ static inline void set_scalar(Wave& w, u32 number, u32 value) {
 static inline void await_scalar(Wave& w, const Record& i, u32 number) {
   const Counter& counter = w.family == kRdna4 ? w.scalars : w.lds;
   if (number < 128 && w.from_scalars[number] > counter.done) {
-    report(w, i, kNoWait, 1000 + number);
+    report(w, i, kNoWait, kScalars + number);
     w.from_scalars[number] = 0;
   }
 }

@@ -6,7 +6,8 @@
 #include "handlers.h"
 
 constexpr u32 kLanes = 64;
-constexpr u32 kVectorRegisters = 512;  // 256 of them are accumulators
+constexpr u32 kVectorRegisters = 1024;  // of gfx1250; CDNA has 512, 256 of them accumulators
+constexpr u32 kEncoded = 256;  // registers that an encoding has numbers for
 constexpr u32 kOverflowBit = 23;  // of MODE: what is too large for 16 or 8 bits becomes the largest number
 constexpr u32 kVcc = 106, kNull = 124, kM0 = 125, kExec = 126, kVccz = 251, kExecz = 252, kScc = 253;
 
@@ -37,10 +38,11 @@ struct Record {
 
 enum FindingKind : u32 {
   kReadOutside = 1, kWriteOutside, kNoWait, kRace, kLdsOutside, kUndefined, kUnknown, kWriteProtected,
-  kRaceInMemory, kOverwritten, kSamePlace, kLeftOut, kNoEnd, kTrap
+  kRaceInMemory, kOverwritten, kSamePlace, kLeftOut, kNoEnd, kTrap, kAsksHost
 };
 
-constexpr u32 kBarrier = 2000, kInFlight = 3000;  // of kNoWait, where no register is meant
+constexpr u32 kScalars = 2000;  // scalar registers, as findings have them
+constexpr u32 kBarrier = 3000, kInFlight = 4000;  // of kNoWait, where no register is meant
 
 struct Byte {  // what is known of one byte of LDS
   u16 writer, reader, last_reader, changer;
@@ -111,7 +113,6 @@ struct Filling {
 };
 
 struct Wave {
-  u32 vector[kVectorRegisters][kLanes];
   Known defined[kVectorRegisters];
   u32 scalar[128];
   u32 scc;
@@ -135,6 +136,8 @@ struct Wave {
   u32 stored, stored_count, overwritten, store_states;
   Filling from_memory[kVectorRegisters], from_lds[kVectorRegisters];
   u64 from_scalars[128];  // the operation that fills it
+  u32 registers;  // vector registers that the target has
+  u32 vector[kVectorRegisters][kLanes];  // the last, as a launch fills those of the target alone
 };
 
 // Whether subnormal numbers of fp32 are taken and given as they are, and not as zero.
