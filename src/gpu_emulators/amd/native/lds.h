@@ -53,6 +53,7 @@ static inline bool is_shared(const Wave& w, const char* at) {
 static inline u64 in_lds(const Wave& w, const char* at) { return static_cast<u64>(at - w.group->lds.data()); }
 
 // Note that a lane reads some bytes, and take the halves of registers from `good` whose bytes nobody wrote.
+[[gnu::always_inline]]
 static inline void note_read(Wave& w, const Record& i, u32 lane, u64 at, u32 bytes, Known* good) {
   const bool is_half = i.parameter[kBytes] == 4;
   for (u32 k = 0; k < bytes; k++) {
@@ -71,6 +72,7 @@ struct Touched {
 };
 
 // Note that a lane is about to write some bytes from the registers that begin with the first one.
+[[gnu::always_inline]]
 static inline void touch(Wave& w, const Record& i, u32 lane, u32 first, u64 at, u32 bytes, std::vector<Touched>& touched) {
   Group& g = *w.group;
   for (u32 k = 0; k < bytes; k++) {
