@@ -63,6 +63,17 @@ FORMS = {
     "bitop2": "v30, v4, v6 bitop3:0x14",
 }
 OF_GFX1250 = """
+global_atomic_add_f64 v[20:21], v[4:5], v[6:7], off th:TH_ATOMIC_RETURN
+flat_atomic_add_f64 v[20:21], v[4:5], v[6:7] th:TH_ATOMIC_RETURN
+buffer_atomic_add_f64 v[20:21], v4, s[8:11], s3 offen th:TH_ATOMIC_RETURN
+global_atomic_min_num_f64 v[20:21], v[4:5], v[6:7], off th:TH_ATOMIC_RETURN
+flat_atomic_min_num_f64 v[20:21], v[4:5], v[6:7] th:TH_ATOMIC_RETURN
+buffer_atomic_min_num_f64 v[20:21], v4, s[8:11], s3 offen th:TH_ATOMIC_RETURN
+global_atomic_max_num_f64 v[20:21], v[4:5], v[6:7], off th:TH_ATOMIC_RETURN
+flat_atomic_max_num_f64 v[20:21], v[4:5], v[6:7] th:TH_ATOMIC_RETURN
+buffer_atomic_max_num_f64 v[20:21], v4, s[8:11], s3 offen th:TH_ATOMIC_RETURN
+ds_add_f64 v4, v[6:7]
+ds_add_rtn_f64 v[20:21], v4, v[6:7]
 v_mov_b64 v[20:21], v[4:5]
 v_mov_b64_e64 v[20:21], v[4:5]
 v_mov_b64 v[20:21], 0x123456789abcdef0
@@ -301,7 +312,7 @@ def read_as(name: str, text: str, upper: int = 0) -> str:
             "vdst": 256 * (not is_scalar)
         }
         fields = ("vdata", "vdst", "addr", "vaddr", "data0", "vsrc", "src0", "src1", "vsrc1", "src2")
-        stores = "store" in name
+        stores = "store" in name or name == "ds_add_f64"
         got = [one.get(field) + kinds.get(field, 0) for field in fields if field in one.fields and not (
             stores and field == "vdst")][: len(numbers(text))]  # fmt: skip
     right = [number + upper * (number >= 256) for number in numbers(text) if number >= 256 or "buffer" not in name]
