@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import shutil
 import sys
 import tarfile
@@ -216,6 +217,7 @@ def index(tmp_path, monkeypatch) -> Path:
     for name in ("UV_FIND_LINKS", "UV_TORCH_BACKEND", "UV_DEFAULT_INDEX", "UV_INDEX"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     (tmp_path / "uv.toml").write_text("no-index = true\n")
     monkeypatch.setenv("UV_CONFIG_FILE", str(tmp_path / "uv.toml"))
     return folder
@@ -436,6 +438,7 @@ def test_a_verification_asks_for_the_python_and_the_machine(index, tmp_path, sil
 
 def test_an_index_that_does_not_answer_is_no_yes(tmp_path, monkeypatch):
     monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("UV_DEFAULT_INDEX", "http://127.0.0.1:9/simple")
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")
     said = answer(tmp_path, "cpu", "nothing-that-is-cached==1.0\n")
@@ -546,6 +549,7 @@ def local_index(tmp_path, monkeypatch):
     monkeypatch.setenv("UV_DEFAULT_INDEX", f"file://{tmp_path}/simple")
     for name in ("UV_FIND_LINKS", "PIP_FIND_LINKS", "UV_CONSTRAINT", "PIP_CONSTRAINT", "UV_INDEX"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
 
     def add(*files: Path) -> None:
         for file in files:

@@ -716,6 +716,23 @@ def test_pins_that_one_kind_of_build_cannot_have_are_given_up_and_uv_says_why(tm
     )
 
 
+@pytest.mark.parametrize("words", ["the index of torch is silent", "the index is silent"])
+def test_where_the_pinned_torch_cannot_be_had_a_wheel_here_comes_before_the_newest(tmp_path, monkeypatch, words):
+    wanted = read(tmp_path, {"constraints.txt": "torch==2.5.1\n", "own.in": "torch>=2\n"})
+
+    def compiled(one):
+        limits = [limit.removeprefix("torch==") for limit in one.limits if limit.startswith("torch==")]
+        version = limits[0] if limits else one.like.get("torch", "2.15.0")
+        fault = words if version == "2.5.1" else ""
+        return ("" if fault else f"torch=={version}\n"), fault
+
+    monkeypatch.setattr(lock, "compiled", compiled)
+    monkeypatch.setattr(lock, "wheels_of", lambda name: [(name, "2.12.0+cpu"), (name, "2.13.0+cpu")])
+    made = lock.resolve(tmp_path / "own.in", ["cpu"], pythons=["3.11"], pins=wanted)
+    assert locks.pins_in(made.texts["cpu"]) == {"torch": "2.13.0"}
+    assert made.notes[-1] == "not kept: torch: constraints.txt pins 2.5.1, own.cpu.txt has 2.13.0"
+
+
 _OF_SCRIPTS = {
     "scripts/requirements_linux.txt": "numpy==1.21.0\n",
     "bench/requirements.txt": "numpy==1.21.0\n",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -40,6 +41,7 @@ def came(tmp_path, monkeypatch):
         monkeypatch.setenv("PATH", str(programs) if pip == "on PATH" else "/nowhere")
         for name in ("PIP_FIND_LINKS", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_CERT"):
             monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
         return programs.parent
 
     return make

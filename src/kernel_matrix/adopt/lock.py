@@ -87,8 +87,9 @@ def _resolved(resolution: _Resolution, limits: Sequence[str]) -> Locks:
     Raises:
         UserError: there is none; uv's words.
     """
-    fault = ""
-    for version in _attempts(resolution.source, resolution.kinds, resolution.pins):
+    fault, named = "", builds.distribution()
+    is_pinned = any(canonicalize_name(Requirement(limit).name) == named for limit in limits)
+    for version in _attempts(resolution.source, resolution.kinds, resolution.pins if is_pinned else NO_PINS):
         try:
             return resolution.with_torch(version, limits)
         except UserError as error:

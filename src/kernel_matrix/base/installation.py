@@ -19,6 +19,7 @@ from urllib.parse import unquote, urlsplit
 
 from kernel_matrix import __version__
 from kernel_matrix.base import git
+from kernel_matrix.base.pip_files import with_files
 
 NAME = "kernel-matrix"
 # The extra of this project that brings a library, by the name that is imported; its own distributions of that extra.
@@ -77,7 +78,7 @@ def into(python: str, *requirements: str) -> str:
 def uv_line(*words: str) -> str:
     """Return the line by which a reader runs uv as the harness does: with pip's settings, by their names."""
     settings = [
-        f'{name}="${pip}"' if value == os.environ[pip] else f"{name}={shlex.quote(value)}"
+        f'{name}="${pip}"' if value == os.environ.get(pip) else f"{name}={shlex.quote(value)}"
         for name, (pip, value) in settings_of_pip(os.environ).items()
     ]
     return " ".join([*settings, shlex.join([typed("uv"), *words])])
@@ -85,10 +86,11 @@ def uv_line(*words: str) -> str:
 
 def settings_of_pip(variables: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """Return the variables by which uv gets pip's settings, each with pip's name and the value, where uv has none."""
+    known = with_files(variables)
     return {
-        name: (pip, ",".join(variables[pip].split()) if name == "UV_FIND_LINKS" else variables[pip])
+        name: (pip, ",".join(known[pip].split()) if name == "UV_FIND_LINKS" else known[pip])
         for pip, name in _PIP_TO_UV.items()
-        if pip in variables and name not in variables
+        if pip in known and name not in variables
     }
 
 

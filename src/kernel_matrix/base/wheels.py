@@ -11,6 +11,8 @@ from pathlib import Path
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 
+from kernel_matrix.base.pip_files import with_files
+
 
 def known_wheels() -> Iterator[tuple[str, Version, Path]]:
     """Yield name, version and file of each wheel in the folders that pip or uv is configured with."""
@@ -28,5 +30,6 @@ def wheels_of(distribution: str) -> list[tuple[str, str]]:
 
 
 def words(*names: str) -> list[str]:
-    """Return the words of the first of these environment variables that is set."""
-    return next((re.split(r"[\s,]+", value.strip()) for name in names if (value := os.environ.get(name))), [])
+    """Return the words of the first of these environment variables that is set, by itself or in a file of pip's."""
+    variables = with_files(os.environ)
+    return next((re.split(r"[\s,]+", value.strip()) for name in names if (value := variables.get(name))), [])

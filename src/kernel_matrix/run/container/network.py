@@ -10,6 +10,7 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
+from kernel_matrix.base.pip_files import with_files
 from kernel_matrix.base.wheels import known_wheels, words
 from kernel_matrix.vendors import builds
 
@@ -24,7 +25,8 @@ def proxies() -> dict[str, str]:
 
 def certificates() -> Path | None:
     """Return the file of certificates that pip or OpenSSL is told to trust."""
-    return next((Path(path) for name in ("PIP_CERT", "SSL_CERT_FILE") if (path := os.environ.get(name))), None)
+    variables = with_files(os.environ)
+    return next((Path(path) for name in ("PIP_CERT", "SSL_CERT_FILE") if (path := variables.get(name))), None)
 
 
 def wheels(locks: Iterable[bytes], kind: str) -> list[Path]:
