@@ -6,8 +6,9 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
-from gfx_execute import encoded
+from gfx_execute import RESULT, encoded, executed
 
 from gpu_emulators.amd import Memory, Program, decoding
 from gpu_emulators.amd.code_object import Argument, CodeObject, Kernel
@@ -720,6 +721,109 @@ def bits() -> dict[str, Any]:
     return {name: launched([*masks, *code, *last], 32, *arrays(32)) for name, code in kinds.items()}
 
 
+def branches() -> dict[str, Any]:
+    """Jump over an instruction by each condition, where it holds and where it does not."""
+    result: dict[str, Any] = {}
+    compare, vcc, lanes = op.s_cmp_eq_u32, op.s_mov_b32, [op.s_mov_b32(s[9], EXEC_LO)]
+    for name, holds, fails in (
+        ("scc0", compare(s[8], 1), compare(s[8], 0)), ("scc1", compare(s[8], 0), compare(s[8], 1)),
+        ("vccz", vcc(VCC_LO, 0), vcc(VCC_LO, 4)), ("vccnz", vcc(VCC_LO, 4), vcc(VCC_LO, 0)),
+        ("execz", op.s_mov_b32(EXEC_LO, 0), op.s_mov_b32(EXEC_LO, 4)),
+        ("execnz", op.s_mov_b32(EXEC_LO, 4), op.s_mov_b32(EXEC_LO, 0)),
+    ):  # fmt: skip
+        for place, state in enumerate((holds, fails)):
+            code = [op.s_mov_b32(s[8], 0), *lanes, state, getattr(op, f"s_cbranch_{name}")(1), op.s_movk_i32(s[8], 7)]
+            code += [op.s_mov_b32(EXEC_LO, s[9]), op.v_lshlrev_b32_e32(v[1], 2, v[0]), op.v_mov_b32_e32(v[2], s[8])]
+            out, x = arrays(32)
+            found = launched([*code, store(v[2], v[1])], 32, out, x)
+            result[f"{name} {place}"] = found or bool((out == 7 * place).all())
+    return result
+
+
+def saturated() -> dict[str, Any]:
+    """Add, subtract and multiply integers that a clamp keeps in their range: of 32 bits, of 16, and pairs."""
+    result: dict[str, Any] = {}
+    ends = np.array([0, 1, 2**31 - 1, 2**31, 2**32 - 1, 0x7FFF8000, 0x80007FFF, 0xFFFF0001], np.uint32)
+    draw = np.random.default_rng(4).integers(0, 2**32, (3, 32), np.uint32)
+    draw[0, :8], draw[1, :8], draw[2, 8:16] = ends, ends[::-1], ends
+    draw[1, 8:16] = ends
+    steps = {"add": np.add, "sub": np.subtract, "subrev": lambda a, b: b - a}
+    for encoding, name, kind in (
+        *(("VOP3", f"v_{step}_nc_{kind}", kind) for step in ("add", "sub") for kind in ("i32", "u32", "i16")),
+        *(("VOP3", name, name[-3:]) for name in ("v_subrev_nc_u32", "v_mad_u16", "v_mad_i16")),
+        *(("VOP3P", f"v_pk_{step}_{kind}", kind) for step in ("add", "sub") for kind in ("u16", "i16")),
+    ):
+        made = np.dtype(kind.replace("i", "int").replace("u", "uint"))
+        a, b, c = (one.view(made).reshape(32, -1).astype(np.int64) for one in draw)
+        right = a * b + c if "mad" in name else steps[name.split("_")[1 + ("pk" in name)]](a, b)
+        right = np.clip(right, np.iinfo(made).min, np.iinfo(made).max).astype(made)[:, : None if "pk" in name else 1]
+        fields = {"opsel_hi": 3, "opsel_hi2": 1} if "pk" in name else {}
+        code = encoded("gfx1100", encoding, name, vdst=RESULT, src0=256, src1=257, src2=258, clmp=1, **fields)
+        got = executed("gfx1100", code, dict(enumerate(draw)))[RESULT].copy().view(made).reshape(32, -1)
+        result[name] = bool((got[:, : right.shape[1]] == right).all())
+    return result
+
+
+def rounded() -> dict[str, Any]:
+    """Take functions of numbers whose results are rounded to the nearest, and round halves to even ones."""
+    result: dict[str, Any] = {}
+    draw = np.random.default_rng(12).uniform(0.01, 40, 32)
+    draw[:6] = [0.5, 1.5, 2.5, 3.5, 4.5, 6.5]
+    turn = 2 * np.pi
+    functions = {
+        "exp": np.exp2, "log": np.log2, "rcp": np.reciprocal, "sqrt": np.sqrt, "rsq": lambda x: 1 / np.sqrt(x),
+        "sin": lambda x: np.sin(turn * (x - np.rint(x))), "cos": lambda x: np.cos(turn * (x - np.rint(x))),
+        "rndne": np.rint,
+    }  # fmt: skip
+    for name, function in functions.items():
+        for kind in (np.float32, np.float16, np.float64) if name == "rndne" else (np.float32, np.float16):
+            size = 8 * np.dtype(kind).itemsize
+            x = draw.astype(kind)
+            with np.errstate(over="ignore"):
+                right = function(x.astype(np.float64)).astype(kind)
+            words = (
+                x.view(np.uint32).reshape(32, 2) if size == 64 else x.view(f"u{size // 8}").astype(np.uint32)[:, None]
+            )
+            code = encoded("gfx1100", "VOP1", f"v_{name}_f{size}", vdst=RESULT, src0=256)
+            after = executed("gfx1100", code, dict(enumerate(words.T.copy())))[RESULT : RESULT + words.shape[1]]
+            got = np.ascontiguousarray(after.T).view(kind).reshape(32, -1)[:, 0]
+            result[f"{name} {size}"] = bool((got == right).all())
+    return result
+
+
+def pairs() -> dict[str, Any]:
+    """Add pairs of 16 bits in memory and in the LDS, which CDNA has, and borrow from a number with every bit set."""
+    result: dict[str, Any] = {}
+    begin = [older.s_load_dwordx2(place, s[0:1], offset=at, imm=1) for place, at in ((OUT, 0), (X, 8))]
+    draw = np.random.default_rng(13).standard_normal((2, 64, 2)).astype(np.float32)
+    first_steps = [older.s_waitcnt(0), older.v_lshlrev_b32_e32(v[1], 2, v[0])]
+    first_steps += [older.global_load_dword(vdst=v[2], addr=v[1], saddr=X), older.s_waitcnt(0)]
+    keep = [older.global_load_dword(vdst=v[3], addr=v[1], saddr=OUT), older.s_waitcnt(0)]
+    keep += [older.ds_write_b32(addr=v[1], data0=v[3])]
+    back = [older.s_waitcnt(0), older.ds_read_b32(vdst=v[4], addr=v[1]), older.s_waitcnt(0)]
+    back += [older.global_store_dword(addr=v[1], data=v[4], saddr=OUT)]
+    for name, kind in (("f16", np.float16), ("bf16", ml_dtypes.bfloat16)):
+        old, new = draw.astype(kind)
+        right = (old.astype(np.float32) + new.astype(np.float32)).astype(kind)
+        for place, code in (
+            ("memory", [getattr(older, f"global_atomic_pk_add_{name}")(addr=v[1], data=v[2], saddr=OUT)]),
+            ("LDS", [*keep, getattr(older, f"ds_pk_add_{name}")(addr=v[1], data0=v[2]), *back]),
+        ):
+            out = old.copy()
+            found = launched([*first_steps, *code], 64, out, new.copy(), begin=begin, target="gfx942", lds=256)
+            result[f"{name} {place}"] = found or out.tobytes() == right.tobytes()
+    out, x = arrays(32)
+    borrow = [
+        op.s_mov_b32(s[8], 5),
+        op.s_cmp_eq_u32(s[8], 5),
+        op.s_subb_u32(s[8], s[8], -1),
+        op.s_cselect_b32(s[9], 1, 0),
+    ]
+    last = [op.v_lshlrev_b32_e32(v[1], 2, v[0]), op.v_mov_b32_e32(v[2], s[8]), op.v_lshl_or_b32(v[2], s[9], 4, v[2])]
+    result["borrow"] = launched([*borrow, *last, store(v[2], v[1])], 32, out, x) or bool((out == 5 + 16).all())
+    return result
+
+
 def traps() -> dict[str, Any]:
     """End eight lanes by a trap, behind which a loop halts the wave; go on behind that of a debugger; and no other."""
     address, own = op.v_lshlrev_b32_e32(v[1], 2, v[0]), store(v[0], v[1])
@@ -755,6 +859,10 @@ PROGRAMS: Sequence[Callable[[], dict[str, Any]]] = (
     kept,
     products,
     transposed,
+    branches,
+    saturated,
+    rounded,
+    pairs,
     traps,
     calls,
     variables,
