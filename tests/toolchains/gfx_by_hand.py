@@ -165,7 +165,7 @@ def wraps() -> dict[str, Any]:
 
 
 def atomics() -> dict[str, Any]:
-    """Add in the LDS from two waves, between barriers, and read what they made; or store beside them."""
+    """Add or exchange in the LDS from two waves, between barriers, and read what they made; or store beside them."""
     four = [op.v_and_b32_e32(v[1], 12, v[2]), op.v_mov_b32_e32(v[3], 1)]
     begin = [
         op.v_lshlrev_b32_e32(v[2], 2, v[0]),
@@ -178,7 +178,15 @@ def atomics() -> dict[str, Any]:
     add, other = op.ds_add_u32(addr=v[1], data0=v[3]), op.ds_store_b32(addr=v[1], data0=v[3])
     end = [op.s_waitcnt(0), op.s_barrier(), op.ds_load_b32(vdst=v[5], addr=v[1]), op.s_waitcnt(0), store(v[5], v[2])]
     result = {}
-    for name, code in (("added", [add, add]), ("stored", [add, other])):
+    old = [op.ds_load_b32(vdst=v[5], addr=v[1]), op.s_waitcnt(0)]
+    exchange = [*old, op.ds_cmpstore_b32(addr=v[1], data0=v[3], data1=v[5])]
+    for name, code in (
+        ("added", [add, add]),
+        ("stored", [add, other]),
+        ("read", [add, *old]),
+        ("exchanged", exchange),
+        ("exchanged and added", [*exchange, add]),
+    ):
         out, x = arrays(64)
         result[name] = launched([*begin, *code, *end], 64, out, x, lds=256)
         result[f"{name} all"] = out.tolist()

@@ -108,6 +108,13 @@ def test_atomics_of_waves_meet_in_the_lds_and_race_with_stores_alone(results):
     assert (told["added"], told["added all"]) == ([], [32] * 64)
     assert (told["counted"], told["counted all"]) == ([], sorted([*range(41), *range(23)]))
     assert any("ds_store_b32 races at byte" in one for one in told["stored"])
+    assert any("ds_load_b32 races at byte" in one for one in told["read"])
+
+
+def test_a_loop_around_an_exchange_in_the_lds_reads_the_old_value_without_a_race(results):
+    told = results["atomics"]
+    assert (told["exchanged"], told["exchanged all"]) == ([], [1] * 64)
+    assert any("ds_load_b32 races at byte" in one for one in told["exchanged and added"])
 
 
 def test_every_atomic_on_integers_combines_as_its_type_says_in_memory_and_in_the_lds(results):

@@ -8,10 +8,15 @@ enum AccessParameter { kBytes, kCount, kSign, kPart, kSpace, kFactor };
 
 // What some atomics do, by their place in translate_memory.py.
 enum Combination : u32 { kExchange = 1, kIncrement = 16, kDecrement, kReverse, kExchangeFloat };
+constexpr u32 kExchangeBits = 10;
+
+// Whether an atomic exchanges what is as expected. A loop with one reads the old value first, by an ordinary load.
+static inline bool compares(const Record& i) { return i.target == kExchangeBits || i.target == kExchangeFloat; }
 
 // An atomic of another wave between the same barriers races with a load or a store.
-static inline void check_atomics(Wave& w, const Record& i, u64 at) {
+static inline void check_atomics(Wave& w, const Record& i, u64 at, bool is_read = false) {
   const Byte& byte = w.group->bytes[at];
+  if (is_read && byte.compared) return;
   if (byte.changed == w.group->interval && byte.changer != w.number) report(w, i, kRace, at, byte.changer);
 }
 
@@ -20,7 +25,7 @@ static inline void check_read(Wave& w, const Record& i, u64 at) {
   const Group& g = *w.group;
   Byte& byte = w.group->bytes[at];
   if (byte.written == g.interval && byte.writer != w.number) report(w, i, kRace, at, byte.writer);
-  check_atomics(w, i, at);
+  check_atomics(w, i, at, true);
   const bool another = byte.read == g.interval && byte.reader != w.number;
   byte.reader = another ? 0xffff : static_cast<u16>(w.number), byte.read = g.interval;
   byte.last_reader = static_cast<u16>(w.number), byte.last_read = w.lds.issued;
@@ -88,12 +93,15 @@ static inline void check_writes(Wave& w, const Record& i, const std::vector<Touc
   for (const Touched& one : touched) check_write(w, i, one.at, w.group->lds[one.at] == one.before);
 }
 
-// Atomics of several waves meet without a race; a load or a store of another wave between the same barriers is one.
+// Atomics of several waves meet without a race; a load or a store of another wave between the same barriers is one, but for
+// a load and an exchange of what is as expected.
 static inline void note_atomic(Wave& w, const Record& i, u64 at) {
   const Group& g = *w.group;
   Byte& byte = w.group->bytes[at];
   if (byte.written == g.interval && byte.writer != w.number) report(w, i, kRace, at, byte.writer);
-  if (byte.read == g.interval && byte.reader != w.number) report(w, i, kRace, at, 0x10000 + byte.reader);
+  const bool is_read = byte.read == g.interval && byte.reader != w.number && !compares(i);
+  if (is_read) report(w, i, kRace, at, 0x10000 + byte.reader);
+  byte.compared = compares(i) && (byte.changed != g.interval || byte.compared);
   const bool another = byte.changed == g.interval && byte.changer != w.number;
   byte.changer = another ? 0xffff : static_cast<u16>(w.number), byte.changed = g.interval;
 }

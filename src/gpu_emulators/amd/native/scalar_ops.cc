@@ -166,6 +166,12 @@ UNARY32(s_sext_i32_i16, result32(w, i, static_cast<u32>(static_cast<i16>(a))))
 UNARY32(s_sext_i32_i8, result32(w, i, static_cast<u32>(static_cast<int8_t>(a))))
 HANDLER(s_bitset0_b32) { result32(w, i, get_scalar(w, i.scalar_destination) & ~(1u << (source32(w, i, 0) & 31))); }
 HANDLER(s_bitset1_b32) { result32(w, i, get_scalar(w, i.scalar_destination) | 1u << (source32(w, i, 0) & 31)); }
+static u64 old_result(const Wave& w, const Record& i) {
+  return get_scalar(w, i.scalar_destination) | static_cast<u64>(get_scalar(w, i.scalar_destination + 1)) << 32;
+}
+
+HANDLER(s_bitset0_b64) { result64(w, i, old_result(w, i) & ~(1ull << (source32(w, i, 0) & 63))); }
+HANDLER(s_bitset1_b64) { result64(w, i, old_result(w, i) | 1ull << (source32(w, i, 0) & 63)); }
 
 #define SAVE_EXEC(name, expression)                                \
   HANDLER(s_##name##_saveexec_b64) {                               \

@@ -49,7 +49,7 @@ struct Byte {  // what is known of one byte of LDS
   u32 written, read, changed;  // the interval between barriers, from 1 on; 0 is never. An atomic has changed it
   u64 last_read;  // the number of the last reader's operation
   u64 touched;  // the last instruction that wrote it
-  bool defined;
+  bool defined, compared;  // compared: atomics of this interval exchanged it where it was as expected, and did nothing else
 };
 
 class History;
