@@ -781,10 +781,11 @@ def rounded() -> dict[str, Any]:
     functions = {
         "exp": np.exp2, "log": np.log2, "rcp": np.reciprocal, "sqrt": np.sqrt, "rsq": lambda x: 1 / np.sqrt(x),
         "sin": lambda x: np.sin(turn * (x - np.rint(x))), "cos": lambda x: np.cos(turn * (x - np.rint(x))),
-        "rndne": np.rint,
+        "rndne": np.rint, "rcp_iflag": np.reciprocal,
     }  # fmt: skip
     for name, function in functions.items():
-        for kind in (np.float32, np.float16, np.float64) if name == "rndne" else (np.float32, np.float16):
+        kinds = {"rndne": (np.float32, np.float16, np.float64), "rcp_iflag": (np.float32,)}
+        for kind in kinds.get(name, (np.float32, np.float16)):
             size = 8 * np.dtype(kind).itemsize
             x = draw.astype(kind)
             with np.errstate(over="ignore"):
@@ -796,6 +797,32 @@ def rounded() -> dict[str, Any]:
             after = executed("gfx1100", code, dict(enumerate(words.T.copy())))[RESULT : RESULT + words.shape[1]]
             got = np.ascontiguousarray(after.T).view(kind).reshape(32, -1)[:, 0]
             result[f"{name} {size}"] = bool((got == right).all())
+    return result
+
+
+def scalars() -> dict[str, Any]:
+    """Take the same functions of scalars, which RDNA 4 has, and round halves of them."""
+    result: dict[str, Any] = {}
+    begin = [newer.s_load_b64(place, s[0:1], ioffset=at, soffset=NULL) for place, at in ((OUT, 0), (X, 8))]
+    values = np.array([0.5, 1.5, 2.5, 4.5, 0.3, 0.7, 3.1, 7.9, 11.3, 23.7])
+    functions = {
+        "exp": np.exp2, "log": np.log2, "rcp": np.reciprocal, "sqrt": np.sqrt, "rsq": lambda x: 1 / np.sqrt(x),
+    }  # fmt: skip
+    for name, size in (("rndne", 32), ("rndne", 16), *((name, 32) for name in functions)):
+        kind = np.dtype(f"f{size // 8}")
+        x = values.astype(kind)
+        right = functions.get(name, np.rint)(x.astype(np.float64)).astype(kind)
+        code = [newer.s_wait_kmcnt(simm16=0), newer.v_mov_b32_e32(v[1], 0)]
+        for place, bits in enumerate(x.view(f"u{size // 8}").tolist()):
+            if name in functions:
+                one = Raw(encoded("gfx1201", "VOP3_SDST", f"v_s_{name}_f32", vdst=9, src0=8)[:8])
+            else:
+                one = getattr(newer, f"s_{name}_f{size}")(s[9], s[8])
+            code += [newer.s_mov_b32(s[8], bits), one, newer.v_mov_b32_e32(v[2], s[9])]
+            code += [newer.global_store_b32(vaddr=v[1:2], vsrc=v[2], saddr=OUT, ioffset=4 * place)]
+        out = np.zeros(values.size, np.uint32)
+        found = launched(code, 32, out, x.copy(), begin=begin, target="gfx1201")
+        result[f"{name} {size}"] = found or out.astype(f"u{size // 8}").view(kind).tolist() == right.tolist()
     return result
 
 
@@ -870,6 +897,7 @@ PROGRAMS: Sequence[Callable[[], dict[str, Any]]] = (
     branches,
     saturated,
     rounded,
+    scalars,
     pairs,
     traps,
     calls,

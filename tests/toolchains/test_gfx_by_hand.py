@@ -251,7 +251,9 @@ def test_floats_of_the_lds_are_exchanged_where_they_are_equal_and_gfx1250_has_at
     assert {name: told for name, told in results["floats"].items() if told is not True} == {}
 
 
-@pytest.mark.parametrize(("name", "count"), [("branches", 12), ("saturated", 13), ("rounded", 17), ("pairs", 5)])
+@pytest.mark.parametrize(
+    ("name", "count"), [("branches", 12), ("saturated", 13), ("rounded", 18), ("scalars", 7), ("pairs", 5)]
+)
 def test_an_instruction_has_numpy_s_bits_or_goes_where_its_condition_says(results, name, count):
     """Edits of handlers that no other test of single instructions sees: of clamps, of the last bit, of conditions."""
     assert len(results[name]) == count
