@@ -270,3 +270,58 @@ def test_a_file_counts_that_pytest_collects_or_that_such_a_file_imports(tmp_path
 def test_what_runs_only_where_a_test_is_a_program_is_not_needed(tmp_path):
     test = "if __name__ == '__main__':\n    import tabulate"
     assert "tabulate" not in requirements.lines(lay(tmp_path, test, LISTS["an extra"][1]))
+
+
+_BUILD = '[build-system]\nrequires = ["setuptools", "numpy>=2.0"]\n'
+LIMITS = {
+    "of an extra": (
+        'dependencies = ["numpy"]\n[project.optional-dependencies]\ntest = ["numpy<2"]\n',
+        ["numpy", "numpy<2"],
+    ),
+    "of a group": ('dependencies = ["numpy>=1"]\n[dependency-groups]\ntest = ["numpy<2"]\n', ["numpy>=1", "numpy<2"]),
+    "of a group that is included": (
+        'dependencies = ["numpy"]\n[dependency-groups]\ntest = [{include-group = "old"}]\nold = ["numpy<2"]\n',
+        ["numpy", "numpy<2"],
+    ),
+    "by a marker": ("dependencies = [\"numpy\", \"numpy<2; python_version < '4'\"]\n",
+                    ["numpy", "numpy<2; python_version < '4'"]),
+    "none": ('dependencies = ["numpy>=1"]\n[project.optional-dependencies]\ntest = ["numpy"]\n', ["numpy>=1"]),
+    "the same": ('dependencies = ["numpy<2"]\n[project.optional-dependencies]\ntest = ["numpy<2"]\n', ["numpy<2"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_further_limit_of_what_is_needed_holds_too(tmp_path, name):
+    text, wanted = LIMITS[name]
+    lines = requirements.lines(lay(tmp_path, "import numpy", {"pyproject.toml": text}))
+    assert [line for line in lines if line.startswith("numpy")] == wanted
+
+
+def test_a_limit_of_the_tests_does_not_hold_for_what_the_build_needs(tmp_path):
+    project = '[project.optional-dependencies]\ntest = ["numpy<2", "scipy<1"]\n' + _BUILD
+    files = {"pyproject.toml": project, "pq/a.pyx": "", "setup.py": "setup(ext_modules=cythonize('pq/a.pyx'))"}
+    (tmp_path / "pyproject.toml").write_text(STATIC + project)
+    repository = lay(tmp_path, "import numpy, scipy", files | {"pyproject.toml": STATIC + project})
+    found = [line for line in requirements.lines(repository) if line.startswith(("numpy", "scipy"))]
+    assert found == ["numpy>=2.0", "scipy<1"]
+
+
+def test_what_a_list_wants_of_what_is_declared_is_no_requirement(tmp_path):
+    files = {"pyproject.toml": 'dependencies = ["numpy"]\n', "requirements.txt": "numpy==1.21\n"}
+    lines = requirements.lines(lay(tmp_path, "import numpy", files))
+    assert ("numpy" in lines, "numpy==1.21" in lines) == (True, False)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"pyproject.toml": '[tool.pytest.ini_options]\naddopts = "-q --doctest-modules"\n'},
+        {"pytest.ini": "[pytest]\naddopts = --doctest-modules\n"},
+        {"setup.cfg": "[tool:pytest]\naddopts =\n    --doctest-modules\n"},
+        {"tox.ini": "[pytest]\naddopts = -ra --doctest-modules\n"},
+    ],
+)
+def test_doctests_outside_of_the_suite_are_no_cases_and_init_says_so(tmp_path, files):
+    said = [*lay(tmp_path / "asked", "", files).project.notes]
+    assert "of the doctests (--doctest-modules) only those in the suite's folder are cases" in said
+    assert not [note for note in lay(tmp_path / "plain", "", {}).project.notes if "doctest" in note]

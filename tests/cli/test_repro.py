@@ -30,6 +30,12 @@ def test_the_command_names_commit_executor_lock_image_and_cell(matrix):
     )
 
 
+def test_what_was_changed_and_not_committed_is_in_no_commit_to_switch_to(matrix):
+    changed = replace(RECORD, job={**FACTS, "commit": "0123456789ab+changes"})
+    assert repro.Commands(matrix).command(TRITON, changed).startswith("kernel-matrix run --platform cuda ")
+    assert "commit: 0123456789ab+changes" in repro.facts(matrix, TRITON, changed)
+
+
 def test_facts_that_a_machine_sent_are_quoted(matrix):
     hostile = replace(RECORD, job={**FACTS, "commit": "x; rm -rf /", "image": "$(touch /tmp/x)", "executor": "a b"})
     words = shlex.split(repro.Commands(matrix).command(TRITON, hostile))

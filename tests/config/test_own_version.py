@@ -92,3 +92,9 @@ def test_a_version_that_the_package_does_not_have_is_a_fault(doubles: Doubles, v
     expecting(doubles, "doubles<1")
     with pytest.raises(UserError, match=message):
         _ = doubles.matrix
+
+
+@pytest.mark.parametrize(("name", "version"), [("doubles", "2.5"), ("another", "")])
+def test_a_source_archive_says_the_version_that_its_build_would_take_from_git(doubles, name, version):
+    (doubles.root / "PKG-INFO").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 2.5\n\nVersion: 9\n")
+    assert own_version(doubles.root, doubles.matrix.package) == OwnVersion("doubles", version)

@@ -301,14 +301,14 @@ def test_the_table_of_support_has_what_is_red_else_the_best_and_the_gaps(whole):
         "| mul.forward | **fail** | held, emulated |",
         "| sub.forward | excluded | pass |",
         "| div.forward |  | **error** |",
-        "| **works** | 1 of 2 | 2 of 4 |",
+        "| **ended well** | 1 of 2 | 2 of 4 |",
         "",
         "No result yet: xpu bmg.",
         "",
-        "Works on one platform and not on another:",
+        "Ended well on one platform and not on another:",
         "",
-        "- add.forward works on cuda; compiled on rocm (gfx942)",
-        "- mul.forward works on rocm; fail on cuda (sm&#95;90)",
+        "- add.forward ended well on cuda; compiled on rocm (gfx942)",
+        "- mul.forward ended well on rocm; fail on cuda (sm&#95;90)",
     ]
 
 
@@ -325,10 +325,10 @@ def test_of_too_many_targets_a_platform_is_one_column(whole):
     targets = [("add", "cuda", f"sm_{number}", "a", "pass" if number else "fail") for number in range(30)]
     text = support(placed(whole, *targets, ("add", "rocm", "gfx942", "a", "pass")))
     assert "| add.forward | **fail** | pass |" in text
-    assert "- add.forward works on rocm; fail on cuda" in text.splitlines()
+    assert "- add.forward ended well on rocm; fail on cuda" in text.splitlines()
 
 
 def test_a_platform_without_a_gap_has_no_list(whole):
     text = support(placed(whole, ("add", "cuda", "sm_90", "a", "pass"), ("add", "rocm", "gfx942", "a", "pass")))
-    assert text.endswith("| **works** | 1 of 1 | 1 of 1 |\n")
+    assert text.endswith("| **ended well** | 1 of 1 | 1 of 1 |\n")
     assert support(whole.model_copy(update={"cells": ()})).startswith("| operator |")

@@ -195,6 +195,28 @@ def test_the_reason_of_a_failed_build_is_its_last_error_and_no_line_around_it(tm
     assert build._failure("make", "it ended with status 1").endswith(f"it ended with status 1: {reason}")
 
 
+IGNORED = [
+    "cc1: fatal error: src/made.c: No such file or directory",
+    "CMake Error at CMakeLists.txt:3 (add_library): Cannot find source file: ./src/made.c",
+    "FileNotFoundError: [Errno 2] No such file or directory: 'src/made.c'",
+    "src/made.c: file not found\nerror: command '/usr/bin/gcc' failed with exit code 1",
+    "meson.build:4:0: ERROR: File src/made.c does not exist.",
+]
+
+
+@pytest.mark.parametrize("printed", IGNORED)
+def test_a_source_that_git_ignores_is_named_where_a_build_misses_it(tmp_path, printed):
+    package = Package.compiled(tmp_path, {"src/made.c": "", ".gitignore": "/build\n*.c\n!fastadd.c\n"})
+    build = Build.of(package.request(), "venv")
+    build.log.parent.mkdir(parents=True)
+    build.log.write_text(f"{printed}\n")
+    assert build._failure("make", "it ended").endswith("so the build has it not: git add -f src/made.c)")
+    build.log.write_text(printed.replace("made.c", "absent.c"))
+    assert "git add" not in build._failure("make", "it ended")
+    build.log.write_text("src/made.c:3: error: x is undefined\n")
+    assert "git add" not in build._failure("make", "it ended")
+
+
 CTEST = """
 add_test(holds "/bin/sh" "-c" "exit 0")
 add_test(fails "/bin/sh" "-c" "echo 3 is not 4; exit 1")

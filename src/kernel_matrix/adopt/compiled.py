@@ -10,6 +10,7 @@ from typing import Any
 
 from kernel_matrix.base import git
 
+ORIGIN = "what the build needs"
 _BACKENDS = ("scikit_build_core", "mesonpy", "maturin", "py_build_cmake", "skbuild", "nanobind")  # that compile
 _EXTENSIONS = re.compile(r"\bext_modules\b|\b(Cpp|CUDA|SYCL|CMake)?Extension\(|\bcythonize\(|\brust_extensions\b")
 _TESTS_OF_CMAKE = re.compile(r"(?i)^\s*(enable_testing\s*\(|include\s*\(\s*CTest\s*\))", re.MULTILINE)
@@ -88,7 +89,7 @@ def look(root: Path, document: Mapping[str, Any], *, is_renamed: bool = False) -
     if not document and not script and _TESTS_OF_CMAKE.search(cmake):
         named = _PROJECT_OF_CMAKE.search(cmake)
         commands = ("cmake -S . -B _build -G Ninja -DCMAKE_BUILD_TYPE=Release", "cmake --build _build")
-        needs = [(text, "what the build needs") for text in (_cmake(cmake), "ninja")]
+        needs = [(text, ORIGIN) for text in (_cmake(cmake), "ninja")]
         return Compiled(commands, tuple(needs), named[1] if named else root.name, "_build")
     return NOT_COMPILED
 
@@ -110,7 +111,7 @@ def _is_version_made(root: Path, document: Mapping[str, Any], script: str) -> bo
 def _needs(system: Mapping[str, Any], *more: str) -> tuple[tuple[str, str], ...]:
     """Return what a build needs by the table ``build-system``."""
     requires = ("pip", *system.get("requires", ("setuptools",)), *more)
-    return tuple((str(text), "what the build needs") for text in requires)
+    return tuple((str(text), ORIGIN) for text in requires)
 
 
 def _reads_own_metadata(root: Path, document: Mapping[str, Any]) -> bool:

@@ -15,6 +15,7 @@ import tempfile
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ class ProjectFile:
     test_folders: tuple[str, ...] = ()
     packages: PackageMap = NO_WORD  # where its packages lie, by the same files
     compiled: Compiled = NOT_COMPILED
-    notes: tuple[str, ...] = ()  # a sentence for each thing that could not be read
+    notes: tuple[str, ...] = ()  # a sentence for each thing that could not be read, or is no case
     python_files: tuple[str, ...] = PYTHON_FILES  # the names of the files that pytest takes for tests
     local: tuple[str, ...] = ()  # distributions that lie in folders, so that no index is asked for them
 
@@ -85,7 +86,7 @@ def read(root: Path) -> ProjectFile:
         tuple(_test_folders(root, document)),
         packages,
         how,
-        tuple(filter(None, (note, *(_said(name, folder) for name, folder in folders.items())))),
+        tuple(filter(None, (note, _of_doctests(root, document), *starmap(_said, folders.items())))),
         tuple(_settings(root, document, "python_files")) or PYTHON_FILES,
         tuple(_folders(root, [*needs, *lists], local)),
     )
@@ -191,6 +192,12 @@ def _test_folders(root: Path, document: Mapping[str, Any]) -> Iterable[str]:
     """Yield the folders that pytest is configured with; a file that it could not read names none."""
     for text in _settings(root, document, "testpaths"):
         yield text.strip("/").removeprefix("./") or "."
+
+
+def _of_doctests(root: Path, document: Mapping[str, Any]) -> str:
+    """Return the sentence about doctests where pytest is told to run those of all modules; empty where it is not."""
+    asked = {"--doctest-modules", "--doctest-plus", "--xdoctest"} & {*_settings(root, document, "addopts")}
+    return f"of the doctests ({min(asked)}) only those in the suite's folder are cases" if asked else ""
 
 
 def _settings(root: Path, document: Mapping[str, Any], key: str) -> Iterable[str]:

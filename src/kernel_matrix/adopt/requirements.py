@@ -11,6 +11,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from kernel_matrix.adopt import compiled
 from kernel_matrix.adopt.compiled import MADE_OF, modules_in
 from kernel_matrix.adopt.repository import Repository
 from kernel_matrix.adopt.sources import files_of
@@ -110,8 +111,8 @@ def lines(repository: Repository, without: Collection[str] = ()) -> list[str]:
         if _TOOLS.fullmatch(name) and not any(_has(name, module) for module in imported):
             left.setdefault(origin, []).append(f"{name}, which nothing here imports")
             continue
-        own = origin.startswith("pyproject.toml, dependencies") or (text in _JOB and bool(Requirement(text).specifier))
-        if not any(text in texts for texts in origins.values()) and (own or name not in taken):
+        is_first = name not in taken and not any(text in texts for texts in origins.values())
+        if is_first or _is_one_more_limit(text, origin, repository, origins):
             origins.setdefault(origin, []).append(text)
         taken.add(name)
     return [
@@ -119,6 +120,22 @@ def lines(repository: Repository, without: Collection[str] = ()) -> list[str]:
         *_written(origins, left),
         *_not_taken(repository, taken.union(one.partition(",")[0] for names in left.values() for one in names)),
     ]
+
+
+def _is_one_more_limit(text: str, origin: str, repository: Repository, origins: Mapping[str, list[str]]) -> bool:
+    """Return whether a requirement limits what an earlier one asked for: pip installs both together.
+
+    What a build needs may go with no other, as pip builds in an environment of its own. A list has preferences alone.
+    """
+    one = Requirement(text)
+    if not one.specifier or any(text in texts for texts in origins.values()):
+        return False
+    if text in _JOB:
+        return True
+    of_build = {canonicalize_name(Requirement(line).name) for line in origins.get(compiled.ORIGIN, ())}
+    is_of_tests = origin.startswith(("the extra '", "the group '"))
+    is_declared = (text, origin) in repository.project.needs and origin != compiled.ORIGIN
+    return is_declared and not (is_of_tests and canonicalize_name(one.name) in of_build)
 
 
 def _written(origins: Mapping[str, list[str]], left: Mapping[str, list[str]]) -> Iterator[str]:

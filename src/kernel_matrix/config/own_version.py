@@ -5,6 +5,7 @@ Python knows the version of an installed distribution only. A source folder says
 
 from __future__ import annotations
 
+import email
 import re
 import tomllib
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ def own_version(root: Path, package: Package) -> OwnVersion | None:
     """Return the version of the package in ``package.source``; None where the package is not there.
 
     It is ``project.version`` of the nearest pyproject.toml that has the package's name, else the ``__version__`` that
-    the package's module sets to a text. Nothing is imported.
+    the package's module sets to a text, else what PKG-INFO says, as a source archive has one. Nothing is imported.
     """
     source = root / package.source
     module = next(
@@ -40,7 +41,7 @@ def own_version(root: Path, package: Package) -> OwnVersion | None:
     if module is None:
         return None
     project = _project(module.parent, root, package.name)
-    version = project.get("version") or _version_in(module)
+    version = project.get("version") or _version_in(module) or _version_of_archive(root, package.name)
     return OwnVersion(str(project.get("name", package.name)), str(version))
 
 
@@ -65,3 +66,13 @@ def _version_in(module: Path) -> str:
     except (OSError, ValueError):
         return ""
     return found["version"] if found else ""
+
+
+def _version_of_archive(root: Path, name: str) -> str:
+    """Return the version of the PKG-INFO of that name at the top of a source archive; empty if there is none."""
+    try:
+        metadata = email.message_from_bytes((root / "PKG-INFO").read_bytes())
+    except OSError:
+        return ""
+    is_own = canonicalize_name(str(metadata.get("Name", ""))) == canonicalize_name(name)
+    return str(metadata.get("Version", "")) if is_own else ""

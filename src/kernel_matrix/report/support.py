@@ -34,13 +34,13 @@ def support(document: Document) -> str:
         f"| operator | {' | '.join(map(_title, tried))} |",
         f"| --- |{' --- |' * len(tried)}",
         *(f"| {cell(op)} | {' | '.join(_text(squares.get((one, op))) for one in tried)} |" for op in ops),
-        f"| **works** | {' | '.join(_share(squares, one, ops) for one in tried)} |",
+        f"| **ended well** | {' | '.join(_share(squares, one, ops) for one in tried)} |",
     ]
     if without := [_title(column) for column in every if column not in known]:
         lines += ["", f"No result yet: {', '.join(without)}."]
     gaps = list(_gaps(squares, tried, ops))
     if gaps:
-        lines += ["", "Works on one platform and not on another:", "", *gaps[:_MOST]]
+        lines += ["", "Ended well on one platform and not on another:", "", *gaps[:_MOST]]
     if len(gaps) > _MOST:
         lines += [f"- {len(gaps) - _MOST} operators more"]
     return within("\n".join([*lines, ""]))
@@ -59,14 +59,14 @@ def _text(square: Square | None) -> str:
 
 
 def _share(squares: Squares, column: Column, ops: Sequence[str]) -> str:
-    """Return how many operators work, of those that are not left out there."""
+    """Return how many operators ended well, of those that are not left out there."""
     states = [squares[column, op].state for op in ops if (column, op) in squares]
     counted = [state for state in states if state != "excluded"]
     return f"{sum(state in _WORKS for state in counted)} of {len(counted)}"
 
 
 def _gaps(squares: Squares, columns: Sequence[Column], ops: Sequence[str]) -> Iterator[str]:
-    """Yield the operators that work on some platform, and on another one neither there nor by being left out."""
+    """Yield the operators that ended well on some platform, and on another one neither there nor by being left out."""
     for op in ops:
         by_platform: dict[str, dict[State, list[str]]] = {}
         for column in columns:
@@ -85,7 +85,7 @@ def _gaps(squares: Squares, columns: Sequence[Column], ops: Sequence[str]) -> It
                 for name, states in others.items()
                 for state, targets in states.items()
             ]
-            yield f"- {cell(op)} works on {cell(', '.join(works))}; {'; '.join(texts)}"
+            yield f"- {cell(op)} ended well on {cell(', '.join(works))}; {'; '.join(texts)}"
 
 
 def _in_brackets(targets: Sequence[str]) -> str:

@@ -108,11 +108,12 @@ def _compared(judged: Judged) -> Iterator[str]:
     lines = lines_of(judged.comparisons())
     if lines:
         seen, faults = kinds(lines)
-        asked = f"in each line ({counted(len(lines), 'line')} asked)"
-        yield f"The suite's own comparisons see {seen} of {faults} known faults {asked}."
-    for line in lines[:_MOST_LINES]:
-        if line.unseen:
-            yield f"  {in_words_of_line(line)}"
+        where = f"wherever they were put in ({counted(len(lines), 'line')})"
+        yield f"The suite's own comparisons see {seen} of {faults} known faults {where}."
+    unseen = [line for line in lines if line.unseen]
+    yield from (f"  {in_words_of_line(line)}" for line in unseen[:_MOST_LINES])
+    if len(unseen) > _MOST_LINES:
+        yield f"  and {counted(len(unseen) - _MOST_LINES, 'more line')} let something through"
 
 
 def _first_words(reason: str) -> str:

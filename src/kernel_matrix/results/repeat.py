@@ -77,8 +77,8 @@ class Commands:
         words += ["--case", identity]
         if tier:
             words += ["--tier", tier]
-        revision = commit.partition("+")[0]
-        first = f"git switch --detach {revision} && " if re.fullmatch(r"[0-9a-f]{7,40}", revision) else ""
+        # What was changed and not committed is in no commit, so the files stay as they are.
+        first = f"git switch --detach {commit} && " if re.fullmatch(r"[0-9a-f]{7,40}", commit) else ""
         return f"{first}{command(words)}"
 
     def is_quick(self, operator: str, name: str) -> bool:

@@ -36,6 +36,8 @@ _AROUND = re.compile(
     r"|make(\[\d\])?: \*\*\*|gmake(\[\d\])?: \*\*\*|FAILED: |\d+ errors? detected in the compilation"
     r"|-- Configuring incomplete|\*\*\* CMake|CMake Error at \S*/FetchContent\.cmake)"
 )
+_MISSING = re.compile(r"(?i)no such file|not found|cannot (find|open)|can't open|does not exist|doesn't exist|missing")
+_PATH = re.compile(r"[\w./+-]+\.\w+")
 _failures: dict[Path, str] = {}  # of this process: all jobs of a toolchain have the same build
 _KEPT = 1  # builds of other sources for the same toolchain: to go back to the last commit is quick
 _NO_VERSION = "0+unknown"
@@ -121,7 +123,20 @@ class Build:
         lines = [line.rstrip() for line in printed if line.strip() and not _AROUND.match(line)]
         errors = [line.strip() for line in lines if _ERROR.search(line)]
         reason = (errors or [line.strip() for line in lines] or [command])[-1]
+        if ignored := next(filter(None, map(self._not_copied, [reason, *reversed(errors)])), ""):
+            reason += f" ({ignored} is there, but git ignores it, so the build has it not: git add -f {ignored})"
         return "\n".join([f"$ {command}", *lines[-_LINES:], f"the build has failed: {ended}: {reason}"])
+
+    def _not_copied(self, line: str) -> str:
+        """Return the first file of the repository that a line misses and that git ignores; empty if there is none."""
+        if not _MISSING.search(line):
+            return ""
+        own = f"{self.root}/"
+        named = (word.removeprefix(own).removeprefix("./") for word in _PATH.findall(line))
+        return next(
+            (name for name in named if name not in self.names and (self.request.root / name).is_file()),
+            "",
+        )
 
     def variables(self, cache: str) -> dict[str, str]:
         """Return the variables of the commands, but PATH: matrix.yaml's, and those that name the targets.
