@@ -54,7 +54,11 @@ def summary(matrix: Matrix, judged: Judged, rules: Rules, options: Sequence[str]
     yield f"{counted(sum(counts.values()), 'case')}: {states}{emulated}"
     yield from suite.sample_words(matrix, judged.tier)
     if not judged.has_run:
-        why = ", for the reasons below" if judged.is_red else " of the platforms that were asked for"
+        why = (
+            ", for the reasons below"
+            if judged.is_red and not judged.emulated
+            else " of the platforms that were asked for"
+        )
         yield f"Nothing ran on hardware{why}."
     yield from _lacking(judged)
     if judged.is_empty:
