@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import driving
+import pytest
+
+from kernel_matrix.kit.running import Running
 
 SUITE = Path(__file__).with_name("suites") / "parts"
 AXES = {"tokens": 7, "hidden": 24, "gain": True}
@@ -77,3 +81,11 @@ def test_a_kernel_that_works_in_place_gives_the_same_bits_where_it_is_timed(tmp_
     [end] = job.ends.values()
     assert job.red() == {}, job.output
     assert end["metrics"]["repeats"] == 15
+
+
+def test_a_backward_of_inputs_that_the_case_has_not_is_refused_with_its_remedy():
+    absent = SimpleNamespace(is_there=lambda sizes: False)
+    op = SimpleNamespace(name="scale", framework="numpy", without={}, differentiable=("bias",), inputs={"bias": absent})
+    case = SimpleNamespace(axes={"tokens": 3, "bias": False}, direction="backward")
+    with pytest.raises(ValueError, match="no input of this case of scale has a gradient, so it has no backward"):
+        Running(case, op)
