@@ -88,7 +88,7 @@ def shell(doubles: Doubles, *command: str, **options) -> subprocess.CompletedPro
 
 
 def test_a_job_in_a_container_has_the_states_and_stages_of_one_in_this_interpreter(engine, contained: Doubles):
-    names = ("good", "segfault", "raises", "leaves", "wrong")
+    names = ("good", "segfault", "wrong")
     contained.edit("{ case: 15,", "{ case: 60,")
     outcomes = {}
     for executor in ("current", "container"):
