@@ -328,6 +328,9 @@ def test_without_the_library_of_docker_a_run_takes_environments_and_the_rest_nam
     users = ("run.container", "run.in_container", "cli.shell", "ci.packing", "ci.commands.image")
     names = ("docker", *(f"kernel_matrix.{user}" for user in users))
     for name in [name for name in sys.modules if name.startswith(names)]:
+        parent, _, own = name.rpartition(".")
+        if own in vars(sys.modules.get(parent, sys)):  # the next import sets it to another module
+            monkeypatch.setattr(sys.modules[parent], own, sys.modules[name])
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "docker", None)
     reason = "this needs the library docker, which the extra 'containers' brings: "
