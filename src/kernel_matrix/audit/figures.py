@@ -295,7 +295,7 @@ def of_badge(message: str, run: Shown) -> Iterator[Difference]:
     if emulated := run["emulated"] - run["cells_by_evidence"].get("emulated", 0):
         counts += f" · {emulated} emulated"
     counted = counts + (f" · {stale} stale" if stale else "")
-    silent = re.sub(r" · \d+ lanes silent$", "", message)  # by the history, which the results do not hold
+    silent = re.sub(r" · \d+ lanes? silent$", "", message)  # by the history, which the results do not hold
     yield from unequal("message", silent, counted)
 
 
