@@ -336,7 +336,10 @@ def test_without_the_library_of_docker_a_run_takes_environments_and_the_rest_nam
     reason = "this needs the library docker, which the extra 'containers' brings: "
     reason += installation.installing("containers")
     assert reason.endswith(f"'{ROOT}[containers]'")
-    assert choose_executor("auto", matrix.platforms["cuda"]) == ("venv", f"no containers: {reason}")
+    assert choose_executor("auto", matrix.platforms["cuda"]) == (
+        "venv",
+        "no containers: the extra containers is not installed",
+    )
     for words in (["shell", "cuda"], ["ci", "image", "cuda"], ["run", "--executor", "container", "--platform", "cuda"]):
         assert main(words) == 2
         assert capsys.readouterr().err.endswith(f"{reason}\n")

@@ -103,9 +103,10 @@ def choose_executor(asked: str, platform: Platform) -> tuple[str, str]:
 
         return CONTAINER, f"a Docker engine answers at {address(start=asked == CONTAINER)}"
     except (UnavailableError, ModuleNotFoundError) as error:
+        is_lacking = isinstance(error, ModuleNotFoundError)
+        if asked == AUTO:  # no command: who wants no containers lacks nothing
+            return "venv", f"no containers: {'the extra containers is not installed' if is_lacking else error}"
         reason = lacking(error) if isinstance(error, ModuleNotFoundError) else str(error)
-        if asked == AUTO:
-            return "venv", f"no containers: {reason}"
         raise UserError(
             "Nothing ran, and earlier results stay. Start an engine, or take --executor venv. "
             f"--executor {asked}: {reason}"
