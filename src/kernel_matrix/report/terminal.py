@@ -37,7 +37,10 @@ if TYPE_CHECKING:  # DuckDB and NumPy take long to import
 _MOST_OUTPUTS = 3  # of a case whose noise ratios are printed
 _MOST_REASONS = 5  # why cases are unavailable
 _MOST_LINES = 3  # of a suite, that compare
-_OF_CELL = "SELECT name, outcome, message FROM cases WHERE starts_with(cases.case, '{}/') AND outcome IN ('fail', 'error', 'missing')"
+_OF_CELL = (
+    "SELECT name, outcome, message FROM cases WHERE starts_with(cases.case, '{}/') "
+    "AND outcome IN ('fail', 'error', 'missing')"
+)
 _OF_CASE = "SELECT message, detail FROM cases WHERE cases.case = '{}'"
 _MOST_CASES = 3  # of one cell; a broken kernel fails in all of its cases
 
