@@ -420,7 +420,8 @@ def test_a_package_whose_folder_has_another_name_is_tested_as_its_wheel_has_it(t
     assert repository.suite == "tests"
     assert repository.project.compiled.commands[-1] == "python -m zipfile -e _wheel/*.whl _package"
     assert "pip" in requirements.lines(repository)
-    assert f"package kern made of the files in {'this folder' if folder == '.' else 'code/'}, for Python" in lines
+    where = "this folder" if folder == "." else "code/"
+    assert f"package kern made of the files in {where}, tested with Python" in lines
 
 
 @pytest.mark.parametrize(

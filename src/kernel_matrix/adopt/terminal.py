@@ -27,7 +27,7 @@ def seen_lines(repository: Repository) -> Iterator[str]:
     """Yield what the repository holds."""
     is_made = repository.source == UNPACKED
     where = f"made of the files in {_folder(repository.folder)}" if is_made else f"in {_folder(repository.source)}"
-    yield f"package {repository.module} {where}, for Python {repository.python} or later"
+    yield f"package {repository.module} {where}, tested with Python {repository.python}"
     if repository.toolchains:
         yield f"imports {', '.join(TOOLCHAINS[name] for name in repository.toolchains)}"
     if repository.kernels:

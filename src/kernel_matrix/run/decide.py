@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kernel_matrix.config.model import Matrix, Platform
 from kernel_matrix.config.plan import Case, Job
+from kernel_matrix.config.suite import is_suite
 from kernel_matrix.run.settings import choose_executor
 from kernel_matrix.store.record import Outcome
 from kernel_matrix.vendors.machine import Machine
@@ -84,7 +85,8 @@ def preview(matrix: Matrix, jobs: Sequence[Job], machine: Machine, executor: str
             answer = f"cannot be emulated here without {' and '.join(lacking)}" if lacking else "can be emulated here"
             yield f"{name}: {', '.join(targets)} {answer}."
         if not present:
-            yield f"{name}: no {platform.title} device here. Nothing of it will run; what can be is compiled."
+            rest = "" if is_suite(matrix) else "; what can be is compiled"
+            yield f"{name}: no {platform.title} device here. Nothing of it will run{rest}."
         elif not any(device_for(matrix, name, toolchain, present, machine) for toolchain in toolchains):
             yield f"{name}: {', '.join(present)} is here, and these jobs only compile."
         elif len(present) < len(platform.targets):
