@@ -285,6 +285,11 @@ LIMITS = {
     ),
     "by a marker": ("dependencies = [\"numpy\", \"numpy<2; python_version < '4'\"]\n",
                     ["numpy", "numpy<2; python_version < '4'"]),
+    "one version is a preference": (
+        'dependencies = ["numpy"]\n[project.optional-dependencies]\ntest = ["numpy==1.21.0"]\n',
+        ["numpy"],
+    ),
+    "one version of what is needed": ('dependencies = ["numpy>=1", "numpy==1.21.0"]\n', ["numpy>=1", "numpy==1.21.0"]),
     "none": ('dependencies = ["numpy>=1"]\n[project.optional-dependencies]\ntest = ["numpy"]\n', ["numpy>=1"]),
     "the same": ('dependencies = ["numpy<2"]\n[project.optional-dependencies]\ntest = ["numpy<2"]\n', ["numpy<2"]),
 }  # fmt: skip

@@ -125,7 +125,8 @@ def lines(repository: Repository, without: Collection[str] = ()) -> list[str]:
 def _is_one_more_limit(text: str, origin: str, repository: Repository, origins: Mapping[str, list[str]]) -> bool:
     """Return whether a requirement limits what an earlier one asked for: pip installs both together.
 
-    What a build needs may go with no other, as pip builds in an environment of its own. A list has preferences alone.
+    What a build needs may go with no other, as pip builds in an environment of its own. A list has preferences alone,
+    and so is a version that the tests want: pins of a repository are kept where they can be.
     """
     one = Requirement(text)
     if not one.specifier or any(text in texts for texts in origins.values()):
@@ -134,6 +135,8 @@ def _is_one_more_limit(text: str, origin: str, repository: Repository, origins: 
         return True
     of_build = {canonicalize_name(Requirement(line).name) for line in origins.get(compiled.ORIGIN, ())}
     is_of_tests = origin.startswith(("the extra '", "the group '"))
+    if is_of_tests and any(part.operator.startswith("==") for part in one.specifier):
+        return False
     is_declared = (text, origin) in repository.project.needs and origin != compiled.ORIGIN
     return is_declared and not (is_of_tests and canonicalize_name(one.name) in of_build)
 
