@@ -40,10 +40,12 @@ def launched(
     target: str = "gfx1100",
     scratch: int = 0,
     hidden: str = "hidden_none",
+    grid: Sequence[int] = (1,),
+    properties: int = 8,
 ) -> list[str]:
     """Run a kernel whose arguments are two arrays and a hidden one, and return its findings, or its error."""
     is_older = target.startswith("gfx9")
-    end, properties = (older if is_older else op).s_endpgm(), 8 | (not is_older) << 10  # waves of 32 lanes, or of 64
+    end, wave = (older if is_older else op).s_endpgm(), (not is_older) << 10  # of 32 lanes, or of 64
     data = b"".join(one.to_bytes() for one in (*begin, *code, end))
     arguments = [Argument(name, "global_buffer", 8 * place, 8) for place, name in enumerate(("out", "x"))]
     kernel = Kernel(
@@ -54,7 +56,7 @@ def launched(
         scratch,
         24,
         (0xC0 << 12, resources, 0),
-        properties,
+        properties | wave,
         0,
         (*arguments, Argument("", hidden, 16, 8)),
     )
@@ -64,7 +66,7 @@ def launched(
         return [
             str(one)
             for one in Program(CodeObject({"k": kernel}, data + called, {}, {len(data): called}), target)
-            .launch((1,), threads, given, shared=shared, limit=limit)
+            .launch(grid, threads, given, shared=shared, limit=limit)
             .findings
         ]
     except EmulatorError as error:
@@ -592,6 +594,27 @@ def asks() -> dict[str, Any]:
     }
 
 
+def started() -> dict[str, Any]:
+    """Read the packet of the launch, the number of the dispatch and the queue, whose pointers come before others."""
+    out, x = arrays(32)
+    pointers = 2 | 4 | 8 | 16  # packet, queue, arguments, number: eight scalars, and then the block's number
+    begin = [op.s_load_b64(OUT, s[4:5], 0, soffset=NULL), op.s_waitcnt(0), op.v_mov_b32_e32(v[1], 0)]
+    begin[1:1] = [op.s_load_b512(s[12:27], s[0:1], 0, soffset=NULL), op.v_mov_b32_e32(v[2], s[6])]
+    words = [*(s[12 + number] for number in range(1, 8)), v[2]]
+    put = [
+        one
+        for place, word in enumerate(words)
+        for one in (
+            op.v_mov_b32_e32(v[3], word),
+            op.global_store_b32(addr=v[1], data=v[3], saddr=OUT, offset=4 * place),
+        )
+    ]
+    options: dict[str, Any] = {"begin": begin, "resources": 8 << 1 | 1 << 7, "properties": pointers, "grid": (3, 2)}
+    told = launched(put, (16, 2), out, x, lds=64, **options)
+    ask = [op.s_load_b32(s[28], s[2:3], 0, soffset=NULL)]
+    return {"found": told, "words": out.view(np.uint32)[:8].tolist(), "queue": launched(ask, 32, out, x, **options)}
+
+
 def upper() -> dict[str, Any]:
     """Use registers from v512 on of gfx1250, whose upper bits an opcode of their own sets, or a constant for MODE."""
     result: dict[str, Any] = {}
@@ -906,6 +929,7 @@ PROGRAMS: Sequence[Callable[[], dict[str, Any]]] = (
     lanes,
     spills,
     asks,
+    started,
     upper,
     floats,
     blocks,

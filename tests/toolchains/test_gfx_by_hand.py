@@ -238,6 +238,13 @@ def test_what_asks_the_host_is_refused_by_its_name_and_the_argument_alone_is_not
     assert told["none"] == []
 
 
+def test_the_packet_of_the_launch_says_its_sizes_and_what_only_a_queue_knows_is_refused(results):
+    told = results["started"]
+    group, grid, private, lds, number = [16 | 2 << 16, 1], [3 * 16, 2 * 2, 1], 0, 64, 0
+    assert (told["found"], told["words"]) == ([], [*group, *grid, private, lds, number])
+    assert "s_load_b32 asks the host: the queue of the launch is not known" in told["queue"][0]
+
+
 def test_registers_from_v512_on_are_named_by_an_opcode_or_a_constant_for_mode_and_by_nothing_else(results):
     told = results["upper"]
     for name in ("opcode", "constant"):

@@ -16,12 +16,14 @@ _ACCUMULATORS = 1024  # numbers from here on mean them
 _ENCODED, _OF_CDNA = 256, 512  # the first number of an accumulator in a record, and the number behind the last one
 _OF_REGISTERS = (3, 6, 10)  # kinds of findings
 # What only a host can answer: the argument that leads there, and who asks.
+QUEUE = "hidden_queue_ptr"
 HOST = {
     "hidden_hostcall_buffer": "printf, or the message of an assertion that does not hold,",
     "hidden_printf_buffer": "printf",
     "hidden_heap_v1": "malloc or free",
     "hidden_default_queue": "a launch by the kernel",
     "hidden_multigrid_sync_arg": "a barrier of the grid",
+    QUEUE: "the queue of the launch",
 }
 FIRST_OF_HOST, PAGE_OF_HOST = 1 << 60, 4096  # where those arguments lead: a page for each, in their order
 ASKS_HOST = 15

@@ -14,7 +14,7 @@ from typing import Any
 from gpu_emulators.amd import records
 from gpu_emulators.amd.code_object import Argument, CodeObject, Kernel, read
 from gpu_emulators.amd.decoding import GFX1250, PRELOADED_ENTRY, family_of, whole
-from gpu_emulators.amd.findings import ASKS_HOST, FIRST_OF_HOST, HOST, KINDS, PAGE_OF_HOST, number_of, too_soon
+from gpu_emulators.amd.findings import ASKS_HOST, FIRST_OF_HOST, HOST, KINDS, PAGE_OF_HOST, QUEUE, number_of, too_soon
 from gpu_emulators.amd.hazards import Hazard, hazards
 from gpu_emulators.amd.instruction import Instruction
 from gpu_emulators.amd.library import Launch, handler, library
@@ -35,7 +35,6 @@ _BUFFER, _PACKET, _QUEUE, _ARGUMENTS, _NUMBER, _FLAT_PRIVATE = 1, 2, 4, 8, 16, 3
 _SMALL_WAVE, _DYNAMIC_STACK = 1 << 10, 1 << 11
 _KNOWN_PROPERTIES = _BUFFER | _PACKET | _QUEUE | _ARGUMENTS | _NUMBER | _FLAT_PRIVATE | _SMALL_WAVE | _DYNAMIC_STACK
 _STACK = 16 << 10  # bytes of a lane where no compiler says how deep functions call each other
-_PACKET_BYTES = 64
 _IDS_IN_REGISTERS = ("gfx906", "gfx908", "gfx1030")  # one for each direction
 _NOWHERE = 0xFFFFFFFF
 _STORE_STATES = {
@@ -93,9 +92,12 @@ class Program:
         block = (ctypes.c_char * (_length(self.kernel) + 64)).from_buffer(
             bytearray(_argument_block(self.kernel, given, size, group, shared)).ljust(_length(self.kernel) + 64, b"\0")
         )
-        regions += [identical(block), *self._variables, identical(self._image)]
-        places += [place_of("the arguments", block), place_of("the code", self._image)]
+        packet = _packet(self.kernel, size, group, self.kernel.lds + shared, ctypes.addressof(block))
+        regions += [identical(block), identical(packet), *self._variables, identical(self._image)]
+        places += [place_of("the arguments", block), place_of("the packet of the launch", packet)]
+        places.append(place_of("the code", self._image))
         launch, words = self._described(size, group, self.kernel.lds + shared, block)
+        launch.packet = ctypes.addressof(packet) if self.kernel.properties & _PACKET else 0
         found, count = (Found * MOST_FINDINGS)(), ctypes.c_uint32(MOST_FINDINGS)
         executed = library().run(
             self._code,
@@ -181,6 +183,8 @@ class Program:
         launch.argument_register = (
             4 * bool(properties & _BUFFER) + 2 * bool(properties & _PACKET) + 2 * bool(properties & _QUEUE)
         )
+        launch.queue = _address_of_host(QUEUE) if properties & _QUEUE else 0
+        launch.has_number = bool(properties & _NUMBER)
         launch.arguments, launch.preloaded = ctypes.addressof(block), preloaded
         launch.text = ctypes.addressof(self._image) + kernel.address
         launch.places, launch.before = ctypes.addressof(self._places), kernel.address // 4
@@ -224,8 +228,8 @@ def _refuse(kernel: Kernel) -> None:
         raise EmulatorError(f"{kernel.name} starts in the float mode {kernel.float_mode:#x}, which clears fp16 or fp64")
     if unknown := kernel.properties & ~_KNOWN_PROPERTIES:
         raise EmulatorError(f"{kernel.name} has the properties {unknown:#x}, which are not known")
-    if kernel.preload and kernel.properties & _FLAT_PRIVATE:
-        raise EmulatorError(f"{kernel.name} has arguments in registers behind the place of its private memory")
+    if kernel.preload and kernel.properties & (_FLAT_PRIVATE | _NUMBER):
+        raise EmulatorError(f"{kernel.name} has arguments in registers behind others than the pointer to them")
 
 
 def _part(memory: Any, start: int, size: int) -> Region:
@@ -257,10 +261,28 @@ def _argument_block(
     return bytes(content)
 
 
+def _packet(
+    kernel: Kernel, grid: Sequence[int], group: Sequence[int], lds: int, arguments: int
+) -> ctypes.Array[ctypes.c_char]:
+    """Return the packet by which a queue starts a kernel, with the size of its grid in threads.
+
+    Source: hsa_kernel_dispatch_packet_t of the HSA Runtime Programmer's Reference Manual.
+    """
+    threads = [blocks * of_block for blocks, of_block in zip(grid, group, strict=True)]
+    dimensions = max([number for number, size in enumerate(threads, 1) if size > 1], default=1)
+    packed = struct.pack("<2H3HH3I2I4Q", 2, dimensions, *group, 0, *threads, kernel.scratch, lds, 0, arguments, 0, 0)
+    return (ctypes.c_char * len(packed)).from_buffer(bytearray(packed))
+
+
+def _address_of_host(kind: str) -> int:
+    """Return the address where what only a host can answer is asked for."""
+    return FIRST_OF_HOST + PAGE_OF_HOST * list(HOST).index(kind)
+
+
 def _hidden(argument: Argument, grid: Sequence[int], group: Sequence[int], shared: int) -> bytes:
     """Return an argument that the compiler adds; what a launch without a host queue lacks is zero."""
     if argument.kind in HOST:
-        return (FIRST_OF_HOST + PAGE_OF_HOST * list(HOST).index(argument.kind)).to_bytes(argument.size, "little")
+        return _address_of_host(argument.kind).to_bytes(argument.size, "little")
     axis = "xyz".find(argument.kind[-1])
     kind = argument.kind.removeprefix("hidden_")
     known = {

@@ -28,8 +28,11 @@ class Launch(ctypes.Structure):
                 *("block_x", "block_y", "item_ids", "has_packed_ids"),
             )
         ),
-        *((name, ctypes.c_uint64) for name in ("arguments", "text", "places", "before", "words")),
-        *((name, ctypes.c_uint32) for name in ("preloaded", "start", "spoiled", "store_states", "mode", "registers")),
+        *((name, ctypes.c_uint64) for name in ("arguments", "text", "places", "before", "words", "packet", "queue")),
+        *(
+            (name, ctypes.c_uint32)
+            for name in ("preloaded", "start", "spoiled", "store_states", "mode", "registers", "has_number")
+        ),
     ]
 
 

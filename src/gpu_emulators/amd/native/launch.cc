@@ -16,7 +16,8 @@ struct Launch {
   u64 text;  // where its code begins
   const u32* places;  // the record at each word of the code object, which has so many before the kernel and in all
   u64 before, words;
-  u32 preloaded, start, spoiled, store_states, mode, registers;
+  u64 packet, queue;  // 0 where the kernel does not ask for them
+  u32 preloaded, start, spoiled, store_states, mode, registers, has_number;
 };
 
 constexpr u32 kLongestLoop = 1 << 16;  // instructions of a loop that is looked for behind the limit
@@ -77,8 +78,13 @@ void begin(Wave& w, const Launch& launch, Group& group, u32 number, char* scratc
   set_mode(w, launch.mode);
   const u32 at = launch.argument_register;
   if (launch.has_scratch_buffer) w.scalar[0] = w.scalar[1] = w.scalar[2] = 0, w.scalar[3] = 1u << 23;
+  u32 next = launch.has_scratch_buffer ? 4 : 0;
+  for (const u64 pointer : {launch.packet, launch.queue}) {
+    if (pointer) w.scalar[next++] = static_cast<u32>(pointer), w.scalar[next++] = static_cast<u32>(pointer >> 32);
+  }
   w.scalar[at] = static_cast<u32>(launch.arguments);
   w.scalar[at + 1] = static_cast<u32>(launch.arguments >> 32);
+  if (launch.has_number) w.scalar[at + 2] = w.scalar[at + 3] = 0;  // of the dispatch: it is the first
   for (u32 k = 0; k < launch.preloaded; k++) w.scalar[at + 2 + k] = words[k];
   set_group_ids(w, launch, place);
   set_item_ids(w, launch);
