@@ -90,7 +90,14 @@ def test_a_target_of_each_other_family_may_come_first(target, tmp_path):
 @pytest.mark.environments
 @pytest.mark.parametrize("target", TARGETS)
 def test_numbers_of_the_machine_code_are_inside_the_budget_and_canaries_are_found(done, target):
-    for kernel, output in (("softmax", "o"), ("scaled", "o"), ("counted", "counts"), ("product", "o"), *EXTREMES):
+    for kernel, output in (
+        ("softmax", "o"),
+        ("scaled", "o"),
+        ("counted", "counts"),
+        ("product", "o"),
+        ("running", "o"),
+        *EXTREMES,
+    ):
         record = done.records[kernel, target]
         assert (record.outcome, record.action) == ("pass", "emulate"), record.message
         assert record.metrics[f"{output}.max_abs"] <= record.metrics[f"{output}.limit_max_abs"]
@@ -98,6 +105,7 @@ def test_numbers_of_the_machine_code_are_inside_the_budget_and_canaries_are_foun
         assert record.metrics["artifact.registers"] > 0
     assert done.records["softmax", target].metrics["o.elements"] == 700
     assert done.records["softmax", target].metrics["o.max_abs"] > 0
+    assert done.records["running", target].metrics["o.elements"] == 128, "the first nine are zeros"
 
 
 @pytest.mark.environments
@@ -152,11 +160,11 @@ def test_what_the_interpreter_lacks_is_computed_by_the_machine_code_and_not_call
 def test_the_page_says_emulated_and_the_program_went_on_with_right_numbers(done):
     assert done.status == 1
     assert "did not end well" not in done.output, done.output
-    assert "emulated on gfx942: 12 launches ran, 10 were compared, 1 have findings" in done.output
+    assert "emulated on gfx942: 13 launches ran, 11 were compared, 1 have findings" in done.output
     assert "not compared: 2 launches that ran on emulated targets; so this is no success" in done.output
     folder = str(done.build / "launches")
     again = harness("report", "--matrix", f"{folder}/matrix.yaml", "--build", folder)
-    assert "Of 26 cells 20 ran in an emulator, 2 compiled. Red:" in again.stdout
+    assert "Of 28 cells 22 ran in an emulator, 2 compiled. Red:" in again.stdout
 
 
 def changes(where, before, after):

@@ -77,6 +77,17 @@ def extremes(x, y, o, block: tl.constexpr):
 
 
 @triton.jit
+def larger(a, b):
+    return tl.maximum(a, b)
+
+
+@triton.jit
+def running(x, o, block: tl.constexpr):
+    i = tl.arange(0, block)
+    tl.store(o + i, tl.associative_scan(tl.maximum(tl.load(x + i), 0.0), 0, larger))
+
+
+@triton.jit
 def atomic_extremes(x, o, block: tl.constexpr):
     i = tl.arange(0, block)
     tl.atomic_max(o + i % 4, tl.load(x + i))
@@ -148,6 +159,9 @@ def main() -> None:
     assert torch.equal(y[:128], z[:128])
     some = torch.where(torch.arange(128, device="cuda") % 5 > 0, torch.randn(128, device="cuda"), float("nan"))
     extremes[1,](some, some.flip(0), torch.empty(8 * 128, device="cuda"), block=128)
+    running[1,](
+        torch.where(torch.arange(1024, device="cuda") < 9, -y.abs(), y), torch.empty(128, device="cuda"), block=128
+    )
     drawn[1,](y, torch.empty(128, device="cuda"), 7, block=128)
     described[1,](torch.randn(12, 32, device="cuda"), torch.empty(256, device="cuda"), 12, 32, block=16)
     atomic_extremes[1,](y, torch.tensor([-1.0] * 4 + [1.0] * 4, device="cuda"), block=128)

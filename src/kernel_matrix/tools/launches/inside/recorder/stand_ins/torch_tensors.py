@@ -19,9 +19,9 @@ _UNFILLED = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_str
 class OnGpu(TorchFunctionMode):
     """Answer as if tensors were on a GPU, and do on the CPU what is to be done there.
 
-    ``computed`` is whether kernels compute what they are to compute; without the interpreter none does. Then new
-    tensors hold zeros and not what the memory held before, and comparisons hold, since they would be of numbers that
-    nobody has computed. Each is counted.
+    ``computed`` is whether kernels compute what they are to compute; without the interpreter none does. Then
+    comparisons hold, since they would be of numbers that nobody has computed. Each is counted. New tensors do not hold
+    what the memory held before, which is another thing in each run of the program.
     """
 
     def __init__(self, *, computed: bool) -> None:
@@ -48,9 +48,22 @@ class OnGpu(TorchFunctionMode):
         result = function(*values, **options)
         if dtype is not None:
             return result.to(dtype)
-        if not self.computed and name in _UNFILLED and "out" not in options and result.device.type == "cpu":
-            result.detach().zero_()
+        if name in _UNFILLED and "out" not in options and result.device.type == "cpu":
+            _fill(result.detach(), computed=self.computed)
         return result
+
+
+def _fill(new: torch.Tensor, *, computed: bool) -> None:
+    """Fill a new tensor with zeros, or with what no right kernel stores: each element that one stores has changed then.
+
+    It is what PyTorch itself fills in where it is to be deterministic.
+    """
+    if not computed:
+        new.zero_()
+    elif new.is_floating_point() or new.is_complex():
+        new.fill_(float("nan"))
+    else:
+        new.fill_(True if new.dtype is torch.bool else torch.iinfo(new.dtype).max)
 
 
 def _attribute(function: Any, args: Sequence[Any]) -> Any:

@@ -300,9 +300,10 @@ class _Scan(_Slices, interpreter.ScanOps):
         totals = [self.slice_of(arrays, 0, self.axis, given)]
         for place in range(1, arrays[0].shape[self.axis]):
             totals.append(self.combined(totals[-1], self.slice_of(arrays, place, self.axis, given)))
+        stacked = (np.stack([one[n].handle.data for one in totals], self.axis) for n in range(len(given)))
+        # A slice of one axis is a number, which the interpreter holds in an array of one element.
         return [
-            self.to_tensor(np.stack([one[n].handle.data for one in totals], self.axis), of.dtype)
-            for n, of in enumerate(given)
+            self.to_tensor(data.reshape(arrays[0].shape), of.dtype) for data, of in zip(stacked, given, strict=True)
         ]
 
 
