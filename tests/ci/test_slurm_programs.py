@@ -9,6 +9,7 @@ import tarfile
 import tracemalloc
 from datetime import datetime
 from pathlib import Path
+from threading import Event
 
 import pytest
 from slurm_plans import BANNER, LATER, RAN, plan_in, programs
@@ -258,7 +259,10 @@ def test_why_no_copy_came_to_a_node_is_said_and_ends_its_row(planned, tmp_path, 
             (tmp_path / program).unlink()
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(copied, "_TRIES", 1)
+    serve, is_seen = copied._serve, Event()  # what fails at once would be told by the first look
+    monkeypatch.setattr(copied, "_serve", lambda *words: serve(*words) if is_seen.wait(60) else "")
     engine.attend(run, [JobStatus(row=row, status="running", **RAN)])
+    is_seen.set()
     engine._couriers.wait()
     engine.attend(run, [JobStatus(row=row, status="running", **(RAN if waits else LATER))])
     assert script.log_of(run, row).read_text().startswith(f"{row}: {why}")
