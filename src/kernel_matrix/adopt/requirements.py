@@ -111,8 +111,8 @@ def lines(repository: Repository, without: Collection[str] = ()) -> list[str]:
         if _TOOLS.fullmatch(name) and not any(_has(name, module) for module in imported):
             left.setdefault(origin, []).append(f"{name}, which nothing here imports")
             continue
-        is_first = name not in taken and not any(text in texts for texts in origins.values())
-        if is_first or _is_one_more_limit(text, origin, repository, origins):
+        is_there = any(text in texts for texts in origins.values())
+        if not is_there and (name not in taken or _is_one_more_limit(text, origin, repository, origins)):
             origins.setdefault(origin, []).append(text)
         taken.add(name)
     return [
@@ -129,10 +129,8 @@ def _is_one_more_limit(text: str, origin: str, repository: Repository, origins: 
     and so is a version that the tests want: pins of a repository are kept where they can be.
     """
     one = Requirement(text)
-    if not one.specifier or any(text in texts for texts in origins.values()):
-        return False
-    if text in _JOB:
-        return True
+    if not one.specifier or text in _JOB:
+        return bool(one.specifier)
     of_build = {canonicalize_name(Requirement(line).name) for line in origins.get(compiled.ORIGIN, ())}
     is_of_tests = origin.startswith(("the extra '", "the group '"))
     if is_of_tests and any(part.operator.startswith("==") for part in one.specifier):
