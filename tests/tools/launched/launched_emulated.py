@@ -157,6 +157,7 @@ def main() -> None:
     torch.testing.assert_close(o, a.float() @ b.float(), atol=1e-4, rtol=1e-4)
     differs[1,](y, z, block=128)
     assert torch.equal(y[:128], z[:128])
+    assert torch.empty(2, 2, device="cuda", layout=torch.sparse_coo).is_sparse, "what cannot be filled is made too"
     some = torch.where(torch.arange(128, device="cuda") % 5 > 0, torch.randn(128, device="cuda"), float("nan"))
     extremes[1,](some, some.flip(0), torch.empty(8 * 128, device="cuda"), block=128)
     running[1,](

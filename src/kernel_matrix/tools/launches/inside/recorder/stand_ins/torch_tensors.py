@@ -56,14 +56,16 @@ class OnGpu(TorchFunctionMode):
 def _fill(new: torch.Tensor, *, computed: bool) -> None:
     """Fill a new tensor with zeros, or with what no right kernel stores: each element that one stores has changed then.
 
-    It is what PyTorch itself fills in where it is to be deterministic.
+    It is what PyTorch itself fills in where it is to be deterministic. What it cannot fill stays as it is.
     """
     if not computed:
         new.zero_()
-    elif new.is_floating_point() or new.is_complex():
-        new.fill_(float("nan"))
-    else:
-        new.fill_(True if new.dtype is torch.bool else torch.iinfo(new.dtype).max)
+        return
+    with contextlib.suppress(RuntimeError, TypeError):  # sparse tensors, quantized ones, and those of four bits
+        if new.is_floating_point() or new.is_complex():
+            new.fill_(float("nan"))
+        else:
+            new.fill_(True if new.dtype is torch.bool else torch.iinfo(new.dtype).max)
 
 
 def _attribute(function: Any, args: Sequence[Any]) -> Any:
