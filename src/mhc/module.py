@@ -244,9 +244,10 @@ class HyperConnection(_Mapping):
     ) -> tuple[torch.Tensor, MhcPre]:
         """Return what :meth:`write` of the layer before gives, and what :meth:`read` of this layer gives for that.
 
-        It is :func:`mhc.mhc_post_pre` where the backend has it; elsewhere, :func:`mhc.mhc_post` and then the read.
+        Without gradients it is :func:`mhc.mhc_post_pre`, where the backend has it and the mixer is Sinkhorn. With them
+        it is :func:`mhc.mhc_post` and then the read, which adds a gradient in the memory of another.
         """
-        if self.mixer != "sinkhorn" or not can_post_pre(self.backend, x.device):
+        if self.mixer != "sinkhorn" or torch.is_grad_enabled() or not can_post_pre(self.backend, x.device):
             return self.read_with_x(mhc_post(x, y, h_post, h_res, backend=self.backend))
 
         def both(x: torch.Tensor, *parameters: Any, **options: Any) -> tuple[torch.Tensor, MhcPre]:

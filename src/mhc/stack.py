@@ -17,8 +17,8 @@ _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backw
 class HyperStack(nn.ModuleList):
     """Run :class:`HyperConnection` modules one after the other: ``[..., n, hidden]`` to the same shape and dtype.
 
-    It computes what ``nn.Sequential`` of them computes. Where the backend has :func:`mhc.mhc_post_pre`, the write of
-    one layer and the read of the next are that operator: the stack then calls the parts of its layers, and not the
+    It computes what ``nn.Sequential`` of them computes. Without gradients the write of one layer and the read of the
+    next are :func:`mhc.mhc_post_pre`, where the backend has it: the stack calls the parts of its layers, and not the
     layers. Where a call of any layer would do more than its parts, every layer is called: if one has hooks (as FSDP2's
     ``fully_shard`` sets them), is compiled, is of another class, or is given its ``h_res``. The same holds in a graph
     of ``torch.compile`` and under :func:`mhc.recomputation`.

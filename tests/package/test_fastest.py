@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,9 +12,9 @@ from torch import nn
 
 import mhc
 from mhc import backends
-from mhc.functional import can_post_pre
 from mhc.ops.mhc_head import MhcHeadSpec
 from mhc.ops.mhc_post import MhcPostSpec
+from mhc.ops.mhc_post_pre import MhcPostPreSpec
 from mhc.ops.mhc_pre import MhcPreSpec
 from mhc.ops.sinkhorn import SinkhornSpec
 from spy import HIDDEN, TOKENS, N
@@ -99,12 +100,20 @@ def test_sinkhorn_is_cpp_s_forward_alone():
     assert [kernel.choose(SinkhornSpec(streams), target) for streams, target in places] == ["cpp", *["triton"] * 3]
 
 
-def test_everything_else_is_triton_s_but_for_the_fusion():
+def test_everything_else_is_triton_s():
     own, triton = backends.operators_of("fastest"), backends.operators_of("triton")
-    fusion = {("mhc_post_pre", "forward"), ("mhc_post_pre", "backward")}
-    assert own.keys() == triton.keys() - fusion
-    assert {key for key in own if own[key] is not triton[key]} == {*CHOSEN, BACKWARD, ("sinkhorn", "forward")}
-    assert not can_post_pre("fastest", torch.device("cuda"))
+    assert own.keys() == triton.keys()
+    changed = {key for key in own if own[key] is not triton[key]} - {("mhc_post_pre", "forward")}
+    assert changed == {*CHOSEN, BACKWARD, ("sinkhorn", "forward"), ("mhc_post_pre", "backward")}
+
+
+@pytest.mark.parametrize("hidden", [1024, 5120, 8192])
+def test_the_write_and_the_read_of_few_tokens_are_joined(hidden):
+    kernel: Any = backends.load("fastest", "mhc_post_pre")
+    spec = MhcPostPreSpec(4, hidden, torch.bfloat16, False)
+    assert [kernel.choose(spec, "sm_90", tokens) for tokens in (1, 4, 5)] == ["joined", "joined", "in_turn"]
+    assert kernel.choose(replace(spec, dtype=torch.float32), "sm_90", 1) == "in_turn"
+    assert kernel.choose(spec, "sm_100", 1) == "in_turn"
 
 
 def test_it_adds_and_takes_what_triton_does():

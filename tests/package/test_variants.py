@@ -19,7 +19,6 @@ from mhc.backends.variants import Variants, with_variants
 from mhc.ops import mhc_coefficients, mhc_pre, mhc_single_pass
 from mhc.ops.mhc_coefficients import MhcCoefficientsInputs, MhcCoefficientsSpec
 from mhc.ops.mhc_head import MhcHeadSpec
-from mhc.ops.mhc_post_pre import MhcPostPreSpec
 from mhc.ops.mhc_pre import MhcPreInputs, MhcPreSpec
 from mhc.ops.mhc_single_pass import MhcSinglePassInputs, MhcSinglePassSpec
 
@@ -299,18 +298,12 @@ TRITON = [
     ("mhc_pre", "backward", "sm_80", 4, torch.float16, "tf32", "tf32"),
     ("mhc_head", "forward", "gfx942", 16, torch.bfloat16, "tf32", "registers"),
     ("mhc_head", "backward", "sm_90", 16, torch.float32, "tf32", "tf32"),
-    ("mhc_post_pre", "forward", None, 4, torch.float32, "fp32", "registers"),
-    ("mhc_post_pre", "forward", "sm_90", 4, torch.bfloat16, "fp32", "bf16x3"),
-    ("mhc_post_pre", "backward", "sm_90", 4, torch.bfloat16, "fp32", "bf16x3"),
-    ("mhc_post_pre", "backward", "sm_80", 4, torch.float32, "tf32", "tf32"),
-    ("mhc_post_pre", "backward", "gfx942", 16, torch.float32, "fp32", "products"),
     ("mhc_coefficients", "forward", "gfx942", 4, torch.bfloat16, "fp32", "registers"),
     ("mhc_single_pass", "forward", "sm_100", 4, torch.bfloat16, "fp32", "bf16x3"),
 ]
 SPECS = {
     "mhc_pre": MhcPreSpec,
     "mhc_head": MhcHeadSpec,
-    "mhc_post_pre": MhcPostPreSpec,
     "mhc_coefficients": MhcCoefficientsSpec,
     "mhc_single_pass": MhcSinglePassSpec,
 }

@@ -130,10 +130,12 @@ class Judge:
         folder = self._folder / str(self._copies)
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(PACKAGE / "backends" / backend, folder / "backends" / backend, ignore=ignored)
+        shared = None  # the module that is edited, where backends share it
         if mutant is not None:
-            file = folder / mutant.file
-            file.write_text(file.read_text(encoding="utf-8").replace(mutant.old, mutant.new), encoding="utf-8")
-        where = {"backend": backend, "folder": str(folder / "backends")}
+            text, file = (PACKAGE / mutant.file).read_text(encoding="utf-8"), folder / mutant.file
+            file.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
+            shared = file.stem if file.parent == folder / "backends" else None
+        where = {"backend": backend, "folder": str(folder / "backends"), "shared": shared}
         source, _ = self._process.call("mutants.side:use", {}, where, lambda _: None)
         if not str(source).startswith(str(folder)):
             raise TableError(f"the kernel's process took the backend from {source}")

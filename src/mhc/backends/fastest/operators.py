@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mhc.backends import Kernel
+from mhc.backends import Kernel, in_turn
 from mhc.backends.cpp import mhc_head, mhc_post, mhc_pre, sinkhorn
 from mhc.backends.cpp.mhc_pre.one_read import OneRead
 from mhc.backends.triton.kernel import device_target
+from mhc.backends.triton.mhc_post_pre import JOINED
 from mhc.backends.triton.operators import KERNELS as TRITON
 from mhc.backends.variants import Variant, with_variants
 from mhc.ops.mhc_head import MhcHeadSpec
 from mhc.ops.mhc_post import MhcPostSpec
+from mhc.ops.mhc_post_pre import MhcPostPreSpec
 from mhc.ops.mhc_pre import MhcPreSpec
 from mhc.ops.sinkhorn import SinkhornSpec
 
@@ -28,16 +30,23 @@ _CPP: dict[tuple[str, str], Variant] = {
 
 def _kernels() -> dict[tuple[str, str], Kernel | dict[str, Variant]]:
     """Return Triton's kernels, each together with the kernel in C++ if there is one."""
-    table: dict[tuple[str, str], Kernel | dict[str, Variant]] = {}
-    for key, kernel in TRITON.items():
-        if key[0] != "mhc_post_pre":
-            table[key] = {"triton": kernel, "cpp": _CPP[key]} if key in _CPP else kernel
+    table: dict[tuple[str, str], Kernel | dict[str, Variant]] = {
+        key: {"triton": kernel, "cpp": _CPP[key]} if key in _CPP else kernel for key, kernel in TRITON.items()
+    }
+    table["mhc_post_pre", "forward"] = {"in_turn": in_turn.Forward("fastest"), "joined": JOINED}
+    table["mhc_post_pre", "backward"] = in_turn.Backward("fastest")
     return table
 
 
 KERNELS = with_variants(
     _kernels(),
-    {"mhc_pre": MhcPreSpec, "mhc_head": MhcHeadSpec, "mhc_post": MhcPostSpec, "sinkhorn": SinkhornSpec},
+    {
+        "mhc_pre": MhcPreSpec,
+        "mhc_head": MhcHeadSpec,
+        "mhc_post": MhcPostSpec,
+        "mhc_post_pre": MhcPostPreSpec,
+        "sinkhorn": SinkhornSpec,
+    },
     Path(__file__).parent,
     device_target,
 )

@@ -6,18 +6,19 @@ from pathlib import Path
 
 from triton import knobs
 
+from mhc.backends import in_turn
 from mhc.backends.triton import (
     expand,
     interpreter,
     mhc_coefficients,
     mhc_post,
-    mhc_post_pre,
     mhc_pre,
     mhc_read,
     mhc_single_pass,
     sinkhorn,
 )
 from mhc.backends.triton.kernel import device_target
+from mhc.backends.triton.mhc_post_pre import JOINED
 from mhc.backends.variants import with_variants
 from mhc.ops.mhc_coefficients import MhcCoefficientsSpec
 from mhc.ops.mhc_head import MhcHeadSpec
@@ -36,8 +37,8 @@ KERNELS = with_variants(
         ("sinkhorn", "backward"): sinkhorn.BACKWARD,
         ("mhc_post", "forward"): mhc_post.FORWARD,
         ("mhc_post", "backward"): mhc_post.BACKWARD,
-        ("mhc_post_pre", "forward"): mhc_post_pre.FORWARD,
-        ("mhc_post_pre", "backward"): mhc_post_pre.BACKWARD,
+        ("mhc_post_pre", "forward"): {"in_turn": in_turn.Forward("triton"), "joined": JOINED},
+        ("mhc_post_pre", "backward"): in_turn.Backward("triton"),
         ("mhc_head", "forward"): mhc_pre.FORWARD,
         ("mhc_head", "backward"): mhc_pre.BACKWARD,
         ("mhc_read", "forward"): mhc_read.FORWARD,

@@ -96,6 +96,23 @@ def prefetch(rows, some, first, WIDTH: tl.constexpr, COLUMNS: tl.constexpr):
     tl.inline_asm_elementwise(code, "=r,l,r", [address, asked], dtype=tl.int32, is_pure=False, pack=1)
 
 
+@triton.jit
+def written(values, layer, h_post, h_res, row, STREAMS: tl.constexpr):
+    """Return what ``mhc_post`` makes of the streams and the layer's output of a token: the same bits, in x's dtype."""
+    streams = ()
+    for j in tl.static_range(STREAMS):
+        streams = streams + (values[j].to(tl.float32),)
+    made = ()
+    for i in tl.static_range(STREAMS):
+        place = row * STREAMS + i
+        total = tl.load(h_post + place) * layer.to(tl.float32)
+        for j in tl.static_range(STREAMS):
+            weight = tl.load(h_res + place * STREAMS + j)
+            total = tl.fma(weight + tl.zeros_like(total), streams[j], total)
+        made = made + (total.to(layer.dtype),)
+    return made
+
+
 @triton.jit(do_not_specialize=["tokens", "groups"])
 def project_strip_kernel(
     x,
@@ -181,6 +198,9 @@ def read_kernel(
     norm_weight,
     normed,
     s,
+    y,
+    written_post,
+    written_res,
     STREAMS: tl.constexpr,
     HIDDEN: tl.constexpr,
     MIXES: tl.constexpr,
@@ -198,7 +218,9 @@ def read_kernel(
     """One program computes one token; a counter is for ``COUNTED`` of them, and None where the launch before has none.
 
     ``sums`` is [tokens, STRIPS, SPLIT, PADDED]. With ``pre`` the weights of the read are given. What an operator does
-    not have is None: h_in where it reads nothing, h_pre, h_post and h_res, and the weight and results of a norm.
+    not have is None: h_in where it reads nothing, h_pre, h_post and h_res, and the weight and results of a norm. With
+    ``y`` the streams that are read are those that ``mhc_post`` makes of x, y and the coefficients behind it; the launch
+    before has stored them.
     """
     WIDTH: tl.constexpr = STREAMS * HIDDEN
 
@@ -211,6 +233,9 @@ def read_kernel(
         values = values + (
             tl.load(x + row * WIDTH + stream * HIDDEN + d, mask=d < HIDDEN, other=0.0, eviction_policy="evict_first"),
         )
+    if y is not None:
+        layer = tl.load(y + row * HIDDEN + d, mask=d < HIDDEN, other=0.0)
+        values = written(values, layer, written_post, written_res, row, STREAMS)
     square = tl.zeros([BLOCK_HIDDEN], dtype=tl.float32)
     for stream in tl.static_range(STREAMS):
         v = by_bits(values[stream])

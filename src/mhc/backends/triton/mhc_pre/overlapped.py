@@ -23,7 +23,7 @@ from mhc.backends.triton.mhc_pre.tensors import norm_of, norm_types, result_type
 _PROGRAMS = 132  # of the projection: one for each multiprocessor of an H200
 _MOST_WIDTH = 32768  # columns of x that a program of four warps has in registers
 _AHEAD_BYTES = 4 << 20  # of x, brought to the L2 cache while the launch before ends; at hidden 7168 more was slower
-_MOST_INTERPRETED = 16  # tokens: each is a program of its own
+MOST_INTERPRETED = 16  # tokens: each is a program of its own
 
 
 class _Tiles(NamedTuple):
@@ -35,7 +35,7 @@ class _Tiles(NamedTuple):
     read: Config
 
 
-def _limit(spec: Spec, target: GPUTarget | None) -> str | None:
+def limit(spec: Spec, target: GPUTarget | None) -> str | None:
     """Return why the variant does not run ``spec`` on ``target``; the interpreter computes its products in fp32."""
     if spec.mixes > GROUP:
         return f"there are {spec.mixes} mixes; a program has the sums of {GROUP}"
@@ -93,7 +93,7 @@ def _config(spec: Spec, target: GPUTarget | None) -> _Tiles:
 
 
 @functools.cache
-def _few_config(spec: Spec, target: GPUTarget | None) -> _Tiles:
+def few_config(spec: Spec, target: GPUTarget | None) -> _Tiles:
     """Decide the tiles of ``few``: a program has one tile of a strip, and of tokens one block or few."""
     tiles = _config(spec, target)
     project = dict(tiles.project.constants)
@@ -122,7 +122,16 @@ def _launches(inputs: Inputs, out: Outputs, tiles: _Tiles) -> list[Launch]:
 
 def _read(inputs: Inputs, out: Outputs, tiles: _Tiles, sums: torch.Tensor, counters: torch.Tensor | None) -> Launch:
     """Return the launch that adds the sums up and reads x again."""
-    arguments = (inputs.x, sums, counters, inputs.alpha, inputs.bias, *results(inputs, out), *norm_of(inputs))
+    arguments = (
+        inputs.x,
+        sums,
+        counters,
+        inputs.alpha,
+        inputs.bias,
+        *results(inputs, out),
+        *norm_of(inputs),
+        *(None,) * 3,
+    )
     return Launch(read_kernel, tiles.read, (inputs.x.shape[:-2].numel(),), arguments)
 
 
@@ -148,7 +157,7 @@ def _sources(spec: Spec, tiles: _Tiles) -> list[Source]:
 
 def _read_source(spec: Spec, tiles: _Tiles, counters: str | None) -> Source:
     x, wide = POINTERS[spec.dtype], "*fp32"
-    types = (x, wide, counters, wide, wide, *result_types(spec), *norm_types(spec))
+    types = (x, wide, counters, wide, wide, *result_types(spec), *norm_types(spec), *(None,) * 3)
     return Source(read_kernel, tiles.read, types)
 
 
@@ -158,5 +167,5 @@ def _few_sources(spec: Spec, tiles: _Tiles) -> list[Source]:
     return [Source(project_strip_kernel, tiles.project, project), _read_source(spec, tiles, None)]
 
 
-FORWARD = Kernel(project_strip_kernel, _config, _launches, _sources, _limit, most_interpreted=_MOST_INTERPRETED)
-FEW = Kernel(project_strip_kernel, _few_config, _few_launches, _few_sources, _limit, most_interpreted=_MOST_INTERPRETED)
+FORWARD = Kernel(project_strip_kernel, _config, _launches, _sources, limit, most_interpreted=MOST_INTERPRETED)
+FEW = Kernel(project_strip_kernel, few_config, _few_launches, _few_sources, limit, most_interpreted=MOST_INTERPRETED)
