@@ -12,6 +12,7 @@ from torch import nn
 
 import mhc
 from mhc import backends
+from mhc.ops.mhc_coefficients import MhcCoefficientsSpec
 from mhc.ops.mhc_head import MhcHeadSpec
 from mhc.ops.mhc_post import MhcPostSpec
 from mhc.ops.mhc_post_pre import MhcPostPreSpec
@@ -103,8 +104,16 @@ def test_sinkhorn_is_cpp_s_forward_alone():
 def test_everything_else_is_triton_s():
     own, triton = backends.operators_of("fastest"), backends.operators_of("triton")
     assert own.keys() == triton.keys()
-    changed = {key for key in own if own[key] is not triton[key]} - {("mhc_post_pre", "forward")}
-    assert changed == {*CHOSEN, BACKWARD, ("sinkhorn", "forward"), ("mhc_post_pre", "backward")}
+    changed = {key for key in own if own[key] is not triton[key]}
+    variants = {("mhc_coefficients", "forward"), ("mhc_post_pre", "forward"), ("mhc_post_pre", "backward")}
+    assert changed == {*CHOSEN, BACKWARD, ("sinkhorn", "forward"), *variants}
+
+
+def test_coefficients_alone_of_many_tokens_do_not_wait_for_their_squares():
+    kernel: Any = backends.load("fastest", "mhc_coefficients")
+    spec = MhcCoefficientsSpec(4, 4096, torch.bfloat16, False)
+    assert [kernel.choose(spec, "sm_90", tokens) for tokens in (1, 2047, 2048)] == ["triton", "triton", "bf16x3"]
+    assert kernel.choose(spec, "gfx942", 2048) == "triton"
 
 
 @pytest.mark.parametrize("hidden", [1024, 5120, 8192])

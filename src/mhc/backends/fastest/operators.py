@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from mhc.backends import Kernel, in_turn
 from mhc.backends.cpp import mhc_head, mhc_post, mhc_pre, sinkhorn
@@ -11,6 +12,7 @@ from mhc.backends.triton.kernel import device_target
 from mhc.backends.triton.mhc_post_pre import JOINED
 from mhc.backends.triton.operators import KERNELS as TRITON
 from mhc.backends.variants import Variant, with_variants
+from mhc.ops.mhc_coefficients import MhcCoefficientsSpec
 from mhc.ops.mhc_head import MhcHeadSpec
 from mhc.ops.mhc_post import MhcPostSpec
 from mhc.ops.mhc_post_pre import MhcPostPreSpec
@@ -33,6 +35,8 @@ def _kernels() -> dict[tuple[str, str], Kernel | dict[str, Variant]]:
     table: dict[tuple[str, str], Kernel | dict[str, Variant]] = {
         key: {"triton": kernel, "cpp": _CPP[key]} if key in _CPP else kernel for key, kernel in TRITON.items()
     }
+    coefficients: Any = TRITON["mhc_coefficients", "forward"]
+    table["mhc_coefficients", "forward"] = {"triton": coefficients, "bf16x3": coefficients.variants["bf16x3"]}
     table["mhc_post_pre", "forward"] = {"in_turn": in_turn.Forward("fastest"), "joined": JOINED}
     table["mhc_post_pre", "backward"] = in_turn.Backward("fastest")
     return table
@@ -42,6 +46,7 @@ KERNELS = with_variants(
     _kernels(),
     {
         "mhc_pre": MhcPreSpec,
+        "mhc_coefficients": MhcCoefficientsSpec,
         "mhc_head": MhcHeadSpec,
         "mhc_post": MhcPostSpec,
         "mhc_post_pre": MhcPostPreSpec,
