@@ -32,7 +32,7 @@ OFF_BY_ONE, OFF_BY_A_SHARE = "one element off by 1", "one element off by 1 % of 
 def test_what_a_line_lets_through_is_what_was_put_in(tmp_path, values, atol, unseen):
     asking = Asking(tmp_path)
     asking.begin("test_a.py")
-    asking.ask("close", lambda x, y: np.allclose(x, y, rtol=0, atol=atol), values, values.copy(), asserts=False)
+    asking.ask("close", lambda x, y: np.allclose(x, y, rtol=0, atol=atol), values, values.copy(), asserts=True)
     fact = asking.facts()[FACT]
     [line] = lines_of([fact, "no JSON"])
     audited = found([SimpleNamespace(facts={FACT: fact})])

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import json
-import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import Any
+
+from kernel_matrix.job.suite_canaries.callers import Callers
 
 Passes = Callable[[Any, Any], bool]  # whether the suite's function takes two arrays for equal
 
@@ -24,9 +24,6 @@ _MOST_LINES = 25  # of one test, in its fact
 _WHOLE = 1 << 14  # elements of an array that is taken whole
 _ROWS, _COLUMNS = 32, 512  # of a larger one
 _DOUBLINGS = 60  # of the budget, up to the largest error that a line is asked about
-_HERE = f"{Path(__file__).parent}/"
-_HARNESS = f"{Path(__file__).parents[2]}/"  # compares for itself
-_LIBRARIES = ("/site-packages/", "/dist-packages/", f"{Path(contextlib.__file__).parent}/", "<")
 
 
 @dataclass
@@ -59,8 +56,7 @@ class Asking:
 
     def __init__(self, root: Path, suite: Path | None = None) -> None:
         """Name lines by their files below ``root``. ``suite`` is the folder of the suite, if it is known."""
-        self.root, self.suite = f"{root}/", f"{suite or ''}/"
-        self.file = ""  # of the test that runs
+        self._callers = Callers(root, suite)
         self.lines: dict[tuple[str, str], Line] = {}
         self.skipped = 0  # comparisons of this test for which there was no time
         self.spent = 0.0  # seconds of asking in this test
@@ -68,9 +64,10 @@ class Asking:
         self._allows: dict[tuple[str, int | None], float] = {}
         self._busy: set[int] = set()  # threads in which a comparison goes on: those below it are parts of it
 
-    def begin(self, file: str) -> None:
-        """Begin with another test, of that file."""
-        self.file, self.lines, self.skipped, self.spent = file, {}, 0, 0.0
+    def begin(self, file: str, test: str = "") -> None:
+        """Begin with another test, a function of that file."""
+        self._callers.begin(file, test)
+        self.lines, self.skipped, self.spent = {}, 0, 0.0
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[bool]:
@@ -95,13 +92,22 @@ class Asking:
         said = {"lines": lines[:_MOST_LINES], **more, **({"no time": self.skipped} if self.skipped else {})}
         return {FACT: json.dumps(said, separators=(",", ":"))}
 
-    def ask(self, call: str, passes: Passes, actual: Any, expected: Any, *, asserts: bool) -> None:
+    def ask(
+        self,
+        call: str,
+        passes: Passes,
+        actual: Any,
+        expected: Any,
+        *,
+        asserts: bool,
+        watched: Sequence[Any] = (),
+    ) -> None:
         """Ask a comparison that has found two arrays equal what it makes of faults. Nothing is raised.
 
-        A function that answers, and does not assert, is asked where the suite itself calls it: the package under test
-        and libraries compare for reasons of their own.
+        It is asked where the suite itself calls it: the package under test and libraries compare for reasons of their
+        own. ``watched`` are the function of the comparison and what stands around it.
         """
-        if not (at := self._where(asserts=asserts)):
+        if not (at := self._callers.line(watched, asserts=asserts)):
             return
         line = self.lines.setdefault((at, call), Line(call))
         if line.asked >= _OFTEN:
@@ -150,27 +156,6 @@ class Asking:
             else:
                 high = middle
         return float(budget * 2.0**low) if low >= 0 else 0.0
-
-    def _where(self, *, asserts: bool) -> str:
-        """Return the line that compares, and the test's own line where that is in another file; empty for no line."""
-        frame: FrameType | None = sys._getframe(1)
-        nearest = called = ""
-        while frame is not None and not called:
-            path = frame.f_code.co_filename
-            if not path.startswith(_HERE) and path != contextlib.__file__:
-                of_library = any(part in path for part in _LIBRARIES)
-                if not nearest and (
-                    path.startswith(_HARNESS) or (not asserts and (of_library or self._is_foreign(path)))
-                ):
-                    return ""
-                named = "" if of_library else f"{path.removeprefix(self.root)}:{frame.f_lineno}"
-                nearest = nearest or named
-                called = named if path == self.file else ""
-            frame = frame.f_back
-        return nearest if called in ("", nearest) else f"{nearest}, called at {called}"
-
-    def _is_foreign(self, path: str) -> bool:
-        return path != self.file and not path.startswith(self.suite)
 
 
 class OneAtATime:

@@ -49,7 +49,7 @@ class Watching:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Begin with a test."""
-        self.asking.begin(str(item.path))
+        self.asking.begin(str(item.path), getattr(item, "originalname", item.name))
         OneAtATime.asking = self.asking
 
     @pytest.hookimpl(wrapper=True)

@@ -70,7 +70,7 @@ def _watched(original: Any, comparison: Comparison) -> Any:
         with asking.alone() as alone:
             result = original(*args, **kwargs)
             if alone:
-                ask(asking, comparison, original, args, kwargs, result)
+                ask(asking, comparison, (original, call), args, kwargs, result)
         return result
 
     setattr(call, _WATCHED, True)
@@ -143,9 +143,18 @@ _APPROX = "pytest.approx"
 
 
 def ask(
-    asking: Asking, comparison: Comparison, original: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any
+    asking: Asking,
+    comparison: Comparison,
+    watched: tuple[Any, Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    result: Any,
 ) -> None:
-    """Ask a comparison that has passed. Nothing is raised, and arguments that are no arrays are left alone."""
+    """Ask a comparison that has passed. Nothing is raised, and arguments that are no arrays are left alone.
+
+    ``watched`` are the original function, and the one that took its place.
+    """
+    original = watched[0]
     with contextlib.suppress(Exception):
         if not (comparison.asserts or bool(result)):
             return
@@ -166,7 +175,7 @@ def ask(
             return comparison.asserts or bool(answer)
 
         for one, other in _leaves(actual, expected):
-            asking.ask(comparison.call, passes, one, other, asserts=comparison.asserts)
+            asking.ask(comparison.call, passes, one, other, asserts=comparison.asserts, watched=watched)
 
 
 def _taken(values: Sequence[Any], rest: dict[str, Any], place: int, names: Sequence[str]) -> Any:
@@ -196,4 +205,4 @@ def _ask_approx(asking: Asking, call: str, original: Any, approx: Any, actual: A
         part = type(approx)(expected, rel=approx.rel, abs=approx.abs, nan_ok=approx.nan_ok)
         return bool(original(part, one if isinstance(approx.expected, np.ndarray) else np.asarray(one).tolist()))
 
-    asking.ask(call, passes, np.asarray(actual), np.asarray(approx.expected), asserts=True)
+    asking.ask(call, passes, np.asarray(actual), np.asarray(approx.expected), asserts=False)

@@ -1,0 +1,266 @@
+"""Tell from the source of a suite what it makes of a comparison: whether a "no" could make a test red.
+
+Only what is certain is told. A comparison is kept as an assertion where its use is not: where the answer is stored,
+handed on or counted, or where ``if`` goes another way and what follows may fail.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import contextlib
+import enum
+import functools
+import sys
+import unittest
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, FrameType, ModuleType
+from typing import Any
+
+_SKIPS = ("pytest.skip", "pytest.xfail", "hypothesis.reject")
+_SAYS = ("print", "hypothesis.note", "hypothesis.event", "hypothesis.target")  # they only say an answer
+_OF_HYPOTHESIS = ("assume", "reject", "note", "event", "target")
+_SPAN = ("lineno", "end_lineno", "col_offset", "end_col_offset")
+_Functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+class Use(enum.Enum):
+    """Say what becomes of a comparison."""
+
+    KEPT = "it may make a test red"
+    ASSERTED = "a no is raised here"
+    RETURNED = "the function returns the answer"
+    DECIDES = "it decides what goes on, or nothing"
+
+
+# What becomes of an answer that stands in a statement alone, and of one that nobody takes.
+_ENDS = {
+    ast.Return: Use.RETURNED,
+    ast.Lambda: Use.RETURNED,
+    ast.Expr: Use.DECIDES,
+    ast.Assert: Use.ASSERTED,
+}
+
+
+class Uses:
+    """Know what becomes of the comparisons of each place that calls."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self._known: dict[tuple[CodeType, int, bool], Use] = {}
+
+    def of(self, frame: FrameType, *, answers: bool, is_test: bool) -> Use:
+        """Return what becomes of the call that goes on in a frame; ``answers`` says that an answer comes of it."""
+        key = frame.f_code, frame.f_lasti, answers
+        if key not in self._known:
+            path = _path(frame)
+            found = Place(frame, path, is_test=is_test).use(answers=answers) if path else Use.KEPT
+            self._known[key] = found
+        return self._known[key]
+
+
+@dataclass
+class Place:
+    """A node of the source, with all that encloses it, from the module down."""
+
+    frame: FrameType
+    path: Sequence[ast.AST]
+    is_test: bool = False  # whether the frame is that of the test
+
+    def use(self, *, answers: bool) -> Use:
+        """Return what becomes of what stands here."""
+        use = self._of_answer() if answers else Use.ASSERTED
+        return Use.DECIDES if use is Use.ASSERTED and self._is_caught() else use
+
+    def _of_answer(self) -> Use:
+        if isinstance(self.path[-1], ast.Assert):  # pytest has written it anew
+            return Use.ASSERTED
+        value: bool | None = False  # of the expression so far where the comparison says no; None: that depends
+        for parent, child in zip(self.path[-2::-1], self.path[:0:-1], strict=True):
+            if type(parent) in _ENDS:
+                return _ENDS[type(parent)]
+            if isinstance(parent, (ast.If, ast.IfExp, ast.While)):
+                leaves = child is parent.test and self._leaves(parent, value)
+                return Use.DECIDES if leaves else Use.KEPT
+            if isinstance(parent, ast.Assign):
+                return self._of_name(parent)
+            if isinstance(parent, ast.BoolOp):
+                if any(self._skips(one) for one in parent.values if one is not child):
+                    return Use.DECIDES
+                value = value if value is isinstance(parent.op, ast.Or) else None
+            elif isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not):
+                value = None if value is None else not value
+            elif isinstance(parent, ast.Call) and child in parent.args:
+                name = self._name(parent.func)
+                if name == "hypothesis.assume" or name in _SAYS:
+                    return Use.DECIDES
+                if name not in ("bool", "all", "any", "not_"):
+                    return Use.KEPT
+                value = value if name == "bool" or (name == "all" and value is False) else None
+            elif not isinstance(parent, (ast.GeneratorExp, ast.ListComp)) or child is not parent.elt:
+                return Use.KEPT
+        return Use.KEPT
+
+    def _leaves(self, branch: ast.If | ast.IfExp | ast.While, value: bool | None) -> bool:
+        """Return whether a branch leaves the test without a failure, as the comparison says no or as it says yes.
+
+        ``value`` is what the condition is where the comparison says no. A loop goes on until the condition ends it,
+        unless its body has another end.
+        """
+        if isinstance(branch, ast.While):
+            return not branch.orelse and not any(self._may_end(node) for one in branch.body for node in ast.walk(one))
+        if value is None:
+            return False
+        no, yes = (branch.body, branch.orelse) if value else (branch.orelse, branch.body)
+        if isinstance(no, ast.expr) or isinstance(yes, ast.expr):
+            return self._skips(no) or self._skips(yes)
+        return self._ends(no, returns=self.is_test) or self._ends(yes, returns=False)
+
+    def _may_end(self, node: ast.AST) -> bool:
+        if isinstance(node, ast.Call):
+            name = self._name(node.func).rpartition(".")[2]
+            return name == "fail" or name.lower().startswith("assert")
+        return isinstance(node, (ast.Assert, ast.Raise, ast.Break, ast.Return))
+
+    def _ends(self, body: Sequence[ast.stmt], *, returns: bool) -> bool:
+        """Return whether statements end the test as skipped, or as passed where they may return."""
+        if not body:
+            return False
+        *before, last = body
+        ends = self._skips(last) or (returns and isinstance(last, ast.Return) and _is_nothing(last.value))
+        return ends and all(self._is_idle(one) for one in before)
+
+    def _skips(self, node: Any) -> bool:
+        """Return whether a statement or an expression skips the test, or rejects what was drawn."""
+        if isinstance(node, ast.Raise):
+            called = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+            return self._name(called) in ("unittest.SkipTest", "pytest.skip.Exception")
+        call = node.value if isinstance(node, ast.Expr) else node
+        if not isinstance(call, ast.Call):
+            return False
+        name = self._name(call.func)
+        if name == "hypothesis.assume":
+            return bool(call.args) and isinstance(call.args[0], ast.Constant) and not call.args[0].value
+        return name in _SKIPS or name.endswith(".skipTest")
+
+    def _is_idle(self, node: ast.stmt) -> bool:
+        if not isinstance(node, ast.Expr):
+            return isinstance(node, ast.Pass)
+        call = node.value
+        return isinstance(call, ast.Constant) or (isinstance(call, ast.Call) and self._name(call.func) in _SAYS)
+
+    def _of_name(self, stored: ast.Assign) -> Use:
+        """Return what becomes of an answer that got a name: it decides where each use of the name does, or none is."""
+        function = next((node for node in reversed(self.path) if isinstance(node, _Functions)), None)
+        target = stored.targets[0]
+        if function is None or len(stored.targets) > 1 or not isinstance(target, ast.Name):
+            return Use.KEPT
+        named = [node for node in ast.walk(function) if isinstance(node, ast.Name) and node.id == target.id]
+        elsewhere = [node for node in ast.walk(function) if isinstance(node, (ast.Global, ast.Nonlocal))]
+        loads = [node for node in named if isinstance(node.ctx, ast.Load)]
+        uses = {self._of(one) for one in loads}
+        if elsewhere or len(named) > len(loads) + 1 or not uses <= {Use.DECIDES, Use.RETURNED}:
+            return Use.KEPT
+        return Use.RETURNED if Use.RETURNED in uses else Use.DECIDES
+
+    def _of(self, node: ast.Name) -> Use:
+        span = node.lineno, node.end_lineno, node.col_offset, node.end_col_offset
+        return Place(self.frame, enclosing(self.path[0], span), self.is_test)._of_answer()
+
+    def _is_caught(self) -> bool:
+        """Return whether a failure of what stands here is caught, and the test then passes or skips itself."""
+        for parent, child in zip(self.path[-2::-1], self.path[:0:-1], strict=True):
+            if isinstance(parent, _Functions):
+                return False
+            if isinstance(parent, ast.Try) and child in parent.body:
+                last = child is parent.body[-1] and not parent.orelse
+                caught = next((one for one in parent.handlers if self._takes([one.type] if one.type else [])), None)
+                if caught and self._ends(caught.body, returns=self.is_test):
+                    return True
+                if caught:
+                    return last and all(self._is_idle(one) for one in caught.body)
+            if isinstance(parent, (ast.With, ast.AsyncWith)) and child is parent.body[-1]:
+                calls = [one.context_expr for one in parent.items if isinstance(one.context_expr, ast.Call)]
+                if any(self._name(call.func) == "contextlib.suppress" and self._takes(call.args) for call in calls):
+                    return True
+        return False
+
+    def _takes(self, types: Iterable[ast.expr]) -> bool:
+        """Return whether exceptions that are caught have assertions among them; without any all are caught."""
+        of_tuples = [one for type_ in types for one in (type_.elts if isinstance(type_, ast.Tuple) else [type_])]
+        names = {self._name(one) for one in of_tuples}
+        return not names or bool(names & {"AssertionError", "Exception", "BaseException"})
+
+    def _name(self, node: ast.AST | None) -> str:
+        """Return what a name stands for in the frame: that of a function that is known here, or as it is written."""
+        value = self._value(node)
+        for name, known in _known().items():
+            if value is not None and value is known:
+                return name
+        if isinstance(node, ast.Attribute):
+            return f"{self._name(node.value)}.{node.attr}"
+        return node.id if isinstance(node, ast.Name) else ""
+
+    def _value(self, node: ast.AST | None) -> Any:
+        """Return what a name has in the module; of attributes those of modules, which nothing runs for.
+
+        To read the frame's own names would keep its arrays alive.
+        """
+        if isinstance(node, ast.Name):
+            return self.frame.f_globals.get(node.id, vars(builtins).get(node.id))
+        if isinstance(node, ast.Attribute):
+            owner = self._value(node.value)
+            return getattr(owner, node.attr, None) if isinstance(owner, ModuleType) or owner is _skip() else None
+        return None
+
+
+def _known() -> dict[str, Any]:
+    """Return the functions that are known by what they are; the suite may name them as it likes."""
+    hypothesis, pytest, skip = sys.modules.get("hypothesis"), sys.modules.get("pytest"), _skip()
+    known = {f"hypothesis.{name}": getattr(hypothesis, name, None) for name in _OF_HYPOTHESIS}
+    return known | {
+        "pytest.skip": skip,
+        "pytest.xfail": getattr(pytest, "xfail", None),
+        "pytest.skip.Exception": getattr(skip, "Exception", None),
+        "unittest.SkipTest": unittest.SkipTest,
+        "contextlib.suppress": contextlib.suppress,
+    }
+
+
+def _skip() -> Any:
+    """Return ``pytest.skip``, which who only reads results need not have."""
+    return getattr(sys.modules.get("pytest"), "skip", None)
+
+
+def _is_nothing(node: ast.expr | None) -> bool:
+    return node is None or (isinstance(node, ast.Constant) and node.value is None)
+
+
+def _path(frame: FrameType) -> list[ast.AST]:
+    """Return the nodes around the call that goes on in a frame; none where its source cannot be read."""
+    tree = _tree(frame.f_code.co_filename)
+    span = [*frame.f_code.co_positions()][frame.f_lasti // 2]
+    return enclosing(tree, span) if tree is not None and None not in span else []
+
+
+@functools.lru_cache(maxsize=64)
+def _tree(file: str) -> ast.Module | None:
+    try:
+        return ast.parse(Path(file).read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return None
+
+
+def enclosing(node: ast.AST, span: Sequence[int | None]) -> list[ast.AST]:
+    """Return the nodes that enclose a span of the source, from this one to the innermost."""
+    line, end_line, column, end_column = span
+    for child in ast.iter_child_nodes(node):
+        of_child = [getattr(child, name, None) for name in _SPAN]
+        if None in of_child:  # a node without a place of its own, such as a loop of a comprehension
+            if len(found := enclosing(child, span)) > 1:
+                return [node, *found]
+        elif [*of_child[::2]] <= [line, column] and [end_line, end_column] <= [*of_child[1::2]]:
+            return [node, *enclosing(child, span)]
+    return [node]

@@ -1,0 +1,176 @@
+"""Only a comparison that the suite's own code asks counts, and only where a "no" could make a test red."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from test_suite_canaries import pytest_in
+from together import by_day
+
+FILES = {
+    "conftest.py": """
+import pathlib, sys
+sys.path[:0] = [str(pathlib.Path(__file__).parent / one) for one in ("site-packages", "src", "tests")]
+import numpy as np, pytest
+def close_by_conftest(a, b): np.testing.assert_allclose(a, b, rtol=1e-5)
+""",
+    "site-packages/lib/__init__.py": """
+import numpy as np
+def solve(x):
+    assert np.allclose(x, x + 0.0)
+    np.testing.assert_allclose(x, x + 0.0)
+    return x + 0.0
+def _assert_finite(x): assert np.array_equal(x, x + 0.0)
+def checked(x):
+    _assert_finite(x)
+    return x + 0.0
+def tree_map(function, *trees): return [function(*leaves) for leaves in zip(*trees)]
+""",
+    "site-packages/lib/testing.py": """
+import numpy as np
+def assert_close(a, b): np.testing.assert_allclose(a, b, rtol=1e-5)
+def run(kernel, x): return kernel(x)
+""",
+    "src/thing/__init__.py": """
+import numpy as np
+def kernel(x):
+    np.testing.assert_allclose(x, x + 0.0)
+    return x + 0.0 if np.allclose(x, x + 0.0) else x
+""",
+    "src/thing/testing.py": """
+import numpy as np
+def close(a, b): assert np.allclose(a, b, rtol=1e-5)
+""",
+    "tests/helper.py": """
+import numpy as np
+def close(a, b): return np.allclose(a, b, rtol=1e-5)
+def named(a, b):
+    is_close = np.allclose(a, b, rtol=1e-5)
+    return is_close
+def settled(x):
+    last = x + 1
+    while not np.allclose(x, last): x, last = x / 2, x
+    return x
+""",
+}
+HEAD = """
+import contextlib, unittest
+import numpy as np, pytest, hypothesis, helper, lib, thing
+from concurrent.futures import ThreadPoolExecutor
+from hypothesis import assume, assume as given_that, given, settings, strategies as st
+from lib import testing as lib_testing
+from numpy.testing import assert_allclose
+from thing import testing as thing_testing
+x = np.linspace(1, 2, 64)
+y = x.copy()
+random = settings(max_examples=3, database=None, deadline=None)(given(st.just(0)))
+"""
+# What does not count: a library's own comparison, the package's own, and what decides whether a test goes on.
+NOT_ASKED = {
+    "library": "def test_it(): assert lib.solve(x).size",
+    "assume": "@random\ndef test_it(_):\n    assume(np.allclose(x, y))",
+    "skip": "def test_it():\n    if not np.allclose(x, y): pytest.skip('it differs')",
+    "library_checks_its_input": "def test_it(): assert lib.checked(x).size",
+    "package": "def test_it(): assert thing.kernel(x).size",
+    "package_in_testing_of_library": "def test_it(): assert lib_testing.run(thing.kernel, x).size",
+    "handed_library": "def test_it(): assert lib.tree_map(lib.solve, [x])",
+    "assume_by_another_name": "@random\ndef test_it(_):\n    given_that(1 > 0 and np.array_equal(x, y))",
+    "assume_of_a_module": "@random\ndef test_it(_):\n    hypothesis.assume(not not np.allclose(x, y))",
+    "assume_of_a_name": "@random\ndef test_it(_):\n    same = np.allclose(x, y)\n    assume(same)",
+    "assume_of_a_helper": "@random\ndef test_it(_):\n    assume(helper.close(x, y))",
+    "assume_of_a_helper_with_a_name": "@random\ndef test_it(_):\n    assume(helper.named(x, y))",
+    "assume_of_approx": "@random\ndef test_it(_):\n    assume(x == pytest.approx(y, rel=1e-4))",
+    "strategy_filter": "@settings(max_examples=3, database=None)\n"
+    "@given(st.just(0).filter(lambda _: np.allclose(x, y)))\ndef test_it(_): pass",
+    "strategy_in_the_test": "@settings(max_examples=3, database=None)\n@given(st.data())\n"
+    "def test_it(data): data.draw(st.just(0).map(lambda _: assert_allclose(x, y)))",
+    "returns": "def test_it():\n    if not np.allclose(x, y):\n        return\n    assert x.size",
+    "skips_in_else": "def test_it():\n    if np.allclose(x, y): assert x.size\n    else: pytest.skip('far')",
+    "skips_if_it_is": "def test_it():\n    if np.allclose(x, y): pytest.skip('nothing to do')",
+    "skips_by_or": "def test_it(): np.allclose(x, y) or pytest.skip('far')",
+    "skips_by_a_choice": "def test_it(): pytest.skip('far') if not np.allclose(x, y) else None",
+    "skips_by_unittest": "class TestIt(unittest.TestCase):\n    def test_it(self):\n"
+    "        if not np.allclose(x, y): self.skipTest('far')",
+    "raises_skip": "def test_it():\n    if not np.allclose(x, y): raise unittest.SkipTest('far')",
+    "rejects": "@random\ndef test_it(_):\n    if not np.allclose(x, y): hypothesis.reject()",
+    "assumes_nothing": "@random\ndef test_it(_):\n    if not np.allclose(x, y): assume(False)",
+    "name_then_skip": "def test_it():\n    same = np.allclose(x, y)\n    if not same: pytest.skip('far')",
+    "thrown_away": "def test_it(): np.allclose(x, y)",
+    "helper_thrown_away": "def test_it(): helper.close(x, y)",
+    "name_never_used": "def test_it(): same = np.allclose(x, y)",
+    "printed": "def test_it(): print('same', np.allclose(x, y))",
+    "returned_to_pytest": "@pytest.mark.filterwarnings('ignore')\ndef test_it(): return np.allclose(x, y)",
+    "loop_until_it_settles": "def test_it(): assert helper.settled(np.zeros(8)).size",
+    "caught_and_skipped": "def test_it():\n    try: assert_allclose(x, y)\n    except Exception: pytest.skip('far')",
+    "caught_and_nothing": "def test_it():\n    try:\n        assert np.allclose(x, y)\n    except Exception: pass",
+    "suppressed_around_a_helper": "def test_it():\n"
+    "    with contextlib.suppress(AssertionError): thing_testing.close(x, y)",
+    "returned_from_a_try": "def same():\n    try: return np.allclose(x, y)\n    except TypeError: return False\n"
+    "def test_it():\n    if not same(): pytest.skip('far')",
+    "suppressed": "def test_it():\n    with contextlib.suppress(AssertionError): assert_allclose(x, y)",
+}
+# What counts, also where it looks like the above.
+ASKED = {
+    "assert": "def test_it(): assert np.allclose(x, y)",
+    "helper": "def test_it(): assert helper.close(x, y)",
+    "helper_in_random": "@random\ndef test_it(_):\n    assert helper.named(x, y)",
+    "conftest": "from conftest import close_by_conftest\ndef test_it(): close_by_conftest(x, y)",
+    "testing_of_package": "def test_it(): thing_testing.close(x, y)",
+    "testing_of_library": "def test_it(): lib_testing.assert_close(x, y)",
+    "handed": "def test_it(): lib.tree_map(assert_allclose, [x], [y])",
+    "handed_that_answers": "def test_it(): assert all(lib.tree_map(np.allclose, [x], [y]))",
+    "beside_a_failure": "def test_it():\n    with pytest.raises(AssertionError):\n"
+    "        assert_allclose(x, y); raise AssertionError",
+    "in_a_thread": "def close(): assert_allclose(x, y)\ndef test_it():\n"
+    "    with ThreadPoolExecutor(1) as pool: pool.submit(close).result()",
+    "raises": "def test_it():\n    if not np.allclose(x, y): raise ValueError('far')",
+    "fails": "def test_it():\n    if not np.allclose(x, y): pytest.fail('far')",
+    "fails_later": "def test_it():\n    if np.allclose(x, y): return\n    pytest.fail('far')",
+    "counted": "def test_it():\n    count = 0\n    for _ in range(2):\n        if not np.allclose(x, y): continue\n"
+    "        count += 1\n    assert count == 2",
+    "skips_after_a_fault": "def test_it():\n    if not np.allclose(x, y):\n        assert x.size == 1\n"
+    "        pytest.skip('far')",
+    "named": "def test_it():\n    same = np.allclose(x, y)\n    print(same)\n    assert same",
+    "all_of_them": "def test_it(): assert all(np.allclose(a, b) for a, b in [(x, y)])",
+    "assume_is_another": "def assume(same): assert same\ndef test_it(): assume(np.allclose(x, y))",
+    "rule": "from hypothesis.stateful import RuleBasedStateMachine, rule\n"
+    "class Machine(RuleBasedStateMachine):\n    @rule()\n    def it(self): assert np.allclose(x, y)\n"
+    "TestIt = Machine.TestCase\nTestIt.settings = settings(max_examples=1, stateful_step_count=2, database=None)",
+    "loop_that_fails": "def test_it():\n    n = 0\n    while not np.allclose(x, y):\n        n += 1\n"
+    "        assert n < 3",
+    "caught_and_raised": "def test_it():\n    try: assert_allclose(x, y)\n    except AssertionError: raise ValueError",
+    "caught_with_more_to_do": "def test_it():\n    same = False\n    try:\n        assert_allclose(x, y)\n"
+    "        same = True\n    except AssertionError: pass\n    assert same",
+    "stored_where_failures_are_caught": "def test_it():\n    try: same = np.allclose(x, y)\n"
+    "    except AssertionError: pytest.skip('far')\n    assert same",
+    "kept_where_failures_are_caught": "found = []\ndef keep(): found.append(np.allclose(x, y))\ndef test_it():\n"
+    "    with contextlib.suppress(AssertionError): keep()\n    assert found == [True]",
+    "caught_by_another": "def test_it():\n    try: assert_allclose(x, y)\n    except ValueError: pytest.skip('odd')",
+    "given_to_a_function": "def test_it(): np.testing.assert_(np.allclose(x, y))",
+}
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory) -> str:
+    folder: Path = tmp_path_factory.mktemp("callers")
+    tests = {f"tests/test_of_{name}.py": f"{HEAD}\n{text}\n" for name, text in (NOT_ASKED | ASKED).items()}
+    for name, text in (FILES | tests).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return pytest_in(folder, "--kernel-matrix-canaries", "-p", "no:randomly")
+
+
+def lines_of(printed: str, name: str) -> list[str]:
+    return [line for line in printed.splitlines() if f"test_of_{name}.py:" in line and " faults" in line]
+
+
+@pytest.mark.parametrize("name", by_day(3, NOT_ASKED))
+def test_a_comparison_that_is_none_of_the_suites_assertions_is_not_counted(printed, name):
+    assert f"{len(NOT_ASKED | ASKED) - 1} passed, 1 skipped" in printed, printed[-3000:]
+    assert lines_of(printed, name) == []
+
+
+@pytest.mark.parametrize("name", by_day(3, ASKED))
+def test_a_comparison_that_can_make_a_test_red_is_counted(printed, name):
+    assert len(lines_of(printed, name)) == 1, printed[-3000:]
