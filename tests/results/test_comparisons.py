@@ -40,3 +40,14 @@ def test_what_a_line_lets_through_is_what_was_put_in(tmp_path, values, atol, uns
     let_through = {fault for fault in line.unseen if fault.startswith("one element")}
     assert let_through == ({unseen} if unseen else set())
     assert unseen is None or unseen in in_words(line)
+
+
+def test_a_line_whose_noise_hides_every_fault_is_in_both_sums(tmp_path):
+    asking = Asking(tmp_path)
+    asking.begin("test_a.py")
+    far = np.full((4, 4), 1.7e308)
+    asking.ask("close", lambda x, y: np.allclose(x, y, atol=np.inf), far, -far, asserts=True)
+    fact = asking.facts()[FACT]
+    [line] = lines_of([fact])
+    assert found([SimpleNamespace(facts={FACT: fact})])["lines"] == {(line.at, line.call): (0, 0, [])}
+    assert "It allows anything" in in_words(line)

@@ -37,8 +37,9 @@ def found(raws: Iterable[Raw]) -> _Figures:
         cases += bool(lines)
         for line in lines:
             renamed = {} if line.get("budget") else _WITHOUT_NOISE
+            of_line = passed[line["at"], line["call"]]  # where noise hides every fault it has none, and allows anything
             for fault, (_, through) in line["faults"].items():
-                passed[line["at"], line["call"]][renamed.get(fault, fault)] += through
+                of_line[renamed.get(fault, fault)] += through
     if not passed:
         return None
     every = {fault for faults in passed.values() for fault in faults}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -117,7 +118,7 @@ def _compared(judged: Judged) -> Iterator[str]:
         seen, faults = kinds(lines)
         where = f"wherever they were put in ({counted(len(lines), 'line')})"
         yield f"The suite's own comparisons see {seen} of {faults} known faults {where}."
-    unseen = [line for line in lines if line.unseen]
+    unseen = [line for line in lines if line.unseen or math.isinf(line.allows)]
     yield from (f"  {in_words_of_line(line)}" for line in unseen[:_MOST_LINES])
     if len(unseen) > _MOST_LINES:
         yield f"  and {counted(len(unseen) - _MOST_LINES, 'more line')} let something through"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import threading
 import time
 import warnings
@@ -23,7 +24,6 @@ _OFTEN = 2  # times that a line is asked in one test
 _MOST_LINES = 25  # of one test, in its fact
 _WHOLE = 1 << 14  # elements of an array that is taken whole
 _ROWS, _COLUMNS = 32, 512  # of a larger one
-_DOUBLINGS = 60  # of the budget, up to the largest error that a line is asked about
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Line:
     tried: dict[str, int] = field(default_factory=dict)
     passed: dict[str, int] = field(default_factory=dict)
     asked: int = 0
-    allows: float | None = None  # the largest error of one element that it lets through
+    allows: float = 0.0  # the largest error of one element that it lets through; Inf where any number passes
     budget: float = 0.0  # the largest error that noise explains
 
     def take(self, fault: str, *, passed: bool) -> None:
@@ -45,10 +45,10 @@ class Line:
     def words(self, at: str) -> dict[str, Any]:
         """Return what is known of it as JSON: for each fault how often it was tried and let through."""
         faults = {fault: [count, self.passed[fault]] for fault, count in self.tried.items()}
-        sizes = {
-            name: float(f"{value:.2g}") for name, value in (("allows", self.allows), ("budget", self.budget)) if value
-        }
-        return {"at": at, "call": self.call, "faults": faults, **sizes}
+        known = {"allows": self.allows, "budget": self.budget}
+        sizes = {name: _short(value) for name, value in known.items() if value and math.isfinite(value)}
+        anything = {"anything": True} if math.isinf(self.allows) else {}
+        return {"at": at, "call": self.call, "faults": faults, **sizes, **anything}
 
 
 class Asking:
@@ -61,7 +61,7 @@ class Asking:
         self.skipped = 0  # comparisons of this test for which there was no time
         self.spent = 0.0  # seconds of asking in this test
         self._began, self._all_used = time.process_time(), 0.0
-        self._allows: dict[tuple[str, int | None], float] = {}
+        self._allows: dict[tuple[str, int | None, bool], float] = {}
         self._busy: set[int] = set()  # threads in which a comparison goes on: those below it are parts of it
 
     def begin(self, file: str, test: str = "") -> None:
@@ -84,7 +84,7 @@ class Asking:
 
     def facts(self) -> dict[str, str]:
         """Return what is known of the test's lines, those that let most through first; nothing where none compares."""
-        lines = [line.words(at) for (at, _), line in self.lines.items() if line.tried]
+        lines = [line.words(at) for (at, _), line in self.lines.items() if line.tried or line.allows]
         lines.sort(key=lambda line: -sum(count > 0 for _, count in line["faults"].values()))
         if not lines and not self.skipped:
             return {}
@@ -134,34 +134,47 @@ class Asking:
                 return
             line.asked += 1
             line.budget = max(line.budget, budget := faults.budget_of(pair.finite, pair.exact, pair.bits))
-            for fault, copy in faults.faulty_copies(pair.rows, budget):
+            for fault, copy in faults.faulty_copies(pair.numbers, budget):
                 if (faulty := pair.with_fault(copy, budget)) is not None:
                     line.take(fault, passed=passes(faulty, pair.expected))
-            key = at, pair.bits
-            if budget and key not in self._allows:
+            key = at, pair.bits, budget > 0
+            if key not in self._allows:
                 self._allows[key] = self._allowed(passes, pair, budget)
-            line.allows = max(line.allows or 0.0, self._allows.get(key, 0.0))
+            line.allows = max(line.allows, self._allows[key])
 
     @staticmethod
     def _allowed(passes: Passes, pair: Any, budget: float) -> float:
-        """Return the largest error of one element that passes, to a factor of two; 0 where it is below the budget."""
+        """Return the largest error of one element that passes, to a factor of two; Inf where any number passes.
+
+        It is 0 where that is below the budget, or there is no budget.
+        """
         from kernel_matrix.job.suite_canaries.faults import off_by
 
-        low, high = -1, _DOUBLINGS + 1
+        if any(passes(copy, pair.expected) for copy in pair.far_off()):
+            return math.inf
+        most = pair.largest / 2
+        if not 0 < budget <= most:
+            return 0.0
+        low, high = -1, int(math.log2(most) - math.log2(budget)) + 1
         while high - low > 1:
             middle = (low + high) // 2
-            error = budget * 2.0**middle
-            if passes(pair.native(off_by(pair.rows, error)), pair.expected):
+            error = math.ldexp(budget, middle)
+            if passes(pair.changed(off_by(pair.numbers, error, most)), pair.expected):
                 low = middle
             else:
                 high = middle
-        return float(budget * 2.0**low) if low >= 0 else 0.0
+        return math.ldexp(budget, low) if low >= 0 else 0.0
 
 
 class OneAtATime:
     """Hold who asks in this process; nobody does before a run begins, or after it."""
 
     asking: Asking | None = None
+
+
+def _short(value: float) -> float:
+    """Return a number with two digits; the largest of all would be Inf then."""
+    return short if math.isfinite(short := float(f"{value:.2g}")) else value
 
 
 def words_of(fact: str) -> dict[str, Any]:

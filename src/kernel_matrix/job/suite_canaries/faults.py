@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+import sys
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -14,12 +16,22 @@ FACTOR = 4.0  # times the noise, as the budget of a test that compares with a go
 _SURELY = 1.5  # times the budget: a smaller change need not be seen
 _TF32, _BF16 = 10, 7  # bits behind the leading one
 _BITS = {"float64": 52, "float32": 23, "float16": 10, "bfloat16": 7, "float8_e4m3fn": 3, "float8_e5m2": 2}
+_LARGEST = {
+    "float64": sys.float_info.max,
+    "float32": float(np.finfo(np.float32).max),
+    "float16": 65504.0,
+    "bfloat16": 255 * 2.0**120,
+    "float8_e4m3fn": 448.0,
+    "float8_e5m2": 57344.0,
+}
+_FEW, _LAST = 16, 0.25  # of the numbers that use the last bit: at least so many, and such a share of all
 
 
 def bits_of(dtype: str, actual: Wide) -> int | None:
     """Return how many bits behind the leading one the numbers have; None for integers.
 
-    Numbers of a narrow dtype that stand in a wide one have the bits of the narrow one.
+    Numbers that were rounded to a narrow dtype and stand in a wide one have the bits of the narrow one: a suite whose
+    kernel computes in bf16 compares in fp32, as NumPy has no bf16. Numbers that only fit the narrow one do not.
 
     Raises:
         TypeError: the dtype is none that is compared so.
@@ -28,8 +40,38 @@ def bits_of(dtype: str, actual: Wide) -> int | None:
         return None
     if dtype not in _BITS:
         raise TypeError(f"{dtype} is no dtype of real numbers")
-    narrow = (bits for bits in (_BF16, _TF32, 23) if np.array_equal(rounded(actual, bits), actual))
+    narrow = (bits for bits in (_BF16, _TF32, 23) if was_rounded(actual, bits))
     return min(_BITS[dtype], next(narrow, 52))
+
+
+def was_rounded(values: Wide, bits: int) -> bool:
+    """Return whether finite values can only come from a rounding to so many bits behind the leading one.
+
+    Whole numbers, powers of two and multiples of one step fit too, and use the last bit in one binade at most. What was
+    rounded uses it as often as not, in each.
+    """
+    if not np.array_equal(rounded(values, bits), values):
+        return False
+    parts, exponents = np.frexp(np.unique(np.abs(values[values != 0])))
+    last = np.ldexp(parts, bits + 1) % 2 == 1
+    return np.count_nonzero(last) >= max(_FEW, _LAST * last.size) and np.unique(exponents[last]).size > 1
+
+
+def largest_of(dtype: str) -> float:
+    """Return the largest number of a dtype, of 64-bit integers a power of two below it; 0 where nothing can be far."""
+    integer = re.fullmatch(r"(u?)int(\d+)", dtype)
+    if not integer:
+        return _LARGEST.get(dtype, 0.0)
+    bits = int(integer[2]) - (not integer[1])
+    return 2.0**bits - 1 if bits < 53 else 2.0 ** (bits - 1)
+
+
+def far_from(value: float, dtype: str) -> float:
+    """Return a number of a dtype that is as far from a value as its difference can be."""
+    largest = largest_of(dtype)
+    if dtype.startswith("uint"):
+        return 0.0 if value > largest / 2 else largest
+    return (value if dtype.startswith("int") else 0.0) - math.copysign(largest, value)
 
 
 def rounded(values: Wide, bits: int) -> Wide:
@@ -40,16 +82,22 @@ def rounded(values: Wide, bits: int) -> Wide:
 
 
 def budget_of(actual: Wide, exact: Wide, bits: int | None) -> float:
-    """Return the largest error that noise explains: a factor times the error here, or half a step of the dtype."""
+    """Return the largest error that noise explains: a factor times the error here, or half a step of the dtype.
+
+    It is a number also where the error is none.
+    """
     if bits is None:
         return 0.0
     largest = float(np.abs(exact).max(initial=0.0))
     step = 2.0 ** (math.frexp(largest)[1] - 2 - bits) if largest else 0.0
-    return FACTOR * max(float(np.abs(actual - exact).max(initial=0.0)), step)
+    return min(FACTOR * max(float(np.abs(actual - exact).max(initial=0.0)), step), sys.float_info.max)
 
 
 def faulty_copies(rows: Wide, budget: float) -> Iterator[tuple[str, Wide]]:
-    """Yield copies of a result with one fault each, with the name of the fault. ``rows`` has two axes."""
+    """Yield copies of a result with one fault each, with the name of the fault.
+
+    ``rows`` has two axes, and NaN where no fault is to be.
+    """
     for name, put in FAULTS.items():
         copy = put(rows, budget)
         if copy is not None:
@@ -61,15 +109,22 @@ def matters(copy: Wide, exact: Wide, budget: float) -> bool:
     return float(np.abs(copy - exact).max(initial=0.0)) > _SURELY * budget
 
 
-def off_by(rows: Wide, error: float) -> Wide:
-    """Return a copy whose middle element is off by an error."""
-    copy = rows.copy()
-    copy.flat[copy.size // 2] += math.copysign(error, copy.flat[copy.size // 2])
+def middle_of(rows: Wide) -> int:
+    """Return the place that is nearest to the middle of those that hold a number."""
+    places = np.flatnonzero(np.isfinite(rows))
+    return int(places[np.argmin(np.abs(places - rows.size // 2))])
+
+
+def off_by(rows: Wide, error: float, most: float = math.inf) -> Wide:
+    """Return a copy whose middle element is off by an error: away from zero, or to zero if it is more than ``most``."""
+    copy, at = rows.copy(), middle_of(rows)
+    away = math.copysign(error, copy.flat[at])
+    copy.flat[at] += away if abs(copy.flat[at]) <= most else -away
     return copy
 
 
 def _element(rows: Wide, budget: float) -> Wide:
-    return off_by(rows, 0.01 * float(np.abs(rows).max(initial=0.0)) if budget else 1.0)
+    return off_by(rows, 0.01 * float(np.nanmax(np.abs(rows))) if budget else 1.0)
 
 
 def _zeros(rows: Wide, _: float) -> Wide | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernel_matrix.job.suite_canaries import of_numpy, of_torch
-from kernel_matrix.job.suite_canaries.faults import Wide, bits_of, matters
+from kernel_matrix.job.suite_canaries.faults import Wide, bits_of, far_from, largest_of, matters, middle_of
 
 
 @dataclass
@@ -40,9 +41,31 @@ class Pair:
         """Return rows as an array of the result's own kind, shape and dtype."""
         return self.kind.native(rows.reshape(self.shape), self.actual)
 
+    @property
+    def numbers(self) -> Wide:
+        """The rows with NaN where the result or what was expected is no number."""
+        return np.where(self.usable, self.rows, np.nan)
+
+    @property
+    def largest(self) -> float:
+        """The largest number of the result's dtype."""
+        return largest_of(self.kind.dtype_of(self.actual))
+
+    def changed(self, rows: Wide) -> Any:
+        """Return a copy that has other numbers, where these are some; Inf and NaN stay as they are."""
+        return self.native(np.where(self.usable & np.isfinite(rows), rows, self.rows))
+
+    def far_off(self) -> Iterator[Any]:
+        """Yield copies with one element as far off as its dtype allows: the middle one, and where most is expected."""
+        dtype, sizes = self.kind.dtype_of(self.actual), np.where(self.usable, np.abs(self.wanted), -1.0)
+        for at in {middle_of(self.numbers), int(sizes.argmax())} if self.largest else ():
+            copy = self.numbers
+            copy.flat[at] = far_from(float(copy.flat[at]), dtype)
+            yield self.changed(copy)
+
     def with_fault(self, rows: Wide, budget: float) -> Any:
         """Return a copy with a fault; None if its dtype or the noise hides the fault."""
-        faulty = self.native(np.where(self.usable, rows, self.rows))
+        faulty = self.changed(rows)
         numbers = self.kind.wide(faulty).reshape(self.rows.shape)[self.usable]
         changed = not np.array_equal(numbers, self.finite)
         return faulty if changed and matters(numbers, self.exact, budget) else None

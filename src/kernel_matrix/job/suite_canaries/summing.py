@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -16,7 +17,7 @@ class Sum:
     call: str
     tried: dict[str, int] = field(default_factory=dict)
     passed: dict[str, int] = field(default_factory=dict)
-    allows: float = 0.0
+    allows: float = 0.0  # Inf where any number passes
     budget: float = 0.0
 
     @property
@@ -39,7 +40,7 @@ def summed(facts: Iterable[str]) -> list[Sum]:
             for fault, (tried, passed) in said["faults"].items():
                 line.tried[fault] = line.tried.get(fault, 0) + tried
                 line.passed[fault] = line.passed.get(fault, 0) + passed
-            line.allows = max(line.allows, said.get("allows", 0.0))
+            line.allows = max(line.allows, math.inf if said.get("anything") else said.get("allows", 0.0))
             line.budget = max(line.budget, said.get("budget", 0.0))
     return sorted(lines.values(), key=lambda line: (-len(line.unseen), line.at))
 
@@ -55,7 +56,9 @@ def in_words(line: Sum) -> str:
     words = f"{line.at} ({line.call}) sees {line.seen} of {len(line.tried)} faults"
     if line.unseen:
         words += f"; it lets through {', '.join(_times(fault, line.tried, line.passed) for fault in line.unseen)}"
-    if line.allows > line.budget > 0:
+    if math.isinf(line.allows):
+        words += ". It allows anything: one element may be any number"
+    elif line.allows > line.budget > 0:
         words += f". One element may be off by {line.allows:.2g}; four times the noise here is {line.budget:.2g}"
     return words
 
