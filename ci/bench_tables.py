@@ -15,6 +15,7 @@ Row = tuple[str, ...]
 
 LAYERS = ("read.forward", "read.backward", "layer.step", "mhc_post.forward", "mhc_post.backward")
 SINKHORN = ("sinkhorn.forward", "sinkhorn.backward")
+DECODE = ("read.forward", "mhc_post_pre.forward")
 FEW = 128  # tokens that are in the table of few tokens
 AHEAD = 1.01  # a contender is ahead of the others where these take so much of its time
 # The shares of the floor that the package wants of its toolchain ``fastest``, in percent, in the order of the shapes.
@@ -65,18 +66,23 @@ def _rivals(figures: Mapping[str, float]) -> dict[str, float]:
     return {name: figures[f"bench.{name}.median_us"] for name in names if name not in ("eager", "fastest", "triton")}
 
 
-def times(cases: Mapping[tuple[str, Shape], Case], ops: Iterable[str], *, few: bool) -> tuple[Row, list[Row]]:
+def times(
+    cases: Mapping[tuple[str, Shape], Case], ops: Iterable[str], *, few: bool, widths: bool = False
+) -> tuple[Row, list[Row]]:
     """Return the heads of the columns, and a line for each operator and contender: its medians in µs.
 
-    ``few`` chooses the shapes of few tokens, one hidden size after the other; without it the other shapes are chosen. A
+    ``few`` chooses the shapes of few tokens, one hidden size after the other: those sizes that have the most numbers of
+    tokens, or with ``widths`` all sizes, and the numbers that all have. Without it the other shapes are chosen. A
     median is bold where its contender is ahead: a toolchain of the package of all rivals, a rival of all toolchains.
     """
     lines: list[Row] = []
     heads: Row = ()
     for op in ops:
         shapes = sorted(shape for name, shape in cases if name == op and (shape[0] <= FEW) == few)
-        for hidden in sorted({hidden for _, hidden in shapes}) if few else (None,):
-            chosen = [shape for shape in shapes if hidden in (None, shape[1])]
+        counts = {hidden: {tokens for tokens, other in shapes if other == hidden} for _, hidden in shapes}
+        common = set.intersection(*counts.values()) if widths else max(counts.values(), key=len, default=set())
+        for hidden in sorted(each for each in counts if counts[each] >= common) if few else (None,):
+            chosen = [shape for shape in shapes if hidden is None or (shape[1] == hidden and shape[0] in common)]
             first = f"`{op}`" + (f", hidden {hidden}" if hidden else "")
             heads = ("", "contender", *(_head(shape, few=few) for shape in chosen))
             of_op = [cases[op, shape] for shape in chosen]

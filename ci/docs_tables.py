@@ -174,13 +174,17 @@ def calibrated(machine: str) -> str:
 
 
 def bench(argument: str) -> str:
-    """Return a table of the kept times of a machine: ``layers``, ``sinkhorn``, ``few-tokens``, or the ``goals``."""
+    """Return a table of the kept times of a machine.
+
+    It is one of ``layers``, ``sinkhorn``, ``few-tokens``, ``widths`` and ``goals``.
+    """
     machine, _, kind = argument.partition(" ")
     cases = bench_tables.read(RESULTS / machine)
     if kind == "goals":
         return markdown(*bench_tables.goals(cases))
-    ops = {"layers": bench_tables.LAYERS, "sinkhorn": bench_tables.SINKHORN, "few-tokens": bench_tables.LAYERS[:1]}
-    return markdown(*bench_tables.times(cases, ops[kind], few=kind == "few-tokens"))
+    few = {"few-tokens": bench_tables.DECODE, "widths": bench_tables.DECODE[:1]}
+    ops = {"layers": bench_tables.LAYERS, "sinkhorn": bench_tables.SINKHORN, **few}
+    return markdown(*bench_tables.times(cases, ops[kind], few=kind in few, widths=kind == "widths"))
 
 
 def checked(machine: str) -> str:

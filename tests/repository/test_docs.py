@@ -288,6 +288,17 @@ def test_a_time_is_bold_where_its_contender_is_ahead_and_two_times_of_one_case_a
         times.read(tmp_path / "absent")
 
 
+def test_few_tokens_are_a_table_of_the_sizes_with_most_of_them_and_one_of_every_width(tables):
+    case = tables.bench_tables.Case({"fastest": 5.0, "deepgemm": 6.0}, {"fastest": 0.1})
+    shapes = [(tokens, 4096) for tokens in (1, 2, 128)] + [(1, 5120), (128, 5120), (8192, 4096)]
+    cases = {("read.forward", shape): case for shape in shapes}
+    heads, lines = tables.bench_tables.times(cases, ["read.forward", "mhc_post_pre.forward"], few=True)
+    assert (heads[2:], [line[0] for line in lines]) == (("1", "2", "128"), ["`read.forward`, hidden 4096", ""])
+    heads, lines = tables.bench_tables.times(cases, ["read.forward"], few=True, widths=True)
+    assert heads[2:] == ("1", "128")
+    assert [line[0] for line in lines] == ["`read.forward`, hidden 4096", "", "`read.forward`, hidden 5120", ""]
+
+
 def test_a_clone_stays_small():
     """Keep what a page shows and cites: pictures with a palette, notes that are short."""
     pictures = at_least(1, (ROOT / "docs").rglob("*.png"))
