@@ -284,7 +284,7 @@ def _comparisons(facts: list[str]) -> Comparisons | None:
                 seen=line.seen,
                 faults=len(line.tried),
                 lets_through=tuple(line.unseen),
-                allows=line.allows or None,
+                allows=number(line.allows) if line.allows else None,
                 budget=line.budget or None,
             )
             for line in lines

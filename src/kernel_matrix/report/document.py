@@ -94,7 +94,10 @@ class ComparingLine:
     seen: Annotated[int, Field(description="The faults that it found every time.")]
     faults: Annotated[int, Field(description="The faults that it was asked about.")]
     lets_through: tuple[str, ...]
-    allows: Annotated[Number | None, Field(description="How far it lets one element be off, to a factor of two.")]
+    allows: Annotated[
+        Number | None,
+        Field(description="How far it lets one element be off, to a factor of two; inf where any number passes."),
+    ]
     budget: Annotated[Number | None, Field(description="Four times the noise of the results that it compared.")]
 
 

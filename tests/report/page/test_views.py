@@ -87,6 +87,9 @@ def test_an_open_cell_says_how_many_checks_of_the_kit_it_had(tab):
     assert "Its comparisons see 1 of 2 known faults" in compared
     assert "tests/test_a.py:44 (np.allclose) sees 1 of 2; it lets through one more rounding, to TF32." in compared
     assert "One element may be off by 0.01; four times the noise here is 0.0000012." in compared
+    assert (
+        "tests/test_a.py:50 (np.allclose) sees 1 of 1. It allows anything: one element may be any number." in compared
+    )
     page = tab.open(f"#{BROKEN}")
     page.wait_for_selector(f'[data-open-cell="{BROKEN}"]')
     assert page.locator("[data-test=watched], [data-test=comparisons]").count() == 0

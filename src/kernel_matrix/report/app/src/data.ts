@@ -607,7 +607,7 @@ export interface ComparingLine {
   faults: number;
   lets_through: string[];
   /**
-   * How far it lets one element be off, to a factor of two.
+   * How far it lets one element be off, to a factor of two; inf where any number passes.
    */
   allows: number | string | null;
   /**

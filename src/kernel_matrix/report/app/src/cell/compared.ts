@@ -38,6 +38,7 @@ function item(line: ComparingLine): HTMLElement {
     ` (${call}) sees ${outOf(line.seen, line.faults)}`,
     line.lets_through.length > 0 && `; it lets through ${line.lets_through.join(", ")}`,
     ".",
+    allows === "inf" && " It allows anything: one element may be any number.",
     allows !== null &&
       budget !== null &&
       Number(allows) > Number(budget) &&
