@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 from kernel_matrix.job import ctest, fixture
+from kernel_matrix.job.drawn import draws_anew
 from kernel_matrix.job.exits import Reporting, report_of
 from kernel_matrix.job.handed import taken
 from kernel_matrix.job.journal import Journal
@@ -203,7 +204,10 @@ class Running(Collecting):
             if self.watching:
                 seconds -= self.watching.asking.spent
                 self.end.facts |= self.watching.asking.facts()
-            self._write_end(seconds=seconds, **self.end.fields(item.stash.get(fixture.COMPARED, None)))
+            fields = self.end.fields(item.stash.get(fixture.COMPARED, None))
+            if "detail" in fields and (said := draws_anew(getattr(item, "obj", None))):
+                fields["detail"] += f"\n{said}"
+            self._write_end(seconds=seconds, **fields)
         return result
 
     @pytest.hookimpl(wrapper=True)
