@@ -17,6 +17,7 @@ from mhc.functional import (
     mhc_pre,
     mhc_read,
     mhc_single_pass,
+    mhc_single_pass_fp8,
     sinkhorn,
 )
 from mhc.module import HyperConnection, HyperHead
@@ -44,6 +45,7 @@ __all__ = [
     "mhc_pre",
     "mhc_read",
     "mhc_single_pass",
+    "mhc_single_pass_fp8",
     "mixers",
     "recomputation",
     "sinkhorn",

@@ -101,6 +101,21 @@ def has_dtype(op: str, name: str, tensor: Array, dtypes: Sequence[Any]) -> None:
         raise TypeError(f"{op}: {name} is {tensor.dtype}; it needs {several}{', '.join(map(str, dtypes))}")
 
 
+def multiple_of(op: str, name: str, value: int, factor: int) -> None:
+    """Raise if a size is no multiple of ``factor``."""
+    if value % factor:
+        raise ValueError(f"{op}: {name} is {value}; it needs a multiple of {factor}")
+
+
+def for_serving(op: str, other: str, tensors: Iterable[Any]) -> None:
+    """Raise if a gradient would be recorded for one of the tensors: ``op`` has none, and ``other`` has one."""
+    if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors):
+        raise RuntimeError(
+            f"{op}: a tensor requires a gradient, and it has none; use {other} for training, or call it under "
+            "torch.no_grad()"
+        )
+
+
 def at_least_one(op: str, option: str, value: int) -> None:
     """Raise if an option is below 1."""
     if value < 1:

@@ -30,11 +30,13 @@ from mhc.library import (
     MHC_PRE,
     MHC_READ,
     MHC_SINGLE_PASS,
+    MHC_SINGLE_PASS_FP8,
     SINKHORN,
     call,
     read,
     refuse_other_formats,
 )
+from mhc.ops.mhc_single_pass_fp8 import GROUP
 from mhc.ops.read import PRECISIONS
 from mhc.ops.sinkhorn import FORMS
 from mhc.parameters import DTYPES, wide
@@ -376,14 +378,54 @@ def mhc_single_pass(
         TypeError, ValueError, LookupError, ImportError: as :func:`mhc_pre`.
     """
     op = "mhc_single_pass"
-    checks.write_fits(op, x, y, h_post, h_res, DTYPES, torch.float32)
-    checks.read_fits(op, x, pre, DTYPES, torch.float32)
-    _, *parameters = _read_tensors(op, x, (phi, alpha, bias, gamma), precision, main_grad, any_mixes=True)
-    weight = _parameter(op, x, "norm_weight", norm_weight, x.shape[-1:], main_grad)
-    tensors = (x, y, h_post, h_res, pre, *parameters, weight)
+    tensors = _single_pass_tensors(
+        op, (x, y, h_post, h_res, pre), (phi, alpha, bias, gamma), norm_weight, precision, main_grad
+    )
     options = (norm_eps, pre_eps, post_scale, precision)
     h_in, *coefficients, out = call(MHC_SINGLE_PASS, tensors, options, _backend(backend, x, op))
     return out, h_in, MhcCoefficients(*coefficients)
+
+
+def mhc_single_pass_fp8(
+    x: torch.Tensor,
+    y: torch.Tensor,
+    h_post: torch.Tensor,
+    h_res: torch.Tensor,
+    pre: torch.Tensor,
+    phi: torch.Tensor,
+    alpha: torch.Tensor,
+    bias: torch.Tensor,
+    gamma: torch.Tensor | None,
+    norm_weight: torch.Tensor,
+    *,
+    norm_eps: float = 1e-6,
+    pre_eps: float = 1e-6,
+    post_scale: float = 2.0,
+    precision: str = "fp32",
+    power_of_two_scales: bool = False,
+    backend: str | None = None,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, MhcCoefficients]:
+    """Do what :func:`mhc_single_pass` does, and give the layer's input in fp8 (:mod:`mhc.ops.mhc_single_pass_fp8`).
+
+    The arguments are as in :func:`mhc_single_pass`; hidden is a multiple of 128. It is for serving: no tensor has a
+    gradient. With ``power_of_two_scales`` a scale is rounded up to a power of two (UE8M0).
+
+    Returns:
+        The new streams, ``[..., n, hidden]`` in x's dtype; the next layer's input, ``[..., hidden]`` in
+        ``torch.float8_e4m3fn``; its scales, ``[..., hidden/128]`` fp32, one for each 128 columns, by which the numbers
+        in fp8 are to be multiplied; and what :func:`mhc_coefficients` gives for the new streams.
+
+    Raises:
+        TypeError, ValueError, LookupError, ImportError: as :func:`mhc_pre`, or hidden is no multiple of 128.
+        RuntimeError: a tensor requires a gradient, and gradients are recorded.
+    """
+    op, parameters = "mhc_single_pass_fp8", (phi, alpha, bias, gamma)
+    tensors = _single_pass_tensors(op, (x, y, h_post, h_res, pre), parameters, norm_weight, precision, False)
+    checks.multiple_of(op, "hidden", x.shape[-1], GROUP)
+    checks.for_serving(op, "mhc_single_pass", tensors)
+    options = (norm_eps, pre_eps, post_scale, precision, power_of_two_scales)
+    h_in, scale, *coefficients, out = call(MHC_SINGLE_PASS_FP8, tensors, options, _backend(backend, x, op))
+    return out, h_in, scale, MhcCoefficients(*coefficients)
 
 
 def expand(x: torch.Tensor, streams: int, *, backend: str | None = None) -> torch.Tensor:
@@ -430,6 +472,23 @@ def _read_tensors(
     checks.one_of(op, "precision", precision, PRECISIONS)
     named = zip(checks.PARAMETERS, parameters, shapes, strict=True)
     return (x, *[_parameter(op, x, name, tensor, shape, main_grad) for name, tensor, shape in named])
+
+
+def _single_pass_tensors(
+    op: str,
+    of_tokens: tuple[torch.Tensor, ...],
+    parameters: tuple[torch.Tensor | None, ...],
+    norm_weight: torch.Tensor,
+    precision: str,
+    main_grad: bool,
+) -> tuple[torch.Tensor | None, ...]:
+    """Return the tensors of a single pass, the parameters in fp32, or raise if something does not fit x."""
+    x, y, h_post, h_res, pre = of_tokens
+    checks.write_fits(op, x, y, h_post, h_res, DTYPES, torch.float32)
+    checks.read_fits(op, x, pre, DTYPES, torch.float32)
+    _, *mapping = _read_tensors(op, x, parameters, precision, main_grad, any_mixes=True)
+    weight = _parameter(op, x, "norm_weight", norm_weight, x.shape[-1:], main_grad)
+    return (*of_tokens, *mapping, weight)
 
 
 def _parameter(

@@ -107,6 +107,7 @@ def shapes(op, direction, axes):
         "sinkhorn": [((t, n, n), 4)],
         "expand": [x],
     }
+    forward["mhc_single_pass_fp8"] = [((t, hidden), 1), ((t, hidden // 128), 4), *forward["mhc_single_pass"][1:]]
     backward = {
         "mhc_pre": [x, *parameters],
         "mhc_head": [x, *parameters],

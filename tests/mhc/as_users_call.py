@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 import mhc
-from draws import FORMS
+from draws import FORMS, SINGLE_PASS
 from mhc.backends import load
 from protocol import class_of, inputs_and_outputs, names_of
 
@@ -82,14 +82,14 @@ def _call(case: Case, tensors: Tensors) -> tuple[torch.Tensor, ...]:
     options = {name: value for name, value in options.items() if value != defaults.get(name)}
     if op == "expand":
         options = {"streams": case["axes"]["streams"]}
-    given = [tensors.get(name) for name in class_of(op, "Grads")._fields]
+    given = [tensors.get(name) for name in names_of(op, "forward")]
     results = getattr(mhc, op)(*given, **options, backend=case["backend"])
     if op == "mhc_post_pre":  # the streams come first, and last in the order of the outputs
         out, read = results
         return *read, out
-    if op == "mhc_single_pass":
-        out, h_in, coefficients = results
-        return h_in, *coefficients, out
+    if op in SINGLE_PASS:
+        out, *read, coefficients = results
+        return *read, *coefficients, out
     return results if isinstance(results, tuple) else (results,)
 
 

@@ -18,7 +18,8 @@ OTHER_CODE = 8
 # Shared by all tokens: their gradients are sums over tokens.
 PARAMETERS = {"phi", "alpha", "bias", "gamma", "norm_weight"}
 FORMS = {"paper": 0.0, "deepseek": 1e-6}  # of Sinkhorn's first iteration, each with its eps
-WITH_LOGITS = ("mhc_coefficients", "mhc_single_pass")
+SINGLE_PASS = ("mhc_single_pass", "mhc_single_pass_fp8")
+WITH_LOGITS = ("mhc_coefficients", *SINGLE_PASS)
 _WITH_POST_SCALE = ("mhc_pre", "mhc_post_pre", *WITH_LOGITS)
 WITH_PRECISION = ("mhc_head", *_WITH_POST_SCALE)
 
@@ -59,7 +60,8 @@ def options_of(op: str, direction: str, axes: Axes) -> dict[str, Any]:
     if op == "expand":
         return {"streams": axes["streams"]} if direction == "forward" else {}
     precision = {"precision": axes["precision"]} if op in WITH_PRECISION else {}
-    return constants_of(op, axes) | precision
+    scales = {"power_of_two_scales": axes["power_of_two_scales"]} if op == "mhc_single_pass_fp8" else {}
+    return constants_of(op, axes) | precision | scales
 
 
 def standing_out(values: Any, axes: Axes, times: float = 100) -> Any:
@@ -84,6 +86,13 @@ def bias(values: Any, axes: Axes) -> Any:
     return values
 
 
+def small_columns(values: Any, axes: Axes) -> Any:
+    """Return weights of columns, of which each eighth is so small that subnormal numbers of fp8 come of it."""
+    values = values.astype(np.float32)
+    values[::8] *= np.float32(2.0**-13)
+    return values
+
+
 def near_identity(values: Any, axes: Axes) -> Any:
     """Return matrices near 0.4 times the identity: sums of what they mix stay below 8 at unit scale."""
     return values.astype(np.float32) + np.float32(0.4) * np.eye(axes["streams"], dtype=np.float32)
@@ -103,6 +112,8 @@ def units_of(op: str, direction: str, axes: Axes, exact: Mapping[str, Any]) -> d
     units = {"h_in": scale, "out": scale, "read": scale, "r": 1 / scale, "s": 1 / scale}
     if op == "mhc_single_pass":  # what is read is normalised
         units["h_in"] = 1.0
+    if op == "mhc_single_pass_fp8":  # to the largest number of fp8
+        units |= {"h_in": 448.0, "scale": 1 / 448}
     return {name: units.get(name, 1.0) for name in exact}
 
 

@@ -121,12 +121,32 @@ def _is_one_after_the_other(run: Any, inputs: Any, out: Any) -> None:
     hold(as_written, "h_in is not read from the streams that are written")
 
 
+def _groups_are_quantised(run: Any, inputs: Any, out: Any) -> None:
+    """Check scales, and the rounding of each number to fp8, with what was read as it was rounded, and its norm."""
+    powers = inputs.power_of_two_scales
+    v = out.read.double() * out.s.double().unsqueeze(1) * inputs.norm_weight.double()
+    scale, numbers = out.scale.double(), out.h_in.double().unflatten(1, (-1, 128))
+    narrow = torch.finfo(out.read.dtype)
+    rounded = narrow.eps + 1e-6  # v is rounded to x's dtype first
+    groups = v.unflatten(1, (-1, 128))
+    least = groups.abs().amax(dim=2).clamp(min=1e-4) / 448
+    most = 2 * least if powers else least
+    fits = (scale >= least * (1 - rounded)) & (scale <= most * (1 + rounded))
+    hold(bool(fits.all()), "a scale is not that of the largest number of its group")
+    hold(not powers or bool((torch.frexp(scale)[0] == 0.5).all()), "a scale is no power of two")
+    scale = scale.unsqueeze(2)
+    half = torch.maximum(groups.abs() / 16, scale / 1024) * (1 + 1e-6) + rounded * groups.abs().clamp(min=narrow.tiny)
+    off = (numbers * scale - groups).abs() > half
+    hold(not bool(off.any()), f"{int(off.sum())} numbers are not the nearest ones of fp8")
+
+
 _PROPERTIES: dict[tuple[str, str], tuple[Callable[..., None], ...]] = {
     ("mhc_pre", "forward"): (_streams_permute, _scale_is_divided_out, _ones_are_no_gamma),
     ("sinkhorn", "forward"): (_sums_to_one, _minus_infinity_is_an_exponential_of_zero, _lines_may_underflow),
     ("sinkhorn", "backward"): (_minus_infinity_is_an_exponential_of_zero,),
     ("mhc_coefficients", "forward"): (_scale_is_divided_out, _ones_are_no_gamma),
     ("mhc_post_pre", "forward"): (_is_one_after_the_other,),
+    ("mhc_single_pass_fp8", "forward"): (_groups_are_quantised,),
 }
 _WITH_OTHER_CODE = (_ones_are_no_gamma,)
 

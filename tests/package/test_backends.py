@@ -80,12 +80,15 @@ def test_a_schema_names_the_fields_that_kernels_get_in_their_order(operator):
         return tuple(text.split()[-1] for group in declared for text in group)
 
     assert names(operator.tensors, operator.options) == operator.inputs._fields
+    assert len(operator.token_dims) == len(operator.tensors)
+    if operator.backward_inputs is None:
+        assert not operator.grads
+        return
     if operator.keeps_inputs:
         kept = (operator.tensors, operator.saved, operator.grads, operator.options, ("needs",) * operator.needs)
     else:
         kept = (operator.grads,)
     assert names(*kept) == operator.backward_inputs._fields
-    assert len(operator.token_dims) == len(operator.tensors)
     saved = {name.split()[-1] for name in operator.saved}
     both = saved & {name.split()[-1].removeprefix("grad_") for name in operator.grads}  # saved, with a gradient
     assert len(operator.result_dims) == len(operator.grads) + len(saved - both)

@@ -14,8 +14,8 @@ from test_mutants import Mutant, attempt, edit, forward, mutate
 
 import draws
 from mhc.backends import load
-from mhc.ops import mhc_coefficients, mhc_head, mhc_post_pre, mhc_pre, mhc_single_pass, sinkhorn
-from test_operators import FORWARD
+from mhc.ops import mhc_coefficients, mhc_head, mhc_post_pre, mhc_pre, mhc_single_pass, mhc_single_pass_fp8, sinkhorn
+from test_operators import FORWARD, FORWARD_ONLY
 
 OTHERS = {"gamma": True, "precision": "fp32", "scale": 1, "seed": 0, "form": "paper", "dtype": "fp32"}
 SHAPES: dict[str, dict[str, Any]] = {
@@ -44,7 +44,12 @@ def spoiled_in(shapes: list[str], op: str, direction: str) -> Mutant:
 # By day mhc_pre and an operator without hidden numbers, forward.
 @pytest.mark.parametrize("direction", ["forward", pytest.param("backward", marks=pytest.mark.nightly)])
 @pytest.mark.parametrize(
-    "op", [pytest.param(op, marks=() if op in ("mhc_pre", "sinkhorn") else pytest.mark.nightly) for op in FORWARD]
+    "op",
+    [
+        pytest.param(op, marks=() if op in ("mhc_pre", "sinkhorn") else pytest.mark.nightly)
+        for op in FORWARD
+        if op not in FORWARD_ONLY  # whose widths are others
+    ],
 )
 def test_a_fault_of_one_shape_is_seen_in_the_case_of_that_shape_alone(op: str, direction: str, tmp_path: Path) -> None:
     """The comparison is the same for every operator: mhc_pre has each shape, and the others one."""
@@ -91,6 +96,7 @@ def test_the_usual_constants_are_the_operators_own_and_the_others_all_differ() -
         "mhc_post_pre": mhc_post_pre.MhcPostPreSpec(4, 77, torch.float32, True),
         "mhc_coefficients": mhc_coefficients.MhcCoefficientsSpec(4, 77, torch.float32, True),
         "mhc_single_pass": mhc_single_pass.MhcSinglePassSpec(4, 77, torch.float32, True),
+        "mhc_single_pass_fp8": mhc_single_pass_fp8.MhcSinglePassFp8Spec(4, 77, torch.float32, True),
         "sinkhorn": sinkhorn.SinkhornSpec(4),
     }
     assert specs.keys() == FORWARD.keys() - set(draws.WITHOUT)

@@ -16,11 +16,12 @@ import mhc
 from mhc import backends
 from mhc.backends.rules import rules_of
 from mhc.backends.variants import Variants, with_variants
-from mhc.ops import mhc_coefficients, mhc_pre, mhc_single_pass
+from mhc.ops import mhc_coefficients, mhc_pre, mhc_single_pass, mhc_single_pass_fp8
 from mhc.ops.mhc_coefficients import MhcCoefficientsInputs, MhcCoefficientsSpec
 from mhc.ops.mhc_head import MhcHeadSpec
 from mhc.ops.mhc_pre import MhcPreInputs, MhcPreSpec
 from mhc.ops.mhc_single_pass import MhcSinglePassInputs, MhcSinglePassSpec
+from mhc.ops.mhc_single_pass_fp8 import MhcSinglePassFp8Inputs, MhcSinglePassFp8Spec
 
 
 @dataclass(frozen=True)
@@ -300,12 +301,14 @@ TRITON = [
     ("mhc_head", "backward", "sm_90", 16, torch.float32, "tf32", "tf32"),
     ("mhc_coefficients", "forward", "gfx942", 4, torch.bfloat16, "fp32", "registers"),
     ("mhc_single_pass", "forward", "sm_100", 4, torch.bfloat16, "fp32", "bf16x3"),
+    ("mhc_single_pass_fp8", "forward", "gfx942", 4, torch.bfloat16, "fp32", "registers"),
 ]
 SPECS = {
     "mhc_pre": MhcPreSpec,
     "mhc_head": MhcHeadSpec,
     "mhc_coefficients": MhcCoefficientsSpec,
     "mhc_single_pass": MhcSinglePassSpec,
+    "mhc_single_pass_fp8": MhcSinglePassFp8Spec,
 }
 
 
@@ -371,6 +374,7 @@ def test_few_tokens_have_a_launch_less_and_the_same_bits():
         (mhc_pre, MhcPreInputs(x, *mapping)),
         (mhc_coefficients, MhcCoefficientsInputs(x, *mapping)),
         (mhc_single_pass, MhcSinglePassInputs(x, *written, *mapping, torch.rand(128))),
+        (mhc_single_pass_fp8, MhcSinglePassFp8Inputs(x, *written, *mapping, torch.rand(128))),
     ):
         op = module.__name__.rpartition(".")[2]
         outputs = [module.empty_outputs(inputs) for _ in range(2)]
@@ -387,6 +391,9 @@ def test_triton_refuses_what_no_variant_supports():
     with pytest.raises(backends.NotSupportedError, match="17 streams") as caught:
         kernel.compile(spec, "sm_90")
     assert caught.value.stage == "lower"
+    fp8, single = MhcSinglePassFp8Spec(4, 256, torch.float32, True), backends.load("triton", "mhc_single_pass_fp8")
+    assert "from sm_89 on" in single.supports(fp8, "sm_86")
+    assert [single.supports(fp8, target) for target in ("sm_89", "gfx942")] == [None, None]
     variants = kernel.variants
     four = MhcPreSpec(4, 200, torch.float32, True)
     assert "no GPU" in variants["products"].supports(four, "x86-64-v3")

@@ -133,8 +133,9 @@ def with_variants(
     rules = rules_of(folder / "variants.toml", specs)
     for rule in rules:
         for kind in ((op, direction) for op in rule.ops for direction in rule.directions):
-            if not isinstance(kernels.get(kind), Mapping):
-                raise ValueError(f"{rule.place}: {' '.join(kind)} has no variants")  # noqa: TRY004 (of the table)
+            one_alone = kind not in kernels and len(rule.directions) > 1  # the operator has no backward
+            if not one_alone and not isinstance(kernels.get(kind), Mapping):
+                raise ValueError(f"{rule.place}: {' '.join(kind)} has no variants")
     table: dict[tuple[str, str], Kernel] = {}
     for (op, direction), kernel in kernels.items():
         if isinstance(kernel, Mapping):

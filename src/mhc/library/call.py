@@ -54,7 +54,7 @@ def _dispatched(
     else:
         results = getattr(torch.ops.mhc, operator.name)(*packed, *options, backend)
         results = results if isinstance(results, tuple) else (results,)
-    return tuple(result.reshape(*lead, *result.shape[1:]) for result in results[: len(operator.grads)])
+    return tuple(result.reshape(*lead, *result.shape[1:]) for result in results[: operator.results])
 
 
 def _is_dual(tensor: torch.Tensor | None) -> bool:

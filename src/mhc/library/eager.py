@@ -182,7 +182,7 @@ def _forward(
     The results are allocated in their shape and are no views: a view that is made without gradients must not be changed
     in place, and a layer may do that with its input.
     """
-    count = len(operator.grads)
+    count = operator.results
     if execution.takes(operator, backend, "forward", _dims(operator, tensors)):
         out = execution.forward(operator, (*tensors, *options), backend)
     else:

@@ -19,6 +19,7 @@ from mhc.ops import (
     mhc_pre,
     mhc_read,
     mhc_single_pass,
+    mhc_single_pass_fp8,
     sinkhorn,
 )
 
@@ -34,7 +35,7 @@ class Operator:
 
     ``token_dims`` says for each of ``tensors`` how many dimensions one token has in it, None for a parameter, which has
     no tokens; ``result_dims`` says it for the results. ``inputs`` and ``backward_inputs`` are the types that a kernel
-    gets.
+    gets. An operator whose ``backward_inputs`` are None has no backward, and gives what it does not save.
     """
 
     name: str
@@ -42,11 +43,11 @@ class Operator:
     token_dims: tuple[int | None, ...]
     options: tuple[str, ...]
     result_dims: tuple[int, ...]
-    grads: tuple[str, ...]
     inputs: type[Any]
-    backward_inputs: type[Any]
     empty_outputs: Callable[[Any], tuple[torch.Tensor, ...]]
-    empty_grads: Callable[[Any], tuple[torch.Tensor | None, ...]]
+    grads: tuple[str, ...] = ()
+    backward_inputs: Any = None
+    empty_grads: Any = None
     saved: tuple[str, ...] = ()
     needs: bool = True
     keeps_inputs: bool = True
@@ -81,6 +82,11 @@ class Operator:
     def kept(self, outputs: Sequence[Any]) -> tuple[Any, ...]:
         """Return what the backward takes of the forward's outputs, or of something else that is said of each output."""
         return tuple(outputs[len(self.result_dims) - len(self.saved) :])
+
+    @property
+    def results(self) -> int:
+        """Return how many of its outputs, the first ones, a caller gets."""
+        return len(self.grads) if self.backward_inputs else len(self.result_dims) - len(self.saved)
 
     @property
     def parameters(self) -> tuple[bool, ...]:
@@ -207,6 +213,16 @@ MHC_SINGLE_PASS = Operator(
     empty_outputs=mhc_single_pass.empty_outputs,
     empty_grads=mhc_single_pass.empty_grads,
 )
+MHC_SINGLE_PASS_FP8 = Operator(
+    name="mhc_single_pass_fp8",
+    tensors=MHC_SINGLE_PASS.tensors,
+    token_dims=MHC_SINGLE_PASS.token_dims,
+    options=(*MHC_SINGLE_PASS.options, "bool power_of_two_scales"),
+    result_dims=(1, *MHC_SINGLE_PASS.result_dims),
+    saved=MHC_SINGLE_PASS.saved[1:],
+    inputs=mhc_single_pass_fp8.MhcSinglePassFp8Inputs,
+    empty_outputs=mhc_single_pass_fp8.empty_outputs,
+)
 EXPAND = Operator(
     name="expand",
     tensors=("Tensor x",),
@@ -230,5 +246,6 @@ OPERATORS = (
     MHC_READ,
     MHC_COEFFICIENTS,
     MHC_SINGLE_PASS,
+    MHC_SINGLE_PASS_FP8,
     EXPAND,
 )

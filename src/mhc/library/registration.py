@@ -13,13 +13,14 @@ _library = torch.library.Library("mhc", "DEF")
 
 
 def register(operator: Operator) -> None:
-    """Define the operator and its gradient in PyTorch's dispatcher."""
-    _library.define(operator.schema)
-    _library.define(operator.backward_schema)
-    for name, functions in (
-        (operator.name, _Forward(operator)),
-        (f"{operator.name}_backward", _Backward(operator)),
-    ):
+    """Define the operator, and its gradient if it has one, in PyTorch's dispatcher."""
+    both = (
+        (operator.name, operator.schema, _Forward),
+        (f"{operator.name}_backward", operator.backward_schema, _Backward),
+    )
+    for name, schema, kind in both if operator.backward_inputs else both[:1]:
+        functions = kind(operator)
+        _library.define(schema)
         _library.impl(name, functions.run, "CompositeExplicitAutograd")
         torch.library.register_fake(f"mhc::{name}", functions.fake, lib=_library)
         torch.library.register_autograd(
@@ -49,12 +50,13 @@ class _Forward:
             saved = self._operator.kept(output) if self._operator.saved else ()
             ctx.save_for_backward(*inputs[:count], *saved)
             if saved:
-                ctx.mark_non_differentiable(*output[len(self._operator.grads) :])
+                ctx.mark_non_differentiable(*output[self._operator.results :])
         ctx.options = inputs[count:]
 
     def autograd(self, ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         """Return the gradients of the tensors by the operator's backward, and None for every option."""
         operator = self._operator
+        transforms.refuse_gradient(operator)
         backward = getattr(torch.ops.mhc, f"{operator.name}_backward")
         *options, backend = ctx.options
         no_grads = (None,) * len(ctx.options)

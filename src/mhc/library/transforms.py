@@ -30,6 +30,12 @@ def refuse_forward_mode(operator: Operator) -> None:
     )
 
 
+def refuse_gradient(operator: Operator) -> None:
+    """Raise if the operator has no gradient."""
+    if operator.backward_inputs is None:
+        raise NotImplementedError(f"{operator.name}: it has no gradient; {operator.name.removesuffix('_fp8')} has one")
+
+
 def refuse_other_formats(name: str) -> None:
     """Raise while a model is traced or translated for TorchScript or ONNX, which have no operators like these.
 
@@ -51,7 +57,7 @@ class _Forward(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], outputs: tuple[torch.Tensor, ...]) -> None:
         operator, *values = inputs
         count = len(operator.tensors)
-        without = outputs[len(operator.grads) :]
+        without = outputs[operator.results :]
         ctx.operator, ctx.rest = operator, tuple(values[count:])
         if operator.keeps_inputs:
             ctx.save_for_backward(*values[:count], *operator.kept(outputs))
@@ -61,6 +67,7 @@ class _Forward(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         operator = ctx.operator
+        refuse_gradient(operator)
         *options, backend = ctx.rest
         needs = tuple(ctx.needs_input_grad[1 : len(operator.tensors) + 1])
         grads = grads[: len(operator.grads)]

@@ -11,6 +11,7 @@ from mhc.backends.reference import (
     mhc_pre,
     mhc_read,
     mhc_single_pass,
+    mhc_single_pass_fp8,
     sinkhorn,
 )
 from mhc.backends.reference.kernel import GradientKernel, Kernel
@@ -44,6 +45,7 @@ KERNELS = {
     ("mhc_single_pass", "backward"): GradientKernel(
         mhc_single_pass.backward, mhc_single_pass.forward, MhcSinglePassGrads
     ),
+    ("mhc_single_pass_fp8", "forward"): Kernel(mhc_single_pass_fp8.forward),
     ("expand", "forward"): Kernel(expand.forward),
     # The gradient needs nothing of the forward: its golden is its own equation in float64.
     ("expand", "backward"): Kernel(expand.backward),

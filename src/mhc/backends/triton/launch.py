@@ -15,7 +15,12 @@ from mhc.backends import Artifact, combined
 from mhc.backends.triton.ahead import compile_ahead, gpu_target, target_name
 from mhc.toolchain import gfx
 
-POINTERS = {torch.bfloat16: "*bf16", torch.float16: "*fp16", torch.float32: "*fp32"}
+POINTERS = {
+    torch.bfloat16: "*bf16",
+    torch.float16: "*fp16",
+    torch.float32: "*fp32",
+    torch.float8_e4m3fn: "*fp8e4nv",
+}
 
 
 class Config(NamedTuple):

@@ -25,6 +25,7 @@ from mhc.ops.mhc_head import MhcHeadSpec
 from mhc.ops.mhc_post_pre import MhcPostPreSpec
 from mhc.ops.mhc_pre import MhcPreSpec
 from mhc.ops.mhc_single_pass import MhcSinglePassSpec
+from mhc.ops.mhc_single_pass_fp8 import MhcSinglePassFp8Spec
 
 if knobs.runtime.interpret:
     interpreter.prepare_language_once()
@@ -47,6 +48,7 @@ KERNELS = with_variants(
         ("mhc_coefficients", "backward"): mhc_coefficients.BACKWARD,
         ("mhc_single_pass", "forward"): mhc_single_pass.FORWARD,
         ("mhc_single_pass", "backward"): mhc_single_pass.BACKWARD,
+        ("mhc_single_pass_fp8", "forward"): mhc_single_pass.FORWARD,
         ("expand", "forward"): expand.FORWARD,
         ("expand", "backward"): expand.BACKWARD,
     },
@@ -56,6 +58,7 @@ KERNELS = with_variants(
         "mhc_post_pre": MhcPostPreSpec,
         "mhc_coefficients": MhcCoefficientsSpec,
         "mhc_single_pass": MhcSinglePassSpec,
+        "mhc_single_pass_fp8": MhcSinglePassFp8Spec,
     },
     Path(__file__).parent,
     device_target,

@@ -55,6 +55,19 @@ __device__ __forceinline__ void narrow(float value, fp16& to) {
 #endif
 }
 
+struct e4m3 {  // fp8, without infinity: 448 is the largest
+  unsigned char bits;
+};
+
+// The number is not above 448, or NaN: its bits are above those of all numbers.
+__device__ __forceinline__ void narrow(float value, e4m3& to) {
+  const unsigned sign = bits_of(value) >> 24 & 0x80, rest = bits_of(value) & 0x7fffffff;
+  unsigned eight;
+  if (rest < 0x3c800000) eight = bits_of(float_of(rest) + 16384.0f) - 0x46800000;  // below 2^-6: 16384 has its spacing
+  else eight = (rest - (120u << 23) + 0x7ffff + (rest >> 20 & 1)) >> 20;
+  to.bits = (unsigned char)(sign | (eight < 0x7f ? eight : 0x7f));
+}
+
 struct Four {
   float of[4];
 };

@@ -1,4 +1,4 @@
-"""``mhc_single_pass`` and its gradients: the kernels of ``mhc_post``, of ``mhc_pre`` and of the norm, in turn.
+"""``mhc_single_pass``, with or without fp8, and its gradients: the kernels of ``mhc_post``, ``mhc_pre`` and the norm.
 
 The kernels of ``mhc_pre`` read with the weights that are given, and backward they add the gradient that the streams
 have from elsewhere.
@@ -26,14 +26,17 @@ from mhc.ops.mhc_single_pass import (
     MhcSinglePassOutputs,
     MhcSinglePassSpec,
 )
+from mhc.ops.mhc_single_pass_fp8 import MhcSinglePassFp8Inputs, MhcSinglePassFp8Outputs, MhcSinglePassFp8Spec
 
+_Inputs = MhcSinglePassInputs | MhcSinglePassFp8Inputs
+_Outputs = MhcSinglePassOutputs | MhcSinglePassFp8Outputs
 _MOST_CHUNKS = 32  # of tokens that are summed apart
 
 
-def _norm(inputs: MhcSinglePassInputs, out: MhcSinglePassOutputs) -> list[Launch]:
+def _norm(inputs: _Inputs, out: _Outputs) -> list[Launch]:
     hidden = inputs.x.shape[-1]
     last = (I32(hidden), F32(inputs.norm_eps), whole(hidden, out.read, inputs.norm_weight, out.h_in))
-    arguments = (out.read, inputs.norm_weight, out.h_in, out.s, *last)
+    arguments = (out.read, inputs.norm_weight, out.h_in, out.s, getattr(out, "scale", None), *last)
     return [Launch("mhc_norm_forward", (inputs.x.shape[:-2].numel(), 1, 1), arguments)]
 
 
@@ -55,7 +58,12 @@ def _norm_backward(inputs: MhcSinglePassBackwardInputs, out: tuple[torch.Tensor,
     return launches
 
 
-_NORM = Kernel("mhc_single_pass", ("mhc_norm_forward",), _norm)
+def _scales(spec: MhcSinglePassSpec) -> tuple[tuple[str, int], ...]:
+    """Return the constant of fp8, where the specialisation has that."""
+    return (("SCALES", 1 + spec.power_of_two_scales),) if isinstance(spec, MhcSinglePassFp8Spec) else ()
+
+
+_NORM = Kernel("mhc_single_pass", ("mhc_norm_forward",), _norm, _scales)
 _NORM_BACKWARD = Kernel(
     "mhc_single_pass", ("mhc_norm_grad_read", "mhc_norm_weight_sums", "mhc_norm_weight_add"), _norm_backward
 )
@@ -80,12 +88,13 @@ class _InTurn(KeptCode):
 
 
 class _Forward(_InTurn):
-    def run(self, inputs: MhcSinglePassInputs, out: MhcSinglePassOutputs, target: str | None = None) -> Any:
+    def run(self, inputs: _Inputs, out: _Outputs, target: str | None = None) -> Any:
         """Run on the device of the inputs."""
         self._post.run(MhcPostInputs(*inputs[:4]), MhcPostOutputs(out.out), target)
-        reading = Reading(out.out, *inputs[5:9], *inputs[10:])
+        reading = Reading(out.out, *inputs[5:9], *inputs[10:14])
         reading.pre, reading.read = inputs.pre, out.read
-        self._pre.run(reading, MhcCoefficientsOutputs(*out[1:4], out.m, out.r), target)
+        made = (out.next_h_pre, out.next_h_post, out.next_logits, out.m, out.r)
+        self._pre.run(reading, MhcCoefficientsOutputs(*made), target)
         self._norm.run(inputs, out, target)
 
 

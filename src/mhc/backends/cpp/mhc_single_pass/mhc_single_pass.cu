@@ -1,12 +1,43 @@
 // The RMSNorm of mhc_single_pass, and its gradients. A block has one token; its threads share out the columns, four at a
 // time.
 //
-// The compiler is given STREAMS and ELEMENT (float, bf16, fp16).
+// The compiler is given STREAMS and ELEMENT (float, bf16, fp16), and SCALES where h_in is in fp8: 1, or 2 where its scales
+// are powers of two.
 #include "sums.h"
 
-// s = 1 / root(mean of read^2 + norm_eps);   h_in = read s norm_weight
+#ifdef SCALES
+using Normed = e4m3;
+
+constexpr int GROUP = 4 * WARP;  // columns with one scale, and of a warp's threads
+
+// Divide the columns of a warp by their scale, and return it. They are rounded to ELEMENT first. The bits of numbers
+// without a sign are compared, as those of NaN are above all.
+__device__ __forceinline__ float quantise(Four& v) {
+  unsigned largest = 0x38d1b717;  // 1e-4
+  for (int k = 0; k < 4; ++k) {
+    ELEMENT rounded;
+    narrow(v.of[k], rounded);
+    v.of[k] = widen(rounded);
+    const unsigned size = bits_of(v.of[k]) & 0x7fffffff;
+    largest = size > largest ? size : largest;
+  }
+  for (int apart = WARP / 2; apart > 0; apart /= 2) {
+    const unsigned other = bits_of(MHC_SHUFFLE_XOR(float_of(largest), apart));
+    largest = other > largest ? other : largest;
+  }
+  unsigned bits = bits_of(float_of(largest) / 448.0f);
+  if (SCALES == 2 && bits < 0x7f800000) bits = (bits + 0x7fffff) & 0x7f800000;
+  const float scale = float_of(bits);
+  for (int k = 0; k < 4; ++k) v.of[k] = v.of[k] / scale;
+  return scale;
+}
+#else
+using Normed = ELEMENT;
+#endif
+
+// s = 1 / root(mean of read^2 + norm_eps);   h_in = read s norm_weight, in fp8 with a scale for each group of columns
 extern "C" __global__ void MHC_BOUNDS
-    mhc_norm_forward(const ELEMENT* read, const float* norm_weight, ELEMENT* h_in, float* s, int hidden,
+    mhc_norm_forward(const ELEMENT* read, const float* norm_weight, Normed* h_in, float* s, float* scales, int hidden,
                      float norm_eps, int whole) {
   __shared__ float partial[1][THREADS], squares[1];
   const long long token = block_index();
@@ -23,6 +54,10 @@ extern "C" __global__ void MHC_BOUNDS
     Four v = load(read + token * hidden, at, hidden, whole);
     const Four weight = load(norm_weight, at, hidden, whole);
     for (int k = 0; k < 4; ++k) v.of[k] = v.of[k] * norm * weight.of[k];
+#ifdef SCALES  // hidden is a multiple of GROUP: a warp comes here whole, or not at all
+    const float scale = quantise(v);
+    if (thread % WARP == 0) scales[(token * hidden + at) / GROUP] = scale;
+#endif
     store(h_in + token * hidden, at, hidden, whole, v);
   }
 }

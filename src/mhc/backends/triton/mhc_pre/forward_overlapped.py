@@ -22,7 +22,7 @@ import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-from mhc.backends.triton.mhc_pre.equations import gates, halves, plus, reciprocal_rms, sigmoid
+from mhc.backends.triton.mhc_pre.equations import gates, halves, plus, reciprocal_rms, sigmoid, store_normed
 
 # Elements between two counters, so that no two of them are in one line of the cache.
 COUNTER: tl.constexpr = tl.constexpr(32)
@@ -198,6 +198,7 @@ def read_kernel(
     norm_weight,
     normed,
     s,
+    scales,
     y,
     written_post,
     written_res,
@@ -214,6 +215,7 @@ def read_kernel(
     BLOCK_HIDDEN: tl.constexpr,
     SPLIT: tl.constexpr,
     BESIDE: tl.constexpr,
+    POWERS: tl.constexpr,
 ):
     """One program computes one token; a counter is for ``COUNTED`` of them, and None where the launch before has none.
 
@@ -287,4 +289,5 @@ def read_kernel(
             norm = reciprocal_rms(tl.sum(value * value, axis=0), HIDDEN, NORM_EPS)
             tl.store(s + row, norm)
             value = value * norm * tl.load(norm_weight + d, mask=d < HIDDEN, other=0.0)
-            tl.store(normed + row * HIDDEN + d, value.to(normed.dtype.element_ty), mask=d < HIDDEN)
+            value = value.to(h_in.dtype.element_ty)
+            store_normed(value[None, :], normed, scales, row[None], token[None] >= 0, 0, HIDDEN, POWERS)

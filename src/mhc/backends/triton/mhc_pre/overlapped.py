@@ -18,7 +18,7 @@ from mhc.backends.triton.launch import POINTERS, Config, Launch, Source, cdiv, o
 from mhc.backends.triton.mhc_pre.forward_overlapped import COUNTER, project_strip_kernel, read_kernel
 from mhc.backends.triton.mhc_pre.gradients import GROUP, post_scale
 from mhc.backends.triton.mhc_pre.products import weights_config, weights_elements, weights_launch, weights_source
-from mhc.backends.triton.mhc_pre.tensors import norm_of, norm_types, result_types
+from mhc.backends.triton.mhc_pre.tensors import has_powers, norm_of, norm_types, result_types
 
 _PROGRAMS = 132  # of the projection: one for each multiprocessor of an H200
 _MOST_WIDTH = 32768  # columns of x that a program of four warps has in registers
@@ -87,6 +87,7 @@ def _config(spec: Spec, target: GPUTarget | None) -> _Tiles:
         "COUNTED": tokens,
         "BLOCK_HIDDEN": block,
         "SPLIT": 1,
+        "POWERS": has_powers(spec),
     }
     groups = 2 if target is None else max(1, _PROGRAMS // strips)
     return _Tiles(groups, weights, Config({**shared, **project}, compiler), Config({**shared, **read}, compiler))

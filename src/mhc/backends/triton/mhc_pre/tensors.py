@@ -9,14 +9,16 @@ from mhc.backends.triton.launch import POINTERS
 from mhc.ops.mhc_head import MhcHeadSpec
 from mhc.ops.mhc_pre import MhcPreSpec
 from mhc.ops.mhc_single_pass import MhcSinglePassSpec
+from mhc.ops.mhc_single_pass_fp8 import FP8, MhcSinglePassFp8Spec
 
 
 class Norm(NamedTuple):
-    """Hold the weight of an RMSNorm behind a read, what is normalised, and ``s``; or their types."""
+    """Hold the weight of an RMSNorm behind a read, what is normalised, ``s``, and scales of fp8; or their types."""
 
     weight: Any = None
     normed: Any = None
     s: Any = None
+    scales: Any = None
 
 
 class NormedReading(Reading):
@@ -32,7 +34,14 @@ def norm_of(inputs: Inputs) -> Norm:
 
 def norm_types(spec: Spec) -> Norm:
     """Return the types of the same."""
+    if isinstance(spec, MhcSinglePassFp8Spec):
+        return Norm("*fp32", POINTERS[FP8], "*fp32", "*fp32")
     return Norm("*fp32", POINTERS[spec.dtype], "*fp32") if isinstance(spec, MhcSinglePassSpec) else Norm()
+
+
+def has_powers(spec: Spec) -> bool:
+    """Return whether the scales of fp8 are powers of two."""
+    return isinstance(spec, MhcSinglePassFp8Spec) and spec.power_of_two_scales
 
 
 def result_types(spec: Spec) -> Results:

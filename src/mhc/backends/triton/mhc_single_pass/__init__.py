@@ -1,4 +1,4 @@
-"""``mhc_single_pass`` in Triton: the launches of ``mhc_post``, of a variant of ``mhc_pre``, and of the norm, in turn.
+"""``mhc_single_pass``, with or without fp8: launches of ``mhc_post``, a variant of ``mhc_pre`` and the norm in turn.
 
 ``variants.toml`` chooses among the variants of ``mhc_coefficients``. ``overlapped`` and ``few`` have the norm in their
 last launch. The kernels of ``mhc_pre`` read with the weights
@@ -22,7 +22,7 @@ from mhc.backends.triton.launch import POINTERS, Config, Launch, Source, cdiv, o
 from mhc.backends.triton.mhc_post.backward import mhc_post_backward_kernel
 from mhc.backends.triton.mhc_post.forward import mhc_post_kernel
 from mhc.backends.triton.mhc_pre.gradients import chunks_of
-from mhc.backends.triton.mhc_pre.tensors import Norm, NormedReading
+from mhc.backends.triton.mhc_pre.tensors import Norm, NormedReading, has_powers, norm_types
 from mhc.backends.triton.mhc_single_pass.kernels import (
     norm_backward_kernel,
     norm_kernel,
@@ -38,6 +38,7 @@ from mhc.ops.mhc_single_pass import (
     MhcSinglePassOutputs,
 )
 from mhc.ops.mhc_single_pass import MhcSinglePassSpec as Spec
+from mhc.ops.mhc_single_pass_fp8 import MhcSinglePassFp8Inputs, MhcSinglePassFp8Outputs, MhcSinglePassFp8Spec
 
 _WARPS = 4
 _NORMALISE = ("overlapped", "few")  # variants of mhc_pre
@@ -68,31 +69,37 @@ def _norm_config(spec: Spec, target: GPUTarget | None, **constants: float) -> Co
 
 def _config(pre: Kernel, spec: Spec, target: GPUTarget | None) -> _Tiles:
     post = mhc_post.FORWARD.configure(_post_spec(spec), target)
-    return _Tiles(post, pre.configure(spec, target), _norm_config(spec, target, NORM_EPS=spec.norm_eps))
+    return _Tiles(
+        post, pre.configure(spec, target), _norm_config(spec, target, NORM_EPS=spec.norm_eps, POWERS=has_powers(spec))
+    )
 
 
 def _launches(
-    pre: Kernel, normalises: bool, inputs: MhcSinglePassInputs, out: MhcSinglePassOutputs, tiles: _Tiles
+    pre: Kernel,
+    normalises: bool,
+    inputs: MhcSinglePassInputs | MhcSinglePassFp8Inputs,
+    out: MhcSinglePassOutputs | MhcSinglePassFp8Outputs,
+    tiles: _Tiles,
 ) -> list[Launch]:
     tokens = inputs.x.shape[:-2].numel()
-    reading = NormedReading(out.out, *inputs[5:9], *inputs[10:])
+    reading = NormedReading(out.out, *inputs[5:9], *inputs[10:14])
     reading.pre, reading.read = inputs.pre, out.read
-    reading.norm = Norm(inputs.norm_weight, out.h_in, out.s)
-    made = MhcCoefficientsOutputs(*out[1:4], out.m, out.r)
+    reading.norm = Norm(inputs.norm_weight, out.h_in, out.s, getattr(out, "scale", None))
+    made = MhcCoefficientsOutputs(out.next_h_pre, out.next_h_post, out.next_logits, out.m, out.r)
     launches = [
         *mhc_post.FORWARD.launches(MhcPostInputs(*inputs[:4]), MhcPostOutputs(out.out), tiles.post),
         *pre.launches(reading, made, tiles.pre),
     ]
-    norm = (out.read, inputs.norm_weight, out.h_in, out.s, tokens)
+    norm = (out.read, *reading.norm, tokens)
     return (
         launches if normalises else [*launches, Launch(norm_kernel, tiles.norm, token_grid(tokens, tiles.norm), norm)]
     )
 
 
 def _sources(pre: Kernel, normalises: bool, spec: Spec, tiles: _Tiles) -> list[Source]:
-    x, wide = POINTERS[spec.dtype], "*fp32"
     sources = [*mhc_post.FORWARD.sources(_post_spec(spec), tiles.post), *pre.sources(spec, tiles.pre)]
-    return sources if normalises else [*sources, Source(norm_kernel, tiles.norm, (x, wide, x, wide, "i32"))]
+    norm = (POINTERS[spec.dtype], *norm_types(spec), "i32")
+    return sources if normalises else [*sources, Source(norm_kernel, tiles.norm, norm)]
 
 
 def _backward_config(pre: Kernel, spec: Spec, target: GPUTarget | None) -> _Tiles:
@@ -153,6 +160,13 @@ def _backward_sources(pre: Kernel, spec: Spec, tiles: _Tiles) -> list[Source]:
     ]
 
 
+def _limit(pre: Kernel, spec: Spec, target: GPUTarget | None) -> str | None:
+    """Return why the forward with this variant of ``mhc_pre`` does not run ``spec`` on ``target``."""
+    if isinstance(spec, MhcSinglePassFp8Spec) and target is not None and target.backend == "cuda" and target.arch < 89:
+        return "Triton has fp8 (e4m3) on NVIDIA from sm_89 on"
+    return pre.limit(spec, target) if pre.limit else None
+
+
 def _forward(name: str, pre: Kernel) -> Kernel:
     """Return the forward with a variant of ``mhc_pre``."""
     normalises = name in _NORMALISE
@@ -161,7 +175,7 @@ def _forward(name: str, pre: Kernel) -> Kernel:
         functools.partial(_config, pre),
         functools.partial(_launches, pre, normalises),
         functools.partial(_sources, pre, normalises),
-        pre.limit,
+        functools.partial(_limit, pre),
         most_interpreted=pre.most_interpreted,
     )
 

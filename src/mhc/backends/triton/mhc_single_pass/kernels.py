@@ -5,6 +5,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from mhc.backends.triton.mhc_pre.equations import store_normed
+
 
 @triton.jit(do_not_specialize=["tokens"])
 def norm_kernel(
@@ -12,9 +14,11 @@ def norm_kernel(
     norm_weight,
     h_in,
     s,
+    scales,
     tokens,
     HIDDEN: tl.constexpr,
     NORM_EPS: tl.constexpr,
+    POWERS: tl.constexpr,
     BLOCK_TOKENS: tl.constexpr,
     BLOCK_HIDDEN: tl.constexpr,
 ):
@@ -37,7 +41,7 @@ def norm_kernel(
         value = tl.load(read + place, mask=mask, other=0.0).to(tl.float32) * reciprocal[:, None]
         value *= tl.load(norm_weight + d, mask=d < HIDDEN, other=0.0)[None, :]
         # The cast rounds to nearest even.
-        tl.store(h_in + place, value.to(h_in.dtype.element_ty), mask=mask)
+        store_normed(value.to(read.dtype.element_ty), h_in, scales, rows, real, start, HIDDEN, POWERS)
 
 
 @triton.jit(do_not_specialize=["tokens"])
