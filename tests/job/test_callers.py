@@ -174,3 +174,35 @@ def test_a_comparison_that_is_none_of_the_suites_assertions_is_not_counted(print
 @pytest.mark.parametrize("name", by_day(3, ASKED))
 def test_a_comparison_that_can_make_a_test_red_is_counted(printed, name):
     assert len(lines_of(printed, name)) == 1, printed[-3000:]
+
+
+BESIDE = {
+    "thing/__init__.py": FILES["src/thing/__init__.py"],
+    "thing/part.py": "import numpy as np\ndef kernel(x): return x if np.allclose(x, x + 0.0) else None\n",
+    "thing/testing.py": FILES["src/thing/testing.py"],
+    "helper.py": FILES["tests/helper.py"],
+}
+OF_BESIDE = """
+import sys; sys.path.insert(0, {root!r})
+import numpy as np, helper
+from thing import kernel, part, testing
+x = np.linspace(1, 2, 64)
+def test_it():
+    assert kernel(x).size
+    assert part.kernel(x).size
+    assert helper.close(x, x.copy())
+    testing.close(x, x.copy())
+"""
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("place", ["test_flat.py", "thing/test_inside.py", "thing/tests/test_below.py"])
+def test_a_package_beside_its_tests_is_not_the_suite(tmp_path, place):
+    root = tmp_path / "thing"  # whose name says nothing of tests
+    for name, text in {**BESIDE, place: OF_BESIDE.format(root=str(root))}.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    printed = pytest_in(root, "--kernel-matrix-canaries", "--import-mode=importlib")
+    assert "1 passed" in printed, printed
+    named = {line.partition(":")[0] for line in printed.splitlines() if " faults" in line and ":" in line}
+    assert named == {"thing/testing.py", *(["helper.py"] if place == "test_flat.py" else [])}, printed

@@ -1,8 +1,8 @@
 """Tell which line of the suite asks a comparison. What libraries and the package compare for themselves has none.
 
 The suite's own code is the test's file, what lies in the suite's folder, a ``conftest.py``, and outside of libraries a
-module whose name says that it is for tests. A library is asked for the suite where it is for tests itself, or where it
-only calls the function that it was handed.
+module whose name says that it is for tests. Where tests lie beside packages, these are not the suite's. A library is
+asked for the suite where it is for tests itself, or where it only calls the function that it was handed.
 """
 
 from __future__ import annotations
@@ -36,12 +36,15 @@ class Callers:
         self.root, self.known = f"{root}/", suite
         self.file = self.test = ""  # of the test that runs
         self.suite = f"{suite}/" if suite else ""
+        self.mixed = False  # whether packages lie in the suite's folder, too
         self._uses = Uses()
 
     def begin(self, file: str, test: str) -> None:
         """Begin with another test, a function of that file."""
         self.file, self.test = file, test
-        self.suite = f"{self.known or self._folder(Path(file))}/"
+        folder = self.known or self._folder(Path(file))
+        self.suite = f"{folder}/"
+        self.mixed = not _is_for_tests(folder.name) and (not self.known or self.suite == self.root)
 
     def _folder(self, file: Path) -> Path:
         """Return the highest folder of a test that is one of tests by its name; the folder of its file without one."""
@@ -88,7 +91,7 @@ class Callers:
         if path.startswith(_HARNESS):
             return False
         named = path.endswith("/conftest.py") or _is_for_tests(_module(frame))
-        return named or bool(self.suite and path.startswith(self.suite))
+        return named or (path.startswith(self.suite) and not (self.mixed and _is_packaged(path)))
 
     def _decides(self, frames: Sequence[FrameType], *, raises: bool, answers: bool) -> bool:
         """Return whether what the comparison says can only decide what goes on, and makes no test red.
@@ -130,6 +133,11 @@ def _module(frame: FrameType) -> str:
 @functools.lru_cache(maxsize=1024)
 def _is_for_tests(name: str) -> bool:
     return not _FOR_TESTS.isdisjoint(re.split(r"[._\W]+", name.lower()))
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_packaged(file: str) -> bool:
+    return Path(file).with_name("__init__.py").is_file()
 
 
 def _ask_for_tests(between: Sequence[FrameType], *, asserts: bool) -> bool:
