@@ -206,3 +206,15 @@ def test_a_package_beside_its_tests_is_not_the_suite(tmp_path, place):
     assert "1 passed" in printed, printed
     named = {line.partition(":")[0] for line in printed.splitlines() if " faults" in line and ":" in line}
     assert named == {"thing/testing.py", *(["helper.py"] if place == "test_flat.py" else [])}, printed
+
+
+@pytest.mark.nightly
+def test_the_same_function_of_two_files_is_told_by_its_own_file(tmp_path):
+    test = "import numpy as np\nx = np.linspace(1, 2, 64)\n@random\ndef test_it(_): assume(np.allclose(x, x.copy()))\n"
+    begin = "from hypothesis import given, settings, strategies as st\n"
+    begin += "random = settings(max_examples=2, database=None)(given(st.just(0)))\n"
+    (tmp_path / "test_a.py").write_text(f"{begin}from hypothesis import assume\n{test}")
+    (tmp_path / "test_b.py").write_text(f"{begin}def assume(same): assert same\n{test}")
+    printed = pytest_in(tmp_path, "--kernel-matrix-canaries")
+    assert "test_b.py:7 (np.allclose)" in printed, printed
+    assert "test_a.py" not in printed

@@ -49,16 +49,17 @@ class Uses:
 
     def __init__(self) -> None:
         """Begin without any."""
-        self._known: dict[tuple[CodeType, int, bool], Use] = {}
+        # By the identity of the code, which stays with it: the same function of two files is equal.
+        self._known: dict[tuple[int, int, bool], tuple[CodeType, Use]] = {}
 
     def of(self, frame: FrameType, *, answers: bool, is_test: bool) -> Use:
         """Return what becomes of the call that goes on in a frame; ``answers`` says that an answer comes of it."""
-        key = frame.f_code, frame.f_lasti, answers
+        key = id(frame.f_code), frame.f_lasti, answers
         if key not in self._known:
             path = _path(frame)
             found = Place(frame, path, is_test=is_test).use(answers=answers) if path else Use.KEPT
-            self._known[key] = found
-        return self._known[key]
+            self._known[key] = frame.f_code, found
+        return self._known[key][1]
 
 
 @dataclass
