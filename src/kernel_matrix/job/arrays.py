@@ -9,8 +9,8 @@ import numpy as np
 
 from kernel_matrix.job.inputs import Array
 
-# The narrow types that NumPy does not have itself.
-_NARROW = ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
+# The narrow types that NumPy does not have itself, by their names in ml_dtypes, PyTorch and JAX.
+NARROW = ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
 
 
 def as_numpy(value: Any) -> Array:
@@ -33,7 +33,7 @@ def as_numpy(value: Any) -> Array:
         if callable(getattr(value, method, None)):
             value = getattr(value, method)()
     name = str(getattr(value, "dtype", "")).rpartition(".")[2]
-    if name in _NARROW and callable(getattr(value, "float", None)):
+    if name in NARROW and callable(getattr(value, "float", None)):
         return np.asarray(
             np.asarray(value.float()).astype(getattr(ml_dtypes, name))
         )  # fp32 holds each of these exactly

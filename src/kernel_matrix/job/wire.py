@@ -16,6 +16,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from kernel_matrix.job.arrays import NARROW
 from kernel_matrix.job.inputs import Array
 
 _DTYPES: dict[str, np.dtype[np.generic]] = {
@@ -24,7 +25,7 @@ _DTYPES: dict[str, np.dtype[np.generic]] = {
         **{
             name: name for name in ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")
         },
-        **{name: getattr(ml_dtypes, name) for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2")},
+        **{name: getattr(ml_dtypes, name) for name in NARROW},
     }.items()
 }
 _NAMES = {kind: name for name, kind in _DTYPES.items()}  # a dtype makes its name anew whenever it is asked

@@ -15,14 +15,17 @@ Wide = npt.NDArray[np.float64]
 FACTOR = 4.0  # times the noise, as the budget of a test that compares with a golden
 _SURELY = 1.5  # times the budget: a smaller change need not be seen
 _TF32, _BF16 = 10, 7  # bits behind the leading one
-_BITS = {"float64": 52, "float32": 23, "float16": 10, "bfloat16": 7, "float8_e4m3fn": 3, "float8_e5m2": 2}
+_BITS = {"float64": 52, "float32": 23, "float16": 10, "bfloat16": 7}
+_BITS |= {"float8_e4m3fn": 3, "float8_e4m3fnuz": 3, "float8_e5m2": 2, "float8_e5m2fnuz": 2}
 _LARGEST = {
     "float64": sys.float_info.max,
     "float32": float(np.finfo(np.float32).max),
     "float16": 65504.0,
     "bfloat16": 255 * 2.0**120,
     "float8_e4m3fn": 448.0,
+    "float8_e4m3fnuz": 240.0,
     "float8_e5m2": 57344.0,
+    "float8_e5m2fnuz": 57344.0,
 }
 _FEW, _LAST = 16, 0.25  # of the numbers that use the last bit: at least so many, and such a share of all
 

@@ -15,6 +15,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from kernel_matrix.job.arrays import NARROW
 from kernel_matrix.job.inputs import Array
 from kernel_matrix.kit.frameworks import of_numpy, torch_calls
 from kernel_matrix.kit.frameworks.base import Call, Framework, NoScratch, Scratch, State
@@ -23,9 +24,8 @@ from kernel_matrix.kit.replaced import functions_of
 
 # The dtypes that NumPy has from elsewhere, each with a dtype of PyTorch and one of the same size that both have.
 _NARROW = {
-    "bfloat16": (torch.bfloat16, np.uint16, torch.uint16),
-    "float8_e4m3fn": (torch.float8_e4m3fn, np.uint8, torch.uint8),
-    "float8_e5m2": (torch.float8_e5m2, np.uint8, torch.uint8),
+    name: (getattr(torch, name), *((np.uint16, torch.uint16) if name == "bfloat16" else (np.uint8, torch.uint8)))
+    for name in NARROW
 }
 _FILL = {"nan": 0xFFFFFFFF, "small": 0x00010001, "usual": 0x3F003F00}
 _LATE = 20_000_000  # cycles of a GPU before its arrays have their values

@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy as np
 import torch
 
+from kernel_matrix.job.arrays import NARROW
 from kernel_matrix.job.inputs import Array
 from kernel_matrix.kit.description import Operator, array
 
@@ -106,7 +107,7 @@ def flattened(value: Any, leaves: list[Any]) -> dict[str, Any]:
 def as_array(tensor: Any) -> Array:
     """Return a tensor as an array, bit for bit."""
     plain = tensor.detach().cpu().contiguous()
-    for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
+    for name in NARROW:
         if plain.dtype == getattr(torch, name):
             narrow = torch.uint16 if name == "bfloat16" else torch.uint8
             return np.array(plain.view(narrow).numpy().view(getattr(ml_dtypes, name)))
