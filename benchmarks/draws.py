@@ -18,6 +18,7 @@ from mhc.ops import (
     mhc_pre,
     mhc_read,
     mhc_single_pass,
+    mhc_single_pass_fp8,
     sinkhorn,
 )
 
@@ -30,6 +31,7 @@ OPS: Mapping[str, Any] = {
     "mhc_read": mhc_read,
     "mhc_coefficients": mhc_coefficients,
     "mhc_single_pass": mhc_single_pass,
+    "mhc_single_pass_fp8": mhc_single_pass_fp8,
     "expand": expand,
 }
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
@@ -181,6 +183,9 @@ class Draw:
             self.data(self.tokens, self.n, self.hidden),
             precision=self.precision,
         )
+
+    def _mhc_single_pass_fp8(self, _: bool) -> Any:
+        return mhc_single_pass_fp8.MhcSinglePassFp8Inputs(*self._mhc_single_pass(False))
 
     def _grads_of_coefficients(self) -> tuple[torch.Tensor, ...]:
         """Return the gradients of h_pre, h_post and n² logits."""
