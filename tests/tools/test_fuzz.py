@@ -10,14 +10,20 @@ import sys
 
 import pytest
 from common import ROOT, harness
+from hypothesis import given, settings
+from hypothesis.strategies import data
 
 from kernel_matrix import pipeline
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.config.file_readers import concerned
+from kernel_matrix.config.load import load
+from kernel_matrix.config.model import Bounds
+from kernel_matrix.config.plan import plan
 from kernel_matrix.config.reads import content_of, read_by_job
 from kernel_matrix.report import checks
 from kernel_matrix.tools.fuzz.run import Wish, repeat, search
 from kernel_matrix.tools.fuzz.search import Search, Verdict
+from kernel_matrix.tools.fuzz.space import Space, space_of
 
 # A kernel that is wrong in the last row of a shape that ends behind a tile of 16, and one that flushes denormals.
 FAULTS = """
@@ -255,3 +261,23 @@ def test_the_figures_are_those_of_the_case_that_failed_and_a_caught_error_counts
     assert "rows4" not in figures
     assert "fuzz:rows=5:plain:0" in done.stdout
     assert "the test caught the error of a comparison: y: " in done.stdout
+
+
+@given(data())
+@settings(max_examples=200, deadline=None)
+def test_sizes_with_a_step_are_multiples_of_it(drawn):
+    bounds, axes = Bounds(least=100, most=1300, step=128), frozenset({"hidden"})
+    space = Space(
+        "op", "forward", {"hidden": bounds}, {"hidden": [130]}, {"hidden": [1300]}, {}, axes, ["hidden"], 1 << 18, ()
+    )
+    for tried in drawn.draw(space.groups()):
+        assert int(tried.axes["hidden"]) in range(128, 1281, 128)
+        assert {int(smaller.axes["hidden"]) % 128 for smaller in space.smaller(tried)} <= {0}
+
+
+def test_one_operator_may_have_sizes_of_its_own():
+    matrix = load(ROOT / "matrix.yaml")
+    cells = {case.cell.op: case.cell for case in plan(matrix, "quick").cases if case.cell.toolchain == "cpp"}
+    entry = matrix.platforms["cpu-llvm"].by_toolchain["cpp"]
+    steps = {op: space_of(matrix, cells[op], entry).sizes["hidden"].step for op in ("mhc_pre", "mhc_single_pass_fp8")}
+    assert steps == {"mhc_pre": 1, "mhc_single_pass_fp8": 128}

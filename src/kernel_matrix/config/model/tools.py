@@ -72,6 +72,7 @@ class Bounds(Section):
 
     least: int = Field(default=1, ge=0)
     most: int = Field(ge=1)
+    step: int = Field(default=1, ge=1, description="What all sizes are multiples of.")
 
 
 class Fuzz(Section):
@@ -79,7 +80,8 @@ class Fuzz(Section):
 
     sizes: dict[Name, Bounds] = Field(
         default_factory=dict,
-        description="Bounds of the axes that are sizes; by default from 1 to the largest value of a quick case.",
+        description="Bounds of the axes that are sizes, or of one operator's ('op.axis'); by default from 1 to the "
+        "largest value of a quick case.",
     )
     elements: dict[Name, int] = Field(
         default_factory=dict, description="By toolchain: the largest product of all sizes of a case."

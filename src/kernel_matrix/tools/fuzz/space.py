@@ -44,7 +44,7 @@ class Space:
             if axis in self.free:
                 least, size = self.sizes[axis].least, int(tried.axes[axis])
                 for value in sorted({*self.tiles[axis], *self.edges[axis], *range(least, least + SMALL)}):
-                    if value < size:
+                    if value < size and value % self.sizes[axis].step == 0:
                         yield replace(tried, axes={**tried.axes, axis: value})
 
     def groups(self) -> st.SearchStrategy[tuple[Tried, ...]]:
@@ -58,7 +58,7 @@ def space_of(matrix: Matrix, cell: Cell, entry: PlatformToolchain) -> Space:
     declared = {axis: _values([op], axis) for axis in op.axes if axis != SEED}
     names = [axis for axis in declared if _is_size(matrix, axis) or axis in section.sizes]
     own = {axis: as_list(values) for axis, values in entry.cases.items() if axis in declared}
-    sizes = {axis: _bounds(section, op, cell.direction, axis) for axis in names if axis not in own}
+    sizes = {axis: _bounds(section, cell, op, axis) for axis in names if axis not in own}
     tiles = section.tiles.get(cell.backend, {})
     finite = section.not_finite
     takes_all = cell.op in finite or f"{cell.op}.{cell.direction}" in finite
@@ -92,11 +92,12 @@ def _is_size(matrix: Matrix, axis: str) -> bool:
     return len(values) > 1 and all(isinstance(value, int) and not isinstance(value, bool) for value in values)
 
 
-def _bounds(section: Fuzz, op: Op, direction: str, axis: str) -> Bounds:
+def _bounds(section: Fuzz, cell: Cell, op: Op, axis: str) -> Bounds:
     """Return the bounds of a size: matrix.yaml's bounds, or from one to the largest of the quick cases."""
-    if axis in section.sizes:
-        return section.sizes[axis]
-    return Bounds(most=max(int(axes[axis]) for _, axes in expand(op, "quick", direction)))
+    for name in (f"{cell.op}.{axis}", axis):
+        if name in section.sizes:
+            return section.sizes[name]
+    return Bounds(most=max(int(axes[axis]) for _, axes in expand(op, "quick", cell.direction)))
 
 
 def _around_tiles(bounds: Bounds, tiles: Iterable[int]) -> list[int]:
@@ -138,7 +139,8 @@ def _axes(draw: st.DrawFn, space: Space, axes: Sequence[str], most: int) -> dict
         bounds = space.sizes[axis]
         largest = max(bounds.least, min(bounds.most, most))
         size = draw(size_between(bounds.least, largest, space.tiles[axis], space.edges[axis]))
-        chosen[axis] = size
+        step = bounds.step
+        chosen[axis] = size = max(step, min(-(-size // step), bounds.most // step) * step)
         most //= max(1, size)
     for axis in axes:
         if axis not in space.sizes:
