@@ -55,7 +55,7 @@ def settled(x):
 """,
 }
 HEAD = """
-import contextlib, unittest
+import contextlib, functools, unittest
 import numpy as np, pytest, hypothesis, helper, lib, thing
 from concurrent.futures import ThreadPoolExecutor
 from hypothesis import assume, assume as given_that, given, settings, strategies as st
@@ -108,10 +108,22 @@ NOT_ASKED = {
     "    with contextlib.suppress(AssertionError): thing_testing.close(x, y)",
     "returned_from_a_try": "def same():\n    try: return np.allclose(x, y)\n    except TypeError: return False\n"
     "def test_it():\n    if not same(): pytest.skip('far')",
+    "thrown_away_behind_a_condition": "def test_it(): x.size and np.allclose(x, y)",
+    "each_is_a_mask": "def test_it(): assert x[np.isclose(x, y)].size",
+    "each_is_counted": "def test_it(): assert np.isclose(x, y).sum() > 3",
+    "each_thrown_away": "def test_it(): np.isclose(x, y).all()",
+    "each_then_skip": "def test_it():\n    if not np.isclose(x, y).all(): pytest.skip('far')",
+    "name_of_a_mask": "def test_it():\n    near = np.isclose(x, y)\n    assert x[near].size",
     "suppressed": "def test_it():\n    with contextlib.suppress(AssertionError): assert_allclose(x, y)",
 }
 # What counts, also where it looks like the above.
 ASKED = {
+    "and_before": "def test_it():\n    ok = True\n"
+    "    for a, b in zip(x, y): ok = ok and np.allclose(a, b)\n    assert ok",
+    "or_fails": "def test_it(): np.allclose(x, y) or pytest.fail('far')",
+    "handed_to_a_thread": "def test_it():\n"
+    "    with ThreadPoolExecutor(1) as pool: pool.submit(assert_allclose, x, y).result()",
+    "all_of_each": "def test_it(): assert np.isclose(x, y).all()",
     "assert": "def test_it(): assert np.allclose(x, y)",
     "helper": "def test_it(): assert helper.close(x, y)",
     "helper_in_random": "@random\ndef test_it(_):\n    assert helper.named(x, y)",
@@ -147,6 +159,28 @@ ASKED = {
     "kept_where_failures_are_caught": "found = []\ndef keep(): found.append(np.allclose(x, y))\ndef test_it():\n"
     "    with contextlib.suppress(AssertionError): keep()\n    assert found == [True]",
     "caught_by_another": "def test_it():\n    try: assert_allclose(x, y)\n    except ValueError: pytest.skip('odd')",
+    "and_behind": "def test_it():\n    ok = True\n    ok = np.allclose(x, y) and ok\n    assert ok",
+    "and_of_a_parameter": "def close(ok):\n    ok = ok and np.allclose(x, y)\n    return ok\n"
+    "def test_it(): assert close(True)",
+    "and_of_two_names": "def test_it():\n    for n in range(2):\n        both = n and one\n"
+    "        one = np.allclose(x, y) or both\n    assert one",
+    "and_with_unittest": "class TestIt(unittest.TestCase):\n    def test_it(self):\n        ok = True\n"
+    "        for a, b in zip(x, y): ok = ok and np.allclose(a, b)\n        self.assertTrue(ok)",
+    "and_or_fails": "def test_it(): np.allclose(x, y) and True or pytest.fail('far')",
+    "or_fails_in_a_helper": "def close(): return np.allclose(x, y) or pytest.fail('far')\ndef test_it(): close()",
+    "or_calls": "def far(): raise ValueError\ndef test_it(): np.allclose(x, y) or far()",
+    "mapped_by_threads": "def test_it():\n"
+    "    with ThreadPoolExecutor(1) as pool: list(pool.map(assert_allclose, [x], [y]))",
+    "cleanup": "class TestIt(unittest.TestCase):\n    def test_it(self): self.addCleanup(assert_allclose, x, y)",
+    "finalizer": "def test_it(request): request.addfinalizer(functools.partial(assert_allclose, x, y))",
+    "teardown": "class TestIt:\n    def teardown_method(self): assert_allclose(x, y)\n    def test_it(self): pass",
+    "all_around_each": "def test_it(): assert np.all(np.isclose(x, y))",
+    "all_of_all": "def test_it(): assert all(np.isclose(a, b).all() for a, b in [(x, y)])",
+    "name_of_each": "def test_it():\n    near = np.isclose(x, y)\n    assert near.all(), (~near).sum()",
+    "each_in_a_helper": "def close(a, b): return bool(np.isclose(a, b).all())\ndef test_it(): assert close(x, y)",
+    "each_with_unittest": "class TestIt(unittest.TestCase):\n"
+    "    def test_it(self): self.assertTrue(np.isclose(x, y).all())",
+    "equiv": "def test_it(): assert np.array_equiv(x, y)",
     "given_to_a_function": "def test_it(): np.testing.assert_(np.allclose(x, y))",
 }
 

@@ -100,14 +100,16 @@ class Asking:
         expected: Any,
         *,
         asserts: bool,
+        each: bool = False,
         watched: Sequence[Any] = (),
     ) -> None:
         """Ask a comparison that has found two arrays equal what it makes of faults. Nothing is raised.
 
         It is asked where the suite itself calls it: the package under test and libraries compare for reasons of their
-        own. ``watched`` are the function of the comparison and what stands around it.
+        own. ``watched`` are the function of the comparison and what stands around it; it may answer for ``each``
+        element.
         """
-        if not (at := self._callers.line(watched, asserts=asserts)):
+        if not (at := self._callers.line(watched, asserts=asserts, each=each)):
             return
         line = self.lines.setdefault((at, call), Line(call))
         if line.asked >= _OFTEN:

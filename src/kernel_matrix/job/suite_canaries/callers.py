@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from kernel_matrix.job.suite_canaries.uses import Use, Uses
+from kernel_matrix.job.suite_canaries.uses import Use, Uses, line_of
 
 _HERE = f"{Path(__file__).parent}/"
 _HARNESS = f"{Path(__file__).parents[2]}/"  # compares for itself
@@ -51,21 +51,29 @@ class Callers:
         below = [folder for folder in file.parents if str(folder).startswith(self.root)]
         return next((folder for folder in reversed(below) if _is_for_tests(folder.name)), file.parent)
 
-    def line(self, watched: Sequence[Any], *, asserts: bool) -> str:
+    def line(self, watched: Sequence[Any], *, asserts: bool, each: bool = False) -> str:
         """Return the line that compares, and the test's own line where that is in another file; empty for no line.
 
-        ``watched`` are the function that is called, and what stands around it.
+        ``watched`` are the function that is called, and what stands around it. It may answer for ``each`` element. The
+        test itself stands for the line where it handed the function to a thread, or to pytest.
         """
         frames = self._frames()
         first = next((n for n, frame in enumerate(frames) if self._is_suites(frame)), len(frames))
         between, own = frames[:first], frames[first:]
-        if not own or (between and not (_ask_for_tests(between, asserts=asserts) or _handed(between, watched))):
+        if not each and (not frames or (asserts and not own and _module(frames[0]).startswith("_pytest."))):
+            return f"{self.file.removeprefix(self.root)}:{line_of(self.file, self.test)}"
+        if (
+            not own
+            or (each and between)
+            or (between and not (_ask_for_tests(between, asserts=asserts) or _handed(between, watched)))
+        ):
             return ""
-        if self._decides(own, raises=asserts, answers=not asserts and not between):
+        called = getattr(watched[0], "__name__", "") if watched and not between else ""
+        if self._decides(own, called, raises=asserts, answers=not asserts and not between, each=each):
             return ""
         nearest = self._at(own[0])
-        called = next((self._at(frame) for frame in own if frame.f_code.co_filename == self.file), "")
-        return nearest if called in ("", nearest) else f"{nearest}, called at {called}"
+        of_test = next((self._at(frame) for frame in own if frame.f_code.co_filename == self.file), "")
+        return nearest if of_test in ("", nearest) else f"{nearest}, called at {of_test}"
 
     def _frames(self) -> list[FrameType]:
         """Return the frames that call, from the nearest one to what calls the test, or to the last."""
@@ -93,7 +101,7 @@ class Callers:
         named = path.endswith("/conftest.py") or _is_for_tests(_module(frame))
         return named or (path.startswith(self.suite) and not (self.mixed and _is_packaged(path)))
 
-    def _decides(self, frames: Sequence[FrameType], *, raises: bool, answers: bool) -> bool:
+    def _decides(self, frames: Sequence[FrameType], called: str, *, raises: bool, answers: bool, each: bool) -> bool:
         """Return whether what the comparison says can only decide what goes on, and makes no test red.
 
         It ``raises``, which code further out may catch; or it ``answers``, which is followed as long as functions
@@ -107,7 +115,8 @@ class Callers:
             if not self._is_suites(frame):
                 answers = False
             elif raises or answers:
-                use = self._uses.of(frame, answers=answers, is_test=is_test)
+                use = self._uses.of(frame, answers=answers, is_test=is_test, called=called, each=each and not n)
+                called = frame.f_code.co_name
                 raises, answers = use is Use.ASSERTED, use is Use.RETURNED
             if use is Use.DECIDES or is_test:  # pytest makes nothing of what a test returns
                 of_pytest = any(_module(one).startswith("_pytest.") for one in frames[n + 1 : n + 2])

@@ -56,7 +56,7 @@ class Watching:
     def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Put what is known of the test's lines into its report."""
         report = yield
-        if report.when == "call" and (fact := self.asking.facts().get(FACT)):
+        if report.when == "teardown" and (fact := self.asking.facts().get(FACT)):
             setattr(report, _SAID, fact)
         return report
 

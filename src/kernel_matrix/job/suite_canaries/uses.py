@@ -23,6 +23,7 @@ _SKIPS = ("pytest.skip", "pytest.xfail", "hypothesis.reject")
 _SAYS = ("print", "hypothesis.note", "hypothesis.event", "hypothesis.target")  # they only say an answer
 _OF_HYPOTHESIS = ("assume", "reject", "note", "event", "target")
 _SPAN = ("lineno", "end_lineno", "col_offset", "end_col_offset")
+_Each = (ast.GeneratorExp, ast.ListComp)
 _Functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
@@ -52,13 +53,19 @@ class Uses:
         # By the identity of the code, which stays with it: the same function of two files is equal.
         self._known: dict[tuple[int, int, bool], tuple[CodeType, Use]] = {}
 
-    def of(self, frame: FrameType, *, answers: bool, is_test: bool) -> Use:
-        """Return what becomes of the call that goes on in a frame; ``answers`` says that an answer comes of it."""
+    def of(self, frame: FrameType, *, answers: bool, is_test: bool, called: str = "", each: bool = False) -> Use:
+        """Return what becomes of the call that goes on in a frame; ``answers`` says that an answer comes of it.
+
+        ``called`` is the name of what is called there. It may answer for ``each`` element: only who asks whether all
+        are equal compares then.
+        """
         key = id(frame.f_code), frame.f_lasti, answers
         if key not in self._known:
             path = _path(frame)
-            found = Place(frame, path, is_test=is_test).use(answers=answers) if path else Use.KEPT
-            self._known[key] = frame.f_code, found
+            place = Place(frame, path, is_test=is_test).of_call(called) if path else None
+            use = place.use(answers=answers) if place else Use.KEPT
+            part = each and place is not None and not place.is_whole()
+            self._known[key] = frame.f_code, Use.DECIDES if part else use
         return self._known[key][1]
 
 
@@ -69,6 +76,21 @@ class Place:
     frame: FrameType
     path: Sequence[ast.AST]
     is_test: bool = False  # whether the frame is that of the test
+    followed: frozenset[str] = frozenset()  # names whose uses are looked at already
+
+    def of_call(self, called: str) -> Place:
+        """Return the place of the call; it is the whole assertion where pytest has written that anew."""
+        calls = [node for node in ast.walk(self.path[-1]) if isinstance(node, ast.Call)]
+        named = [call for call in calls if self._name(call.func).rpartition(".")[2] == called]
+        return self._at(named[0]) if isinstance(self.path[-1], ast.Assert) and len(named) == 1 else self
+
+    def is_whole(self) -> bool:
+        """Return whether an answer for each element becomes one for all, here or where its name is used."""
+        parent = self.path[-2]
+        if isinstance(parent, ast.Assign):
+            return any(self._at(one).is_whole() for one in self._named(parent, ast.Load))
+        func = parent.func if isinstance(parent, ast.Call) else parent
+        return self._name(func).rpartition(".")[2] == "all"
 
     def use(self, *, answers: bool) -> Use:
         """Return what becomes of what stands here."""
@@ -79,7 +101,10 @@ class Place:
         if isinstance(self.path[-1], ast.Assert):  # pytest has written it anew
             return Use.ASSERTED
         value: bool | None = False  # of the expression so far where the comparison says no; None: that depends
+        behind: list[ast.expr] = []  # what runs or not, as the comparison says
         for parent, child in zip(self.path[-2::-1], self.path[:0:-1], strict=True):
+            if isinstance(parent, ast.Expr) and any(map(self._calls, behind)):
+                return Use.KEPT
             if type(parent) in _ENDS:
                 return _ENDS[type(parent)]
             if isinstance(parent, (ast.If, ast.IfExp, ast.While)):
@@ -90,17 +115,20 @@ class Place:
             if isinstance(parent, ast.BoolOp):
                 if any(self._skips(one) for one in parent.values if one is not child):
                     return Use.DECIDES
+                behind += parent.values[[one is child for one in parent.values].index(True) + 1 :]
+                if any(self._may_end(node) for one in behind for node in ast.walk(one)):
+                    return Use.KEPT
                 value = value if value is isinstance(parent.op, ast.Or) else None
             elif isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not):
                 value = None if value is None else not value
-            elif isinstance(parent, ast.Call) and child in parent.args:
+            elif isinstance(parent, ast.Call) and child is not parent.func:
                 name = self._name(parent.func)
                 if name == "hypothesis.assume" or name in _SAYS:
                     return Use.DECIDES
-                if name not in ("bool", "all", "any", "not_"):
+                if name not in ("bool", "any", "not_") and name.rpartition(".")[2] != "all":
                     return Use.KEPT
-                value = value if name == "bool" or (name == "all" and value is False) else None
-            elif not isinstance(parent, (ast.GeneratorExp, ast.ListComp)) or child is not parent.elt:
+                value = value if name == "bool" or (name.endswith("all") and value is False) else None
+            elif not (_is_all(parent) or (isinstance(parent, _Each) and child is parent.elt)):
                 return Use.KEPT
         return Use.KEPT
 
@@ -146,6 +174,11 @@ class Place:
             return bool(call.args) and isinstance(call.args[0], ast.Constant) and not call.args[0].value
         return name in _SKIPS or name.endswith(".skipTest")
 
+    def _calls(self, node: ast.AST) -> bool:
+        """Return whether an expression calls what may fail."""
+        calls = [one for one in ast.walk(node) if isinstance(one, ast.Call)]
+        return any(self._name(call.func) not in _SAYS for call in calls)
+
     def _is_idle(self, node: ast.stmt) -> bool:
         if not isinstance(node, ast.Expr):
             return isinstance(node, ast.Pass)
@@ -154,21 +187,31 @@ class Place:
 
     def _of_name(self, stored: ast.Assign) -> Use:
         """Return what becomes of an answer that got a name: it decides where each use of the name does, or none is."""
-        function = next((node for node in reversed(self.path) if isinstance(node, _Functions)), None)
-        target = stored.targets[0]
+        function, target = self._function(), stored.targets[0]
         if function is None or len(stored.targets) > 1 or not isinstance(target, ast.Name):
             return Use.KEPT
-        named = [node for node in ast.walk(function) if isinstance(node, ast.Name) and node.id == target.id]
+        if target.id in self.followed:
+            return Use.DECIDES  # as its other uses do
         elsewhere = [node for node in ast.walk(function) if isinstance(node, (ast.Global, ast.Nonlocal))]
-        loads = [node for node in named if isinstance(node.ctx, ast.Load)]
-        uses = {self._of(one) for one in loads}
-        if elsewhere or len(named) > len(loads) + 1 or not uses <= {Use.DECIDES, Use.RETURNED}:
+        if elsewhere or len(self._named(stored, (ast.Store, ast.Del))) > 1:
+            return Use.KEPT
+        uses = {self._at(one, target.id)._of_answer() for one in self._named(stored, ast.Load)}
+        if not uses <= {Use.DECIDES, Use.RETURNED}:
             return Use.KEPT
         return Use.RETURNED if Use.RETURNED in uses else Use.DECIDES
 
-    def _of(self, node: ast.Name) -> Use:
+    def _function(self) -> ast.AST | None:
+        return next((node for node in reversed(self.path) if isinstance(node, _Functions)), None)
+
+    def _named(self, stored: ast.Assign, context: Any) -> list[ast.Name]:
+        """Return the uses of a name in the function that stores it."""
+        nodes, name = ast.walk(self._function() or stored), getattr(stored.targets[0], "id", None)
+        names = [node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, context)]
+        return [node for node in names if node.id == name]
+
+    def _at(self, node: ast.expr, *followed: str) -> Place:
         span = node.lineno, node.end_lineno, node.col_offset, node.end_col_offset
-        return Place(self.frame, enclosing(self.path[0], span), self.is_test)._of_answer()
+        return Place(self.frame, enclosing(self.path[0], span), self.is_test, self.followed.union(followed))
 
     def _is_caught(self) -> bool:
         """Return whether a failure of what stands here is caught, and the test then passes or skips itself."""
@@ -235,6 +278,11 @@ def _skip() -> Any:
     return getattr(sys.modules.get("pytest"), "skip", None)
 
 
+def _is_all(parent: ast.AST) -> bool:
+    """Return whether a node is a part of ``child.all()``."""
+    return isinstance(parent, ast.Call) or (isinstance(parent, ast.Attribute) and parent.attr == "all")
+
+
 def _is_nothing(node: ast.expr | None) -> bool:
     return node is None or (isinstance(node, ast.Constant) and node.value is None)
 
@@ -244,6 +292,12 @@ def _path(frame: FrameType) -> list[ast.AST]:
     tree = _tree(frame.f_code.co_filename)
     span = [*frame.f_code.co_positions()][frame.f_lasti // 2]
     return enclosing(tree, span) if tree is not None and None not in span else []
+
+
+def line_of(file: str, function: str) -> int:
+    """Return the line at which a function of a file begins; the first one where it cannot be found."""
+    nodes = ast.walk(_tree(file) or ast.Module([], []))
+    return next((node.lineno for node in nodes if isinstance(node, _Functions[:2]) and node.name == function), 1)
 
 
 @functools.lru_cache(maxsize=64)

@@ -84,8 +84,9 @@ Prepare = Callable[[Any, str], Callable[[], bool] | None]
 class Comparison:
     """A function that compares: the names that its arguments have, or had, and whether it raises or answers.
 
-    ``first`` is the place of the result among the arguments. ``prepare`` is called with the function that takes its
-    place and with its name, and returns how code learns that it is traced.
+    It may answer for ``each`` element; then all are read later, and only of the suite's own lines: that waits for the
+    device. ``first`` is the place of the result among the arguments. ``prepare`` is called with the function that takes
+    its place and with its name, and returns how code learns that it is traced.
     """
 
     function: str
@@ -95,6 +96,7 @@ class Comparison:
     asserts: bool
     first: int = 0
     prepare: Prepare | None = None
+    each: bool = False
 
 
 _DESIRED = ("actual", "x"), ("desired", "y")
@@ -110,6 +112,8 @@ COMPARISONS: Mapping[str, tuple[Comparison, ...]] = {
     "numpy": (
         Comparison("allclose", "np.allclose", ("a",), ("b",), asserts=False),
         Comparison("array_equal", "np.array_equal", ("a1",), ("a2",), asserts=False),
+        Comparison("array_equiv", "np.array_equiv", ("a1",), ("a2",), asserts=False),
+        Comparison("isclose", "np.isclose", ("a",), ("b",), asserts=False, each=True),
     ),
     "numpy.testing._private.utils": tuple(
         Comparison(name, f"np.testing.{name}", *_DESIRED, asserts=True)
@@ -121,12 +125,17 @@ COMPARISONS: Mapping[str, tuple[Comparison, ...]] = {
     "jax.numpy": (
         Comparison("allclose", "jnp.allclose", ("a",), ("b",), asserts=False),
         Comparison("array_equal", "jnp.array_equal", ("a1",), ("a2",), asserts=False),
+        Comparison("isclose", "jnp.isclose", ("a",), ("b",), asserts=False, each=True),
     ),
     "torch": (
         Comparison("allclose", "torch.allclose", ("input",), ("other",), asserts=False, prepare=_OPERATOR),
         Comparison("equal", "torch.equal", ("input",), ("other",), asserts=False, prepare=_OPERATOR),
+        Comparison("isclose", "torch.isclose", ("input",), ("other",), asserts=False, prepare=_OPERATOR, each=True),
         Comparison("Tensor.allclose", "torch.allclose", ("self",), ("other",), asserts=False, prepare=_OPERATOR),
         Comparison("Tensor.equal", "torch.equal", ("self",), ("other",), asserts=False, prepare=_OPERATOR),
+        Comparison(
+            "Tensor.isclose", "torch.isclose", ("self",), ("other",), asserts=False, prepare=_OPERATOR, each=True
+        ),
     ),
     "torch.testing._comparison": (
         Comparison("assert_close", "torch.testing.assert_close", ("actual",), ("expected",), asserts=True),
@@ -156,7 +165,7 @@ def ask(
     """
     original = watched[0]
     with contextlib.suppress(Exception):
-        if not (comparison.asserts or bool(result)):
+        if not (comparison.asserts or comparison.each or bool(result)):
             return
         first, rest = comparison.first, dict(kwargs)
         values = [*args]
@@ -166,16 +175,17 @@ def ask(
             return
         expected = _taken(values, rest, first + 1, comparison.expected)
         before, after = values[:first], values[first + 2 :]
+        kind = {"asserts": comparison.asserts, "each": comparison.each}
 
         def passes(one: Any, other: Any) -> bool:
             try:
                 answer = original(*before, one, other, *after, **rest)
             except AssertionError:
                 return False
-            return comparison.asserts or bool(answer)
+            return comparison.asserts or bool(answer.all() if comparison.each else answer)
 
         for one, other in _leaves(actual, expected):
-            asking.ask(comparison.call, passes, one, other, asserts=comparison.asserts, watched=watched)
+            asking.ask(comparison.call, passes, one, other, watched=watched, **kind)
 
 
 def _taken(values: Sequence[Any], rest: dict[str, Any], place: int, names: Sequence[str]) -> Any:
