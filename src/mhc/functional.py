@@ -9,8 +9,8 @@ gradients come in their own dtype; ``main_grad`` adds the gradients of narrow pa
 (:mod:`mhc.parameters`). Autocast and PyTorch's settings of fp32 products change no result.
 
 Derivatives of any order in reverse mode, ``torch.func.vmap``, ``torch.compile``, ``torch.export``, activation
-checkpointing and CUDA graphs work. Forward mode is refused. With ``DTensor`` the tokens may be spread over ranks
-(:mod:`mhc.library.sharding`).
+checkpointing and CUDA graphs work. Forward mode is refused, and :func:`mhc_single_pass_fp8` has no gradient. With
+``DTensor`` the tokens may be spread over ranks (:mod:`mhc.library.sharding`).
 """
 
 from __future__ import annotations

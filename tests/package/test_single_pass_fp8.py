@@ -11,6 +11,8 @@ import pytest
 import torch
 
 import mhc
+from mhc.backends import load
+from mhc.ops.mhc_single_pass_fp8 import MhcSinglePassFp8Inputs, MhcSinglePassFp8Spec, empty_outputs
 
 INTERPRETED = importlib.util.find_spec("triton") is not None and os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -33,13 +35,17 @@ def on_device(*tensors):
     return [tensor if tensor is None else tensor.to(DEVICE) for tensor in tensors]
 
 
-def numbers(backend, values, **options):
-    """Return what the numbers of one row become, in fp8 as bytes and their scales: the row is normalised by one."""
+def one_row(values):
+    """Return the tensors of one row that is normalised by one, so that ``values`` are quantised."""
     hidden = len(values)
     zero, y = torch.zeros(1, 1, hidden), torch.ones(1, hidden)
     one, mapping = torch.ones(1, 1), (torch.zeros(2, hidden), torch.zeros(3), torch.zeros(2), None)
-    weight = torch.from_numpy(values.astype(np.float32))
-    tensors = on_device(zero, y, one, one.unsqueeze(2), one, *mapping, weight)
+    return zero, y, one, one.unsqueeze(2), one, *mapping, torch.from_numpy(values.astype(np.float32))
+
+
+def numbers(backend, values, **options):
+    """Return what the numbers of one row become, in fp8 as bytes, and their scales."""
+    tensors = on_device(*one_row(values))
     _, h_in, scale, _ = mhc.mhc_single_pass_fp8(*tensors, norm_eps=1e-30, backend=backend, **options)
     return h_in.view(torch.uint8)[0].cpu().numpy(), scale[0].cpu().numpy()
 
@@ -67,6 +73,22 @@ def test_every_number_of_fp8_and_every_middle_is_rounded_as_pytorch_rounds_it(ba
     assert (scales == 1).all()
     assert np.array_equal(codes, torch.from_numpy(values).to(torch.float8_e4m3fn).view(torch.uint8).numpy())
     assert len(np.unique(codes)) == 254  # all but NaN, of either sign
+
+
+@pytest.mark.skipif(INTERPRETED, reason="the interpreter is no GPU")
+@pytest.mark.nightly
+@pytest.mark.parametrize("backend", ["triton", "cpp"])
+def test_an_emulated_gpu_without_that_conversion_rounds_so_too(backend):
+    pytest.importorskip("triton")
+    kernel, spec = load(backend, "mhc_single_pass_fp8"), MhcSinglePassFp8Spec(1, 128, torch.float32, False, logits=0)
+    if not kernel.compile(spec, "gfx942").is_machine_code:
+        pytest.skip("no compiler for gfx942 is here")
+    values = in_groups(all_of_fp8())
+    inputs = MhcSinglePassFp8Inputs(*one_row(values), norm_eps=1e-30)
+    out = empty_outputs(inputs)
+    kernel.run(inputs, out, "gfx942")
+    expected = torch.from_numpy(values).to(torch.float8_e4m3fn)
+    assert torch.equal(out.h_in[0].view(torch.uint8), expected.view(torch.uint8))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
