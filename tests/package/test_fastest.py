@@ -21,6 +21,7 @@ from mhc.ops.sinkhorn import SinkhornSpec
 from spy import HIDDEN, TOKENS, N
 
 pytest.importorskip("triton")
+from triton.backends.compiler import GPUTarget
 
 interpreted = pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") != "1", reason="Triton's interpreter is off")
 SPECS: dict[str, Any] = {
@@ -114,6 +115,15 @@ def test_coefficients_alone_of_many_tokens_do_not_wait_for_their_squares():
     spec = MhcCoefficientsSpec(4, 4096, torch.bfloat16, False)
     assert [kernel.choose(spec, "sm_90", tokens) for tokens in (1, 2047, 2048)] == ["triton", "triton", "bf16x3"]
     assert kernel.choose(spec, "gfx942", 2048) == "triton"
+
+
+@pytest.mark.parametrize(("hidden", "variant"), [(7168, "triton"), (7169, "wide"), (8192, "wide")])
+def test_a_read_of_few_wide_tokens_has_eight_warps(hidden, variant):
+    kernel: Any = backends.load("fastest", "mhc_pre")
+    spec = MhcPreSpec(4, hidden, torch.bfloat16, False)
+    assert kernel.choose(spec, "sm_90", 256) == variant
+    assert kernel.choose(spec, "sm_90", 257) != "wide"
+    assert kernel.variants["wide"].configure(spec, GPUTarget("cuda", 90, 32)).read.options["num_warps"] == 8
 
 
 @pytest.mark.parametrize("hidden", [1024, 5120, 8192])

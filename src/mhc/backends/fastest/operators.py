@@ -10,6 +10,7 @@ from mhc.backends.cpp import mhc_head, mhc_post, mhc_pre, sinkhorn
 from mhc.backends.cpp.mhc_pre.one_read import OneRead
 from mhc.backends.triton.kernel import device_target
 from mhc.backends.triton.mhc_post_pre import JOINED
+from mhc.backends.triton.mhc_pre.overlapped import WIDE
 from mhc.backends.triton.operators import KERNELS as TRITON
 from mhc.backends.variants import Variant, with_variants
 from mhc.ops.mhc_coefficients import MhcCoefficientsSpec
@@ -28,12 +29,14 @@ _CPP: dict[tuple[str, str], Variant] = {
     ("mhc_post", "forward"): mhc_post.FORWARD["columns"],
     ("mhc_post", "backward"): mhc_post.BACKWARD["columns"],
 }
+_MORE: dict[tuple[str, str], dict[str, Variant]] = {("mhc_pre", "forward"): {"wide": WIDE}}  # Triton's, of other bits
 
 
 def _kernels() -> dict[tuple[str, str], Kernel | dict[str, Variant]]:
     """Return Triton's kernels, each together with the kernel in C++ if there is one."""
     table: dict[tuple[str, str], Kernel | dict[str, Variant]] = {
-        key: {"triton": kernel, "cpp": _CPP[key]} if key in _CPP else kernel for key, kernel in TRITON.items()
+        key: {"triton": kernel, "cpp": _CPP[key], **_MORE.get(key, {})} if key in _CPP else kernel
+        for key, kernel in TRITON.items()
     }
     coefficients: Any = TRITON["mhc_coefficients", "forward"]
     table["mhc_coefficients", "forward"] = {"triton": coefficients, "bf16x3": coefficients.variants["bf16x3"]}

@@ -105,6 +105,14 @@ def few_config(spec: Spec, target: GPUTarget | None) -> _Tiles:
     return tiles._replace(project=Config(project, tiles.project.options), read=Config(read, tiles.read.options))
 
 
+@functools.cache
+def _wide_config(spec: Spec, target: GPUTarget | None) -> _Tiles:
+    """Decide the tiles of ``few`` with eight warps in the read, which adds the squares up in another order."""
+    tiles = few_config(spec, target)
+    compiler = {} if target is None else tiles.read.options | options(8)
+    return tiles._replace(read=Config(tiles.read.constants, compiler))
+
+
 def _launches(inputs: Inputs, out: Outputs, tiles: _Tiles) -> list[Launch]:
     x, tokens = inputs.x, inputs.x.shape[:-2].numel()
     strips, blocks = tiles.project.constants["STRIPS"], cdiv(tokens, tiles.project.constants["BLOCK_TOKENS"])
@@ -169,4 +177,6 @@ def _few_sources(spec: Spec, tiles: _Tiles) -> list[Source]:
 
 
 FORWARD = Kernel(project_strip_kernel, _config, _launches, _sources, limit, most_interpreted=MOST_INTERPRETED)
-FEW = Kernel(project_strip_kernel, few_config, _few_launches, _few_sources, limit, most_interpreted=MOST_INTERPRETED)
+_FEW = (_few_launches, _few_sources, limit)
+FEW = Kernel(project_strip_kernel, few_config, *_FEW, most_interpreted=MOST_INTERPRETED)
+WIDE = Kernel(project_strip_kernel, _wide_config, *_FEW, most_interpreted=MOST_INTERPRETED)  # for ``fastest``
