@@ -23,6 +23,7 @@ _FREE = 1.0  # CPU seconds that it may take in any case: a small suite is over s
 _OFTEN = 2  # times that a line is asked in one test
 _MOST_LINES = 25  # of one test, in its fact
 _WHOLE = 1 << 14  # elements of an array that is taken whole
+_STEP = 1.1  # the factor to which the largest error is told that passes
 _ROWS, _COLUMNS = 32, 512  # of a larger one
 
 
@@ -146,26 +147,28 @@ class Asking:
 
     @staticmethod
     def _allowed(passes: Passes, pair: Any, budget: float) -> float:
-        """Return the largest error of one element that passes, to a factor of two; Inf where any number passes.
+        """Return the largest error of one element that passes, to a tenth; Inf where any number passes.
 
-        It is 0 where that is below the budget, or there is no budget.
+        It is 0 where that is below the budget.
         """
-        from kernel_matrix.job.suite_canaries.faults import off_by
 
-        if any(passes(copy, pair.expected) for copy in pair.far_off()):
-            return math.inf
-        most = pair.largest / 2
-        if not 0 < budget <= most:
-            return 0.0
-        low, high = -1, int(math.log2(most) - math.log2(budget)) + 1
-        while high - low > 1:
-            middle = (low + high) // 2
-            error = math.ldexp(budget, middle)
-            if passes(pair.changed(off_by(pair.numbers, error, most)), pair.expected):
-                low = middle
-            else:
-                high = middle
-        return math.ldexp(budget, low) if low >= 0 else 0.0
+        def lets(copy: Any) -> bool:
+            return passes(copy, pair.expected)
+
+        allowed = 0.0
+        for at in pair.places if pair.most else ():
+            low, high = math.log2(max(pair.least, budget, _STEP * allowed)), math.log2(pair.most)
+            if lets(pair.off(at, pair.most)[0]):
+                if lets(pair.far_off(at)):
+                    return math.inf
+                low = high
+            if low > high or not lets(pair.off(at, 2.0**low)[0]):
+                continue
+            while high - low > math.log2(_STEP):
+                middle = (low + high) / 2
+                low, high = (middle, high) if lets(pair.off(at, 2.0**middle)[0]) else (low, middle)
+            allowed = max(allowed, pair.off(at, 2.0**low)[1])
+        return allowed
 
 
 class OneAtATime:

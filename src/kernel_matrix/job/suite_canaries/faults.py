@@ -27,6 +27,8 @@ _LARGEST = {
     "float8_e5m2": 57344.0,
     "float8_e5m2fnuz": 57344.0,
 }
+_LEAST = {"float64": math.ulp(0.0), "float32": 2.0**-149, "float16": 2.0**-24, "bfloat16": 2.0**-133}
+_LEAST |= {"float8_e4m3fn": 2.0**-9, "float8_e4m3fnuz": 2.0**-10, "float8_e5m2": 2.0**-16, "float8_e5m2fnuz": 2.0**-17}
 _FEW, _LAST = 16, 0.25  # of the numbers that use the last bit: at least so many, and such a share of all
 
 
@@ -67,6 +69,11 @@ def largest_of(dtype: str) -> float:
         return _LARGEST.get(dtype, 0.0)
     bits = int(integer[2]) - (not integer[1])
     return 2.0**bits - 1 if bits < 53 else 2.0 ** (bits - 1)
+
+
+def least_of(dtype: str) -> float:
+    """Return the smallest number of a dtype that is more than zero."""
+    return _LEAST[dtype]
 
 
 def far_from(value: float, dtype: str) -> float:
@@ -118,16 +125,18 @@ def middle_of(rows: Wide) -> int:
     return int(places[np.argmin(np.abs(places - rows.size // 2))])
 
 
-def off_by(rows: Wide, error: float, most: float = math.inf) -> Wide:
-    """Return a copy whose middle element is off by an error: away from zero, or to zero if it is more than ``most``."""
-    copy, at = rows.copy(), middle_of(rows)
+def off_by(rows: Wide, at: int, error: float, most: float = math.inf) -> Wide:
+    """Return a copy of which one element is off by an error: away from zero, or to zero if it is more than ``most``."""
+    copy = rows.copy()
     away = math.copysign(error, copy.flat[at])
     copy.flat[at] += away if abs(copy.flat[at]) <= most else -away
     return copy
 
 
 def _element(rows: Wide, budget: float) -> Wide:
-    return off_by(rows, 0.01 * float(np.nanmax(np.abs(rows))) if budget else 1.0)
+    sizes = np.abs(rows)
+    at, largest = int(np.nanargmax(sizes)), float(np.nanmax(sizes))
+    return off_by(rows, at, 0.01 * largest) if budget else off_by(rows, at, 1.0, most=0.5)
 
 
 def _zeros(rows: Wide, _: float) -> Wide | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -11,7 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from kernel_matrix.job.suite_canaries import of_numpy, of_torch
-from kernel_matrix.job.suite_canaries.faults import Wide, bits_of, far_from, largest_of, matters, middle_of
+from kernel_matrix.job.suite_canaries.faults import (
+    Wide,
+    bits_of,
+    far_from,
+    largest_of,
+    least_of,
+    matters,
+    middle_of,
+    off_by,
+)
 
 
 @dataclass
@@ -47,21 +55,35 @@ class Pair:
         return np.where(self.usable, self.rows, np.nan)
 
     @property
-    def largest(self) -> float:
-        """The largest number of the result's dtype."""
-        return largest_of(self.kind.dtype_of(self.actual))
+    def most(self) -> float:
+        """The largest error that any number of the result can have, to the one side or to the other."""
+        return largest_of(self.kind.dtype_of(self.actual)) / 2
+
+    @property
+    def least(self) -> float:
+        """The smallest error that a number of the result can have."""
+        return 1.0 if self.bits is None else least_of(self.kind.dtype_of(self.actual))
+
+    @property
+    def places(self) -> list[int]:
+        """The places of which most and least is expected, and the middle: tolerances are relative, or not."""
+        sizes = np.abs(np.where(self.usable, self.wanted, np.nan))
+        return [*dict.fromkeys([int(np.nanargmax(sizes)), middle_of(self.numbers), int(np.nanargmin(sizes))])]
 
     def changed(self, rows: Wide) -> Any:
         """Return a copy that has other numbers, where these are some; Inf and NaN stay as they are."""
         return self.native(np.where(self.usable & np.isfinite(rows), rows, self.rows))
 
-    def far_off(self) -> Iterator[Any]:
-        """Yield copies with one element as far off as its dtype allows: the middle one, and where most is expected."""
-        dtype, sizes = self.kind.dtype_of(self.actual), np.where(self.usable, np.abs(self.wanted), -1.0)
-        for at in {middle_of(self.numbers), int(sizes.argmax())} if self.largest else ():
-            copy = self.numbers
-            copy.flat[at] = far_from(float(copy.flat[at]), dtype)
-            yield self.changed(copy)
+    def far_off(self, at: int) -> Any:
+        """Return a copy with one element as far off as its dtype allows."""
+        copy = self.numbers
+        copy.flat[at] = far_from(float(copy.flat[at]), self.kind.dtype_of(self.actual))
+        return self.changed(copy)
+
+    def off(self, at: int, error: float) -> tuple[Any, float]:
+        """Return a copy with one element off by an error, and by how much it is with the dtype's rounding."""
+        copy = self.changed(off_by(self.numbers, at, error, self.most))
+        return copy, float(np.abs(self.kind.wide(copy).reshape(self.rows.shape) - self.rows).flat[at])
 
     def with_fault(self, rows: Wide, budget: float) -> Any:
         """Return a copy with a fault; None if its dtype or the noise hides the fault."""

@@ -58,8 +58,9 @@ def in_words(line: Sum) -> str:
         words += f"; it lets through {', '.join(_times(fault, line.tried, line.passed) for fault in line.unseen)}"
     if math.isinf(line.allows):
         words += ". It allows anything: one element may be any number"
-    elif line.allows > line.budget > 0:
-        words += f". One element may be off by {line.allows:.2g}; four times the noise here is {line.budget:.2g}"
+    elif line.allows > line.budget:
+        words += f". One element may be off by {line.allows:.2g}"
+        words += f"; four times the noise here is {line.budget:.2g}" if line.budget else ""
     return words
 
 
