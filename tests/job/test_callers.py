@@ -37,7 +37,17 @@ import numpy as np
 def kernel(x):
     np.testing.assert_allclose(x, x + 0.0)
     return x + 0.0 if np.allclose(x, x + 0.0) else x
+def check_kernel(x):
+    np.testing.assert_allclose(x, x + 0.0)
+    return x
+def assert_kernel(x):
+    assert np.allclose(x, x + 0.0)
+    return x
+class Kernel:
+    def check(self, x): np.testing.assert_allclose(x, x + 0.0)
+    def run(self, x): self.check(x)
 """,
+    "src/alone.py": "import numpy as np\ndef check_close(a, b): np.testing.assert_allclose(a, b, rtol=1e-5)\n",
     "src/thing/testing.py": """
 import numpy as np
 def close(a, b): assert np.allclose(a, b, rtol=1e-5)
@@ -68,6 +78,9 @@ random = settings(max_examples=3, database=None, deadline=None)(given(st.just(0)
 """
 # What does not count: a library's own comparison, the package's own, and what decides whether a test goes on.
 NOT_ASKED = {
+    "package_that_checks": "def test_it(): assert thing.check_kernel(x).size",
+    "or_true": "def test_it(): assert np.allclose(x, y) or True",
+    "is_an_answer": "def test_it(): assert np.allclose(x, y) is not None",
     "library": "def test_it(): assert lib.solve(x).size",
     "assume": "@random\ndef test_it(_):\n    assume(np.allclose(x, y))",
     "skip": "def test_it():\n    if not np.allclose(x, y): pytest.skip('it differs')",
@@ -114,6 +127,26 @@ NOT_ASKED = {
     "each_thrown_away": "def test_it(): np.isclose(x, y).all()",
     "each_then_skip": "def test_it():\n    if not np.isclose(x, y).all(): pytest.skip('far')",
     "name_of_a_mask": "def test_it():\n    near = np.isclose(x, y)\n    assert x[near].size",
+    "package_that_asserts": "def test_it(): assert thing.assert_kernel(x).size",
+    "package_with_a_method": "def test_it(): thing.Kernel().check(x)",
+    "package_with_a_method_inside": "def test_it(): thing.Kernel().run(x)",
+    "true_or": "def test_it(): assert True or not np.allclose(x, y)",
+    "same_is_an_answer": "def test_it():\n    same = np.allclose(x, y)\n    assert same is not None",
+    "one_of_both": "def test_it(): assert np.allclose(x, y) in (True, False)",
+    "if_print": "def test_it():\n    if not np.allclose(x, y):\n        print('far')\n    assert x.size",
+    "if_pass": "def test_it():\n    if np.allclose(x, y): pass\n    else: print('far')",
+    "for_if_print": "def test_it():\n    for a, b in zip(x, y):\n        if not np.allclose(a, b): print('far')",
+    "overwritten": "def test_it():\n    ok = np.allclose(x, y)\n    print(ok)\n    ok = True\n    assert ok",
+    "printed_in_a_text": "def test_it():\n    ok = np.allclose(x, y)\n    print(f'ok {ok}')",
+    "text_that_nobody_uses": "def test_it(): text = f'{np.allclose(x, y)}'",
+    "with_itself": "def test_it(): assert_allclose(x, x)",
+    "with_itself_as_answer": "def test_it(): assert np.allclose(x, x)",
+    "loop_with_a_break": "def test_it():\n    z = np.zeros(4)\n    while True:\n"
+    "        if np.allclose(z, 1): break\n        z = z + 1",
+    "returned_at_last": "@pytest.mark.filterwarnings('ignore')\ndef test_it():\n    try: assert_allclose(x, y)\n"
+    "    finally: return",
+    "expected_to_fail": "@pytest.mark.xfail(strict=False)\ndef test_it(): assert_allclose(x, y)",
+    "deleted": "def test_it():\n    same = np.allclose(x, y)\n    del same",
     "suppressed": "def test_it():\n    with contextlib.suppress(AssertionError): assert_allclose(x, y)",
 }
 # What counts, also where it looks like the above.
@@ -181,6 +214,25 @@ ASKED = {
     "each_with_unittest": "class TestIt(unittest.TestCase):\n"
     "    def test_it(self): self.assertTrue(np.isclose(x, y).all())",
     "equiv": "def test_it(): assert np.array_equiv(x, y)",
+    "module_alone_that_checks": "import alone\ndef test_it(): alone.check_close(x, y)",
+    "or_another": "def test_it(): assert np.allclose(x, y) or np.allclose(x, -y)",
+    "and_true": "def test_it(): assert np.allclose(x, y) and True",
+    "expected_to_fail_elsewhere": "@pytest.mark.xfail(False, reason='not here')\ndef test_it(): assert_allclose(x, y)",
+    "is_true": "def test_it(): assert np.allclose(x, y) is True",
+    "one_of_one": "def test_it(): assert np.allclose(x, y) in (True,)",
+    "if_print_then_assert": "def test_it():\n    same = np.allclose(x, y)\n    if not same: print('far')\n"
+    "    assert same",
+    "if_warn": "import warnings\ndef test_it():\n    if not np.allclose(x, y): warnings.warn('far')",
+    "overwritten_by_itself": "def test_it():\n    ok = np.allclose(x, y)\n    ok = ok and x.size\n    assert ok",
+    "overwritten_later": "def test_it():\n    ok = np.allclose(x, y)\n    if x.size > 99: ok = False\n    assert ok",
+    "overwritten_first": "def test_it():\n    ok = False\n    ok = np.allclose(x, y)\n    assert ok",
+    "text_that_is_compared": "def test_it():\n    text = f'{np.allclose(x, y)}'\n    assert text == 'True'",
+    "with_another_of_its_name": "def test_it():\n    z = x + 1e-9\n    assert_allclose(z, x)",
+    "loop_with_a_break_that_fails": "def test_it():\n    z = np.zeros(4)\n    while True:\n"
+    "        if np.allclose(z, 1): break\n        z = z + 1\n        assert z[0] < 3",
+    "loop_with_a_break_of_another": "def test_it():\n    n = 0\n    while True:\n        n += 1\n"
+    "        if np.allclose(x, y): break\n        if n > 3: raise ValueError",
+    "fails_at_last": "def test_it():\n    try: assert_allclose(x, y)\n    finally: print('over')",
     "given_to_a_function": "def test_it(): np.testing.assert_(np.allclose(x, y))",
 }
 
@@ -201,7 +253,7 @@ def lines_of(printed: str, name: str) -> list[str]:
 
 @pytest.mark.parametrize("name", by_day(3, NOT_ASKED))
 def test_a_comparison_that_is_none_of_the_suites_assertions_is_not_counted(printed, name):
-    assert f"{len(NOT_ASKED | ASKED) - 1} passed, 1 skipped" in printed, printed[-3000:]
+    assert f"{len(NOT_ASKED | ASKED) - 2} passed, 1 skipped, 1 xpassed" in printed, printed[-3000:]
     assert lines_of(printed, name) == []
 
 

@@ -153,9 +153,16 @@ def _ask_for_tests(between: Sequence[FrameType], *, asserts: bool) -> bool:
     """Return whether the code that compares is for tests, and the code that the suite calls is so too."""
     starts = _CHECKS if asserts else _ASSERTS
     return all(
-        _is_for_tests(_module(frame)) or frame.f_code.co_name.lstrip("_").lower().startswith(starts)
+        _is_for_tests(_module(frame))
+        or (_may_be_for_tests(frame) and frame.f_code.co_name.lstrip("_").lower().startswith(starts))
         for frame in (between[0], between[-1])
     )
+
+
+def _may_be_for_tests(frame: FrameType) -> bool:
+    """Return whether the name of its function can say so: it is a library's, or in no package. No other is tested."""
+    path = frame.f_code.co_filename
+    return any(part in path for part in _LIBRARIES) or not _is_packaged(path)
 
 
 def _handed(between: Sequence[FrameType], watched: Sequence[Any]) -> bool:

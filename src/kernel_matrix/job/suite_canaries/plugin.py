@@ -31,6 +31,13 @@ def is_asked(options: Any) -> bool:
     return bool(getattr(options, OPTION.removeprefix("--").replace("-", "_"), False))
 
 
+def _is_to_fail(item: pytest.Item) -> bool:
+    """Return whether a test is expected to fail in any case: no comparison can make it red."""
+    marks = [] if item.config.getoption("runxfail", False) else item.iter_markers("xfail")
+    always = any(not mark.args and not {"condition", "raises"} & mark.kwargs.keys() for mark in marks)
+    return always or bool(getattr(getattr(item, "obj", None), "__unittest_expecting_failure__", False))
+
+
 class Watching:
     """Ask the comparisons of each test, while pytest runs."""
 
@@ -50,7 +57,7 @@ class Watching:
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Begin with a test."""
         self.asking.begin(str(item.path), getattr(item, "originalname", item.name))
-        OneAtATime.asking = self.asking
+        OneAtATime.asking = None if _is_to_fail(item) else self.asking
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:

@@ -19,6 +19,7 @@ from pathlib import Path
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
+WATCHED = "__kernel_matrix_watched__"  # an attribute of a function that is watched
 _SKIPS = ("pytest.skip", "pytest.xfail", "hypothesis.reject")
 _SAYS = ("print", "hypothesis.note", "hypothesis.event", "hypothesis.target")  # they only say an answer
 _OF_HYPOTHESIS = ("assume", "reject", "note", "event", "target")
@@ -84,6 +85,14 @@ class Place:
         named = [call for call in calls if self._name(call.func).rpartition(".")[2] == called]
         return self._at(named[0]) if isinstance(self.path[-1], ast.Assert) and len(named) == 1 else self
 
+    def _is_with_itself(self) -> bool:
+        """Return whether the comparison has the same name on both sides."""
+        call = self.path[-1]
+        if not isinstance(call, ast.Call) or not hasattr(self._value(call.func), WATCHED):
+            return False
+        names = [one.id if isinstance(one, ast.Name) else "" for one in call.args[:2]]
+        return len(names) == 2 and names[0] == names[1] != ""
+
     def is_whole(self) -> bool:
         """Return whether an answer for each element becomes one for all, here or where its name is used."""
         parent = self.path[-2]
@@ -94,6 +103,8 @@ class Place:
 
     def use(self, *, answers: bool) -> Use:
         """Return what becomes of what stands here."""
+        if self._is_with_itself():
+            return Use.DECIDES
         use = self._of_answer() if answers else Use.ASSERTED
         return Use.DECIDES if use is Use.ASSERTED and self._is_caught() else use
 
@@ -115,10 +126,14 @@ class Place:
             if isinstance(parent, ast.BoolOp):
                 if any(self._skips(one) for one in parent.values if one is not child):
                     return Use.DECIDES
+                if any(_decides_alone(parent.op, one) for one in parent.values):
+                    return Use.DECIDES
                 behind += parent.values[[one is child for one in parent.values].index(True) + 1 :]
                 if any(self._may_end(node) for one in behind for node in ast.walk(one)):
                     return Use.KEPT
                 value = value if value is isinstance(parent.op, ast.Or) else None
+            elif isinstance(parent, ast.Compare) and child is parent.left and _is_either(parent):
+                return Use.DECIDES
             elif isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not):
                 value = None if value is None else not value
             elif isinstance(parent, ast.Call) and child is not parent.func:
@@ -128,6 +143,8 @@ class Place:
                 if name not in ("bool", "any", "not_") and name.rpartition(".")[2] != "all":
                     return Use.KEPT
                 value = value if name == "bool" or (name.endswith("all") and value is False) else None
+            elif isinstance(parent, (ast.FormattedValue, ast.JoinedStr)):
+                value = None
             elif not (_is_all(parent) or (isinstance(parent, _Each) and child is parent.elt)):
                 return Use.KEPT
         return Use.KEPT
@@ -140,12 +157,25 @@ class Place:
         """
         if isinstance(branch, ast.While):
             return not branch.orelse and not any(self._may_end(node) for one in branch.body for node in ast.walk(one))
+        if isinstance(branch, ast.If) and self._only_ends_loop(branch):
+            return True
+        if isinstance(branch, ast.If) and all(self._is_idle(one) for one in (*branch.body, *branch.orelse)):
+            return True
         if value is None:
             return False
         no, yes = (branch.body, branch.orelse) if value else (branch.orelse, branch.body)
         if isinstance(no, ast.expr) or isinstance(yes, ast.expr):
             return self._skips(no) or self._skips(yes)
         return self._ends(no, returns=self.is_test) or self._ends(yes, returns=False)
+
+    def _only_ends_loop(self, branch: ast.If) -> bool:
+        """Return whether a branch is the one end of an endless loop."""
+        loop = self.path[[node is branch for node in self.path].index(True) - 1]
+        if not isinstance(loop, ast.While) or not isinstance(loop.test, ast.Constant) or branch.orelse:
+            return False
+        *before, last = branch.body
+        ends = sum(self._may_end(node) for one in loop.body for node in ast.walk(one))
+        return isinstance(last, ast.Break) and ends == 1 and all(self._is_idle(one) for one in before)
 
     def _may_end(self, node: ast.AST) -> bool:
         if isinstance(node, ast.Call):
@@ -193,12 +223,22 @@ class Place:
         if target.id in self.followed:
             return Use.DECIDES  # as its other uses do
         elsewhere = [node for node in ast.walk(function) if isinstance(node, (ast.Global, ast.Nonlocal))]
-        if elsewhere or len(self._named(stored, (ast.Store, ast.Del))) > 1:
-            return Use.KEPT
+        if elsewhere or len(self._named(stored, ast.Store)) > 1:
+            return Use.DECIDES if self._is_overwritten(stored) else Use.KEPT
         uses = {self._at(one, target.id)._of_answer() for one in self._named(stored, ast.Load)}
         if not uses <= {Use.DECIDES, Use.RETURNED}:
             return Use.KEPT
         return Use.RETURNED if Use.RETURNED in uses else Use.DECIDES
+
+    def _is_overwritten(self, stored: ast.Assign) -> bool:
+        """Return whether another value gets the name at once, and nothing asks for this one."""
+        parent = self.path[[node is stored for node in self.path].index(True) - 1]
+        block = next(one for one in vars(parent).values() if isinstance(one, list) and stored in one)
+        after = (one for one in block[block.index(stored) + 1 :] if not self._is_idle(one))
+        then, caught = next(after, None), any(isinstance(node, ast.Try) for node in self.path)
+        if caught or not isinstance(then, ast.Assign) or ast.dump(then.targets[0]) != ast.dump(stored.targets[0]):
+            return False
+        return not any(one in ast.walk(then.value) for one in self._named(stored, ast.Load))
 
     def _function(self) -> ast.AST | None:
         return next((node for node in reversed(self.path) if isinstance(node, _Functions)), None)
@@ -218,6 +258,8 @@ class Place:
         for parent, child in zip(self.path[-2::-1], self.path[:0:-1], strict=True):
             if isinstance(parent, _Functions):
                 return False
+            if isinstance(parent, ast.Try) and self._ends(parent.finalbody, returns=self.is_test):
+                return True
             if isinstance(parent, ast.Try) and child in parent.body:
                 last = child is parent.body[-1] and not parent.orelse
                 caught = next((one for one in parent.handlers if self._takes([one.type] if one.type else [])), None)
@@ -276,6 +318,19 @@ def _known() -> dict[str, Any]:
 def _skip() -> Any:
     """Return ``pytest.skip``, which who only reads results need not have."""
     return getattr(sys.modules.get("pytest"), "skip", None)
+
+
+def _decides_alone(op: ast.boolop, value: ast.expr) -> bool:
+    """Return whether a constant makes all of an expression true, or false, whatever else it has."""
+    return isinstance(value, ast.Constant) and bool(value.value) is isinstance(op, ast.Or)
+
+
+def _is_either(node: ast.Compare) -> bool:
+    """Return whether an answer is only asked to be one: ``is None``, ``in (True, False)``."""
+    other = node.comparators[0]
+    values = {one.value for one in getattr(other, "elts", [other]) if isinstance(one, ast.Constant)}
+    wanted = {True, False} if isinstance(node.ops[0], (ast.In, ast.NotIn)) else {None}
+    return len(node.ops) == 1 and wanted <= values
 
 
 def _is_all(parent: ast.AST) -> bool:

@@ -15,8 +15,7 @@ import pytest
 from kernel_matrix.job.importing import ChangingFinder
 from kernel_matrix.job.suite_canaries import of_numpy, of_torch
 from kernel_matrix.job.suite_canaries.asking import Asking, OneAtATime
-
-_WATCHED = "__kernel_matrix_watched__"  # an attribute of a function that is watched already
+from kernel_matrix.job.suite_canaries.uses import WATCHED
 
 
 class Tracing:
@@ -50,7 +49,7 @@ def watch(module: ModuleType) -> Iterator[tuple[Any, Any]]:
         for part in path:
             owner = getattr(owner, part, None)
         original = getattr(owner, name, None)
-        if original is None or hasattr(original, _WATCHED):
+        if original is None or hasattr(original, WATCHED):
             continue
         new = _watched(original, comparison)
         setattr(owner, name, new)
@@ -73,7 +72,7 @@ def _watched(original: Any, comparison: Comparison) -> Any:
                 ask(asking, comparison, (original, call), args, kwargs, result)
         return result
 
-    setattr(call, _WATCHED, True)
+    setattr(call, WATCHED, True)
     return call
 
 
