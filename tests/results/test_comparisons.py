@@ -9,7 +9,7 @@ import pytest
 
 from kernel_matrix.audit.comparisons import found
 from kernel_matrix.job.suite_canaries.asking import FACT, Asking
-from kernel_matrix.job.suite_canaries.summing import in_words
+from kernel_matrix.job.suite_canaries.summing import in_words, without_time
 from kernel_matrix.results.comparisons import lines_of
 
 TONE = np.sin(np.arange(300.0) / 20) * 16384
@@ -51,3 +51,9 @@ def test_a_line_whose_noise_hides_every_fault_is_in_both_sums(tmp_path):
     [line] = lines_of([fact])
     assert found([SimpleNamespace(facts={FACT: fact})])["lines"] == {(line.at, line.call): (0, 0, [])}
     assert "It allows anything" in in_words(line)
+
+
+def test_comparisons_without_time_are_counted():
+    facts = ['{"lines":[],"no time":3}', '{"lines":[]}', "no JSON", "", '{"no time":1}']
+    assert [*without_time(facts)] == ["There was no time to ask 4 comparisons of 2 tests"]
+    assert [*without_time(facts[1:4])] == []

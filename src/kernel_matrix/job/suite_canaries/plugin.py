@@ -71,15 +71,18 @@ class Watching:
         """Print what the lines see, those that let most through first; a job keeps it in its journal."""
         if config.getoption("--kernel-matrix-suite", None):
             return
-        from kernel_matrix.job.suite_canaries.summing import in_words, kinds, summed
+        from kernel_matrix.job.suite_canaries.summing import in_words, kinds, summed, without_time
 
         reports = [report for reports in terminalreporter.stats.values() for report in reports]
-        lines = summed(getattr(report, _SAID, "") for report in reports)
+        facts = [getattr(report, _SAID, "") for report in reports]
+        lines = summed(facts)
         if lines:
             seen, tried = kinds(lines)
             terminalreporter.section(f"its comparisons see {seen} of {tried} known faults")
         for line in lines:
             terminalreporter.line(in_words(line))
+        for words in without_time(facts):
+            terminalreporter.line(f"{words}.")
 
     def pytest_unconfigure(self) -> None:
         """Ask no more."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kernel_matrix.job.suite_canaries.asking import words_of
@@ -49,6 +49,13 @@ def kinds(lines: Sequence[Sum]) -> tuple[int, int]:
     """Return how many kinds of faults all lines see that were asked about them, and how many were asked about."""
     tried = {fault for line in lines for fault in line.tried}
     return len(tried - {fault for line in lines for fault in line.unseen}), len(tried)
+
+
+def without_time(facts: Iterable[str]) -> Iterator[str]:
+    """Yield in words that comparisons were not asked because there was no time; nothing where all were."""
+    counts = [count for fact in facts if (count := words_of(fact).get("no time", 0))]
+    if counts:
+        yield f"There was no time to ask {sum(counts)} comparisons of {len(counts)} tests"
 
 
 def in_words(line: Sum) -> str:
