@@ -218,6 +218,10 @@ ASKED = {
     "or_another": "def test_it(): assert np.allclose(x, y) or np.allclose(x, -y)",
     "and_true": "def test_it(): assert np.allclose(x, y) and True",
     "expected_to_fail_elsewhere": "@pytest.mark.xfail(False, reason='not here')\ndef test_it(): assert_allclose(x, y)",
+    "any_that_is_not": "def test_it(): assert not (~np.isclose(x, y)).any()",
+    "any_around_what_is_not": "def test_it():\n    near = np.isclose(x, y)\n    assert not np.any(~near)",
+    "loop_that_is_counted": "def test_it():\n    n = 0\n    while True:\n"
+    "        if np.allclose(x, y) or n > 9: break\n        n += 1\n    assert n < 9",
     "is_true": "def test_it(): assert np.allclose(x, y) is True",
     "one_of_one": "def test_it(): assert np.allclose(x, y) in (True,)",
     "if_print_then_assert": "def test_it():\n    same = np.allclose(x, y)\n    if not same: print('far')\n"

@@ -95,11 +95,13 @@ class Place:
 
     def is_whole(self) -> bool:
         """Return whether an answer for each element becomes one for all, here or where its name is used."""
-        parent = self.path[-2]
+        parent, wanted = self.path[-2], "all"
+        if isinstance(parent, ast.UnaryOp):  # any that is not
+            parent, wanted = self.path[-3], "any"
         if isinstance(parent, ast.Assign):
             return any(self._at(one).is_whole() for one in self._named(parent, ast.Load))
         func = parent.func if isinstance(parent, ast.Call) else parent
-        return self._name(func).rpartition(".")[2] == "all"
+        return self._name(func).rpartition(".")[2] == wanted
 
     def use(self, *, answers: bool) -> Use:
         """Return what becomes of what stands here."""
@@ -178,10 +180,11 @@ class Place:
         return isinstance(last, ast.Break) and ends == 1 and all(self._is_idle(one) for one in before)
 
     def _may_end(self, node: ast.AST) -> bool:
+        """Return whether a node may end a loop, or fail, or counts for what asks later."""
         if isinstance(node, ast.Call):
             name = self._name(node.func).rpartition(".")[2]
             return name == "fail" or name.lower().startswith("assert")
-        return isinstance(node, (ast.Assert, ast.Raise, ast.Break, ast.Return))
+        return isinstance(node, (ast.Assert, ast.Raise, ast.Break, ast.Return, ast.AugAssign))
 
     def _ends(self, body: Sequence[ast.stmt], *, returns: bool) -> bool:
         """Return whether statements end the test as skipped, or as passed where they may return."""
