@@ -202,3 +202,16 @@ def test_a_tolerance_that_is_no_number_allows_nothing(tolerances):
     line = asked(close(**tolerances), NORMAL)
     assert {"allows", "anything"}.isdisjoint(line)
     assert all(through == 0 for _, through in line["faults"].values())
+
+
+def test_asking_is_cheap_and_what_a_comparison_says_of_a_fault_is_short():
+    said = []
+
+    def passes(one, other):
+        said.append(repr(one))
+        return bool(np.allclose(one, other))
+
+    asked(passes, NORMAL.astype(np.float32))
+    assert len(said) <= 24
+    assert max(map(len, said)) < 200
+    assert len(repr(NORMAL)) > 2000

@@ -131,7 +131,7 @@ class Asking:
         from kernel_matrix.job.suite_canaries import faults
         from kernel_matrix.job.suite_canaries.pair import paired
 
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), np.printoptions(threshold=0, edgeitems=1):  # a message takes long
             pair = paired(actual, expected, _WHOLE, _ROWS, _COLUMNS)
             if pair is None or not passes(pair.native(pair.rows), pair.expected):
                 return
@@ -152,21 +152,23 @@ class Asking:
         It is 0 where that is below the budget.
         """
 
-        def lets(copy: Any) -> bool:
-            return passes(copy, pair.expected)
+        def lets(at: int, power: float) -> bool:
+            return passes(pair.off(at, 2.0**power)[0], pair.expected)
 
         allowed = 0.0
         for at in pair.places if pair.most else ():
-            low, high = math.log2(max(pair.least, budget, _STEP * allowed)), math.log2(pair.most)
-            if lets(pair.off(at, pair.most)[0]):
-                if lets(pair.far_off(at)):
-                    return math.inf
-                low = high
-            if low > high or not lets(pair.off(at, 2.0**low)[0]):
+            top = math.log2(pair.most)
+            low = min(math.log2(max(pair.least, budget, _STEP * allowed)), top)
+            if not lets(at, low):
                 continue
+            step = 4.0  # upwards at first: to say no takes longer
+            while (high := min(low + step, top)) > low and lets(at, high):
+                low, step = high, 2 * step
+            if low == top and passes(pair.far_off(at), pair.expected):
+                return math.inf
             while high - low > math.log2(_STEP):
                 middle = (low + high) / 2
-                low, high = (middle, high) if lets(pair.off(at, 2.0**middle)[0]) else (low, middle)
+                low, high = (middle, high) if lets(at, middle) else (low, middle)
             allowed = max(allowed, pair.off(at, 2.0**low)[1])
         return allowed
 
