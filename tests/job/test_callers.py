@@ -222,6 +222,7 @@ ASKED = {
     "any_around_what_is_not": "def test_it():\n    near = np.isclose(x, y)\n    assert not np.any(~near)",
     "loop_that_is_counted": "def test_it():\n    n = 0\n    while True:\n"
     "        if np.allclose(x, y) or n > 9: break\n        n += 1\n    assert n < 9",
+    "in_a_text": "def test_it(): exec('assert np.allclose(x, y)', globals())",
     "is_true": "def test_it(): assert np.allclose(x, y) is True",
     "one_of_one": "def test_it(): assert np.allclose(x, y) in (True,)",
     "if_print_then_assert": "def test_it():\n    same = np.allclose(x, y)\n    if not same: print('far')\n"

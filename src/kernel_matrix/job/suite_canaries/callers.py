@@ -68,8 +68,9 @@ class Callers:
             or (between and not (_ask_for_tests(between, asserts=asserts) or _handed(between, watched)))
         ):
             return ""
+        answers = not asserts and not between and not _is_text()
         called = getattr(watched[0], "__name__", "") if watched and not between else ""
-        if self._decides(own, called, raises=asserts, answers=not asserts and not between, each=each):
+        if self._decides(own, called, raises=asserts, answers=answers, each=each):
             return ""
         nearest = self._at(own[0])
         of_test = next((self._at(frame) for frame in own if frame.f_code.co_filename == self.file), "")
@@ -133,6 +134,14 @@ def _callers() -> Iterator[FrameType]:
         if not standard and not path.startswith((_HERE, "<")):
             yield frame
         frame = frame.f_back
+
+
+def _is_text() -> bool:
+    """Return whether code without a file calls, as that of ``exec`` is: what becomes of an answer is not known."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_HERE):
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_filename.startswith("<")
 
 
 def _module(frame: FrameType) -> str:
