@@ -5,8 +5,11 @@ from __future__ import annotations
 import judges
 import pytest
 from common import few_cells
+from suites import Suite
 
+from kernel_matrix import judging, pipeline
 from kernel_matrix.config.plan import plan
+from kernel_matrix.config.selection import Selection
 from kernel_matrix.diagnosis.rule import harness_rules
 from kernel_matrix.report import terminal
 from kernel_matrix.store.record import Record
@@ -39,3 +42,14 @@ def test_a_case_without_a_result_is_told_what_goes_on_where_a_run_was_killed(mat
         said = list(terminal.summary(matrix, judged, harness_rules))
     assert any("no result came" in line for line in said)
     assert any("kernel-matrix run --resume" in line for line in said)
+
+
+@pytest.mark.slow
+def test_cases_that_held_without_a_comparison_are_told(tmp_path):
+    source = "import numpy as np\nx = np.linspace(1, 2, 64)\ndef test_it(): assert np.allclose(x, x.copy())\n"
+    suite = Suite.made(tmp_path, {"tests/test_a.py": source, "tests/test_b.py": "def test_it(): pass\n"})
+    suite.run()
+    project = suite.collected()
+    with judging.judged(project, pipeline.select(project, Selection()).plan, [project.results]) as judged:
+        said = [*terminal.summary(project.matrix, judged, tuple)]
+    assert "No comparison of numbers was seen in 1 of 2 cases that held: it may find nothing." in said, said

@@ -96,7 +96,7 @@ class ComparingLine:
     lets_through: tuple[str, ...]
     allows: Annotated[
         Number | None,
-        Field(description="How far it lets one element be off, to a factor of two; inf where any number passes."),
+        Field(description="How far it lets one of three elements be off, to a tenth; inf where any number passes."),
     ]
     budget: Annotated[Number | None, Field(description="Four times the noise of the results that it compared.")]
 

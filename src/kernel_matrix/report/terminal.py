@@ -20,7 +20,7 @@ from kernel_matrix.config.rule_state import RuleState
 from kernel_matrix.diagnosis import Rules, diagnose, in_words
 from kernel_matrix.diagnosis.whole import MOST, cut, whole_reason
 from kernel_matrix.job.suite_canaries.summing import in_words as in_words_of_line
-from kernel_matrix.job.suite_canaries.summing import kinds
+from kernel_matrix.job.suite_canaries.summing import kinds, without_time
 from kernel_matrix.report.sentences import NOTHING
 from kernel_matrix.results import noise as noises
 from kernel_matrix.results.agreement_tables import exact
@@ -113,7 +113,8 @@ def _checks(judged: Judged) -> Iterator[str]:
 
 def _compared(judged: Judged) -> Iterator[str]:
     """Yield which known faults the suite's own comparisons see, and the lines that let most of them through."""
-    lines = lines_of(judged.comparisons())
+    facts = judged.comparisons()
+    lines = lines_of(facts)
     if lines:
         seen, faults = kinds(lines)
         where = f"wherever they were put in ({counted(len(lines), 'line')})"
@@ -122,6 +123,10 @@ def _compared(judged: Judged) -> Iterator[str]:
     yield from (f"  {in_words_of_line(line)}" for line in unseen[:_MOST_LINES])
     if len(unseen) > _MOST_LINES:
         yield f"  and {counted(len(unseen) - _MOST_LINES, 'more line')} let something through"
+    yield from (f"{words}." for words in without_time(facts))
+    if judged.unseen:
+        cases = counted(judged.counts["held"], "case")
+        yield f"No comparison of numbers was seen in {judged.unseen} of {cases} that held: it may find nothing."
 
 
 def _first_words(reason: str) -> str:

@@ -110,6 +110,15 @@ class Judged:
         """
         return [fact for (fact,) in rows(self.connection, question)]
 
+    @property
+    def unseen(self) -> int:
+        """The number of cases that held and in which no comparison of the suite was seen."""
+        question = f"""
+            SELECT count(*) FROM verdicts JOIN cases c USING (record)
+            WHERE verdicts.state = 'held' AND coalesce(c.facts['{FACT}'], '') = '' AND {self.where}
+        """
+        return int(one(self.connection, question))
+
     def noise(self) -> dict[str, dict[str, dict[str, Noise]]]:
         """Return the noise by the id of the cell, dtype and output."""
         noise = noise_of_cells(self.connection, self.where)

@@ -90,6 +90,7 @@ def test_an_open_cell_says_how_many_checks_of_the_kit_it_had(tab):
     assert (
         "tests/test_a.py:50 (np.allclose) sees 1 of 1. It allows anything: one element may be any number." in compared
     )
+    assert "tests/test_a.py:60 (np.allclose) sees 1 of 1. One element may be off by 3." in compared
     page = tab.open(f"#{BROKEN}")
     page.wait_for_selector(f'[data-open-cell="{BROKEN}"]')
     assert page.locator("[data-test=watched], [data-test=comparisons]").count() == 0

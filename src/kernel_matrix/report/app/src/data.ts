@@ -607,7 +607,7 @@ export interface ComparingLine {
   faults: number;
   lets_through: string[];
   /**
-   * How far it lets one element be off, to a factor of two; inf where any number passes.
+   * How far it lets one of three elements be off, to a tenth; inf where any number passes.
    */
   allows: number | string | null;
   /**

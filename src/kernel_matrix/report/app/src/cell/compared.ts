@@ -40,8 +40,7 @@ function item(line: ComparingLine): HTMLElement {
     ".",
     allows === "inf" && " It allows anything: one element may be any number.",
     allows !== null &&
-      budget !== null &&
       Number(allows) > Number(budget) &&
-      ` One element may be off by ${allows}; four times the noise here is ${budget}.`,
+      ` One element may be off by ${allows}${budget === null ? "" : `; four times the noise here is ${budget}`}.`,
   );
 }
