@@ -27,8 +27,9 @@ GOALS = {
     "layer.step": (40, 60, 75, 80),
 }
 _QUESTION = """
-    SELECT toolchain, op || '.' || direction, name, figures FROM cases
-    WHERE starts_with("case", 'bench:') AND outcome = 'pass' ORDER BY "case", run
+    SELECT toolchain, op || '.' || direction, name, figures FROM cases JOIN (SELECT run, started FROM jobs) USING (run)
+    WHERE starts_with("case", 'bench:') AND outcome = 'pass'
+    QUALIFY started = max(started) OVER (PARTITION BY op, direction, name) ORDER BY "case", run
 """
 _SHAPE = re.compile(r"tokens(\d+)(?:-streams\d+)?(?:-hidden(\d+))?")
 
@@ -41,7 +42,7 @@ class Case(NamedTuple):
 
 
 def read(folder: Path) -> dict[tuple[str, Shape], Case]:
-    """Return the cases of the kept results in a folder, by operator and shape.
+    """Return the cases of the kept results in a folder, by operator and shape: of each shape those of the last run.
 
     Raises:
         ValueError: the folder has no result of the benchmark, or two of one toolchain at one shape.

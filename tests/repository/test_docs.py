@@ -278,7 +278,8 @@ def test_a_time_is_bold_where_its_contender_is_ahead_and_two_times_of_one_case_a
     assert shown == {"fastest": ["**10.0**", "10.0", "250"], "liger": ["30.0", "10.1", "**200**"]}
     assert times._median(near, "triton-3.7") == "", "it was not timed"
     kept = collect([ROOT / "docs" / "results" / "nvidia-h200"]).records
-    timed = [record for record in kept if record.case.startswith("bench:") and "/fastest/" in record.case]
+    of_bench = (record for record in kept if record.case.startswith("bench:") and "/fastest/" in record.case)
+    timed = list({record.case: record for record in of_bench}.values())  # some shapes ran twice
     assert len(timed) > 10
     for job in ("a.bench", "b.bench"):
         write(tmp_path, {**timed[0].job, "job": job}, timed)

@@ -9,7 +9,7 @@ import numpy as np
 
 from kernel_matrix.job.inputs import Array
 
-# The narrow types that NumPy does not have itself, by their names in ml_dtypes, PyTorch and JAX.
+# The narrow types that NumPy does not have itself, by the names that libraries of arrays share.
 NARROW = ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
 
 
