@@ -126,7 +126,10 @@ def _compared(judged: Judged) -> Iterator[str]:
     yield from (f"{words}." for words in without_time(facts))
     if judged.unseen:
         cases = counted(judged.counts["held"], "case")
-        yield f"No comparison of numbers was seen in {judged.unseen} of {cases} that held: it may find nothing."
+        yield (
+            f"No comparison of arrays was seen in {judged.unseen} of {cases} that held: either it compares none, or "
+            "what is not watched (complex numbers, single numbers, lists of Python's numbers)."
+        )
 
 
 def _first_words(reason: str) -> str:
