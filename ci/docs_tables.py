@@ -174,10 +174,7 @@ def calibrated(machine: str) -> str:
 
 
 def bench(argument: str) -> str:
-    """Return a table of the kept times of a machine.
-
-    It is one of ``layers``, ``sinkhorn``, ``few-tokens``, ``widths`` and ``goals``.
-    """
+    """Return a table of a machine's kept times: ``layers``, ``sinkhorn``, ``few-tokens``, ``widths`` or ``goals``."""
     machine, _, kind = argument.partition(" ")
     cases = bench_tables.read(RESULTS / machine)
     if kind == "goals":
