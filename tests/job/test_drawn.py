@@ -27,6 +27,16 @@ def drawn(*marks):
     return test
 
 
+def under(profile, **options):
+    """Make a test with a profile of Hypothesis, which takes its "ci" by itself where CI is set."""
+    former = settings.get_current_profile_name()
+    settings.load_profile(profile)
+    try:
+        return drawn(settings(**options))
+    finally:
+        settings.load_profile(former)
+
+
 class Machine(RuleBasedStateMachine):
     @rule()
     def step(self):
@@ -38,18 +48,20 @@ class Steady(Machine.TestCase):
 
 
 class Random(Machine.TestCase):
-    settings = settings(derandomize=False)
+    settings = settings(derandomize=False, database=DirectoryBasedExampleDatabase(".hypothesis/examples"))
 
 
 ANEW = {
-    "as it is": drawn(settings(derandomize=False)),
-    "with other settings": drawn(settings(derandomize=False, max_examples=3)),
+    "as it is": under("default"),
+    "with other settings": under("default", max_examples=3),
+    "in CI, without its settings": under("ci", derandomize=False),
     "with a database of its own": drawn(settings(derandomize=False, database=DirectoryBasedExampleDatabase("kept"))),
     "of states": Random("runTest").runTest,
     "without a database": drawn(settings(derandomize=False, database=None)),
     "with one that ends with the process": drawn(settings(derandomize=False, database=InMemoryExampleDatabase())),
 }
 SAME = {
+    "in CI": under("ci"),
     "derandomized": drawn(settings(derandomize=True, database=None)),
     "with a seed": drawn(seed(0)),
     "with a seed of zero and settings": drawn(settings(derandomize=False), seed(0)),
@@ -64,7 +76,7 @@ SAME = {
 def test_a_test_that_draws_by_chance_says_so(name):
     said = draws_anew(ANEW[name])
     assert "draws other examples in each run" in said
-    assert ("has no folder" in said) == (name in ("without a database", "with one that ends with the process"))
+    assert ("has no folder" in said) == name.startswith(("in CI", "without a database", "with one that ends"))
     assert said.endswith(" kept") == ("of its own" in name)
 
 
