@@ -1,4 +1,4 @@
-"""``mhc_post_pre`` of a backend's kernels of ``mhc_post`` and of ``mhc_pre``, one after the other.
+"""Kernels of a backend that run one after the other, as one; and ``mhc_post_pre`` of ``mhc_post`` and ``mhc_pre``.
 
 Backward, ``mhc_pre`` adds the gradient that the streams have from elsewhere, so no gradient of the streams is written
 and read again but the sum.
@@ -8,132 +8,130 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import fields
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
 
 from mhc.backends import Artifact, KeptCode, combined, load
 from mhc.ops.mhc_post import MhcPostBackwardInputs, MhcPostGrads, MhcPostOutputs, MhcPostSpec
-from mhc.ops.mhc_post_pre import (
-    MhcPostPreBackwardInputs,
-    MhcPostPreGrads,
-    MhcPostPreInputs,
-    MhcPostPreOutputs,
-    MhcPostPreSpec,
-)
+from mhc.ops.mhc_post_pre import MhcPostPreBackwardInputs, MhcPostPreGrads, MhcPostPreInputs, MhcPostPreOutputs
 from mhc.ops.mhc_pre import MhcPreAddingInputs, MhcPreGrads, MhcPreSpec
+from mhc.ops.read import part_of
+
+Part = tuple[Callable[[], Any], Callable[[Any], Any]]
 
 
-class _InTurn(KeptCode):
-    """The kernels of both operators in one direction, as one; they take tokens of any leading dimensions."""
+def part(kernel: Any, spec: type[Any] | None = None) -> Part:
+    """Return a kernel as a part; without ``spec`` it takes the specialisation of the whole."""
+    return lambda: kernel, (lambda whole: whole) if spec is None else functools.partial(part_of, spec)
+
+
+def loaded(backend: str, op: str, direction: str, spec: type[Any]) -> Part:
+    """Return an operator of a backend as a part; it is loaded when the backend's table is whole."""
+    return lambda: load(backend, op, direction), functools.partial(part_of, spec)
+
+
+class InTurn(KeptCode):
+    """Kernels that run one after the other, as one; they take tokens of any leading dimensions.
+
+    ``parts`` are these, each as a function that returns it, with what makes its specialisation of the whole's.
+    """
 
     any_leading_dims = True
-    direction: str
 
-    def __init__(self, backend: str) -> None:
-        self._backend = backend
-
-    @functools.cached_property
-    def _post(self) -> Any:
-        return load(self._backend, "mhc_post", self.direction)
+    def __init__(self, *parts: Part) -> None:
+        self._parts = parts
 
     @functools.cached_property
-    def _pre(self) -> Any:
-        return load(self._backend, "mhc_pre", self.direction)
+    def _kernels(self) -> list[Any]:
+        return [kernel() for kernel, _ in self._parts]
 
-    def supports(self, spec: MhcPostPreSpec, target: str | None, tokens: int | None = None) -> str | None:
-        """Return why one of the kernels does not take the specialisation, or None where both do."""
-        reason: str | None = self._post.supports(_post_spec(spec), target, tokens)
-        return reason or self._pre.supports(_pre_spec(spec), target, tokens)
+    def supports(self, spec: Any, target: str | None, tokens: int | None = None) -> str | None:
+        """Return why one of the kernels does not take the specialisation, or None where all do."""
+        each = zip(self._kernels, self._parts, strict=True)
+        reasons: list[str | None] = [kernel.supports(of(spec), target, tokens) for kernel, (_, of) in each]
+        return next(filter(None, reasons), None)
 
-    def compile(self, spec: MhcPostPreSpec, target: str) -> Artifact:
-        """Compile both."""
-        return combined([self._post.compile(_post_spec(spec), target), self._pre.compile(_pre_spec(spec), target)])
+    def compile(self, spec: Any, target: str) -> Artifact:
+        """Compile all of them."""
+        each = zip(self._kernels, self._parts, strict=True)
+        return combined([kernel.compile(of(spec), target) for kernel, (_, of) in each])
 
-
-class Forward(_InTurn):
-    """The write, and the read of what was written."""
-
-    direction = "forward"
-
-    def run(self, inputs: MhcPostPreInputs, out: MhcPostPreOutputs, target: str | None = None) -> Any:
+    def run(self, inputs: Any, out: Any, target: str | None = None) -> Any:
         """Run on the device of the inputs."""
-        first = self._post.run(inputs.post, MhcPostOutputs(out.out), target)
-        second = self._pre.run(inputs.pre(out.out), out.pre, target)
-        given, made = _numbered(inputs, out)
-        places = (given.post, (made.out,)), (given.pre(made.out), made.pre)
-        return _Both.of((first, second), places)
+        rooms = self._rooms(inputs)
+        calls = self._calls(inputs, out, [room() for room in rooms])
+        launches = [kernel.run(*call, target) for kernel, call in zip(self._kernels, calls, strict=False)]
+        if any(each is None for each in launches):
+            return None
+        numbers = map(_Number, itertools.count())
+        given, made = (
+            type(each)(*[next(numbers) if isinstance(value, torch.Tensor) else value for value in each])
+            for each in (inputs, out)
+        )
+        calls = self._calls(given, made, [next(numbers) for _ in rooms])
+        places = [[*call[0], *call[1], getattr(call[0], "added", None)] for call in calls]
+        numbered = [tuple(each for each in place if type(each) is _Number) for place in places]
+        return _All(tuple(zip(launches, numbered, strict=True)), rooms)
+
+    def _rooms(self, inputs: Any) -> Sequence[Callable[[], torch.Tensor]]:
+        """Return what makes each of the tensors between the kernels."""
+        return ()
+
+    @abstractmethod
+    def _calls(self, inputs: Any, out: Any, rooms: Sequence[Any]) -> Sequence[tuple[Any, Any]]:
+        """Return the inputs and outputs of each kernel; the last ones need not run. It looks into no tensor."""
 
 
-class Backward(_InTurn):
-    """The gradients of the read, and of the write for the sum of the streams' gradients."""
-
-    direction = "backward"
-
-    def run(self, inputs: MhcPostPreBackwardInputs, out: MhcPostPreGrads, target: str | None = None) -> Any:
-        """Run on the device of the inputs."""
-        if not inputs.needs_out:
-            launches = self._pre.run(inputs.pre, MhcPreGrads(None, *out[4:]), target)
-            given, made = _numbered(inputs, out)
-            return _Both.of((launches,), ((given.pre, made[4:]),))
-        between = torch.empty_like(inputs.x)
-        adding = MhcPreAddingInputs.of(inputs.pre, inputs.grad_out)
-        first = self._pre.run(adding, MhcPreGrads(between, *out[4:]), target)
-        post = MhcPostBackwardInputs(*inputs[:4], between, tuple(inputs.needs[:4]))
-        second = self._post.run(post, MhcPostGrads(*out[:4]), target)
-        given, made = _numbered(inputs, out)
-        behind = _Number(1 + max(each for each in (*given, *made) if type(each) is _Number))
-        places = (given.pre, (behind, *made[4:]), (given.grad_out,)), (given[:4], (behind,), made[:4])
-        room = functools.partial(torch.empty, inputs.x.shape, dtype=inputs.x.dtype, device=inputs.x.device)
-        return _Both.of((first, second), places, room)
+def like(tensor: torch.Tensor) -> Callable[[], torch.Tensor]:
+    """Return what makes a tensor like this one; it does not keep this one."""
+    return functools.partial(torch.empty, tensor.shape, dtype=tensor.dtype, device=tensor.device)
 
 
 class _Number(int):
     """The number of a tensor among those of a call."""
 
 
-class _Both(NamedTuple):
-    """The launches of both kernels for other addresses; ``room`` makes the tensor between them where there is one."""
+class _All(NamedTuple):
+    """The launches of all kernels for other addresses, each with the numbers of its tensors among those of the call."""
 
     parts: tuple[tuple[Any, tuple[int, ...]], ...]
-    room: Callable[[], torch.Tensor] | None
-
-    @classmethod
-    def of(
-        cls,
-        launches: Sequence[Any],
-        places: Iterable[Iterable[Iterable[Any]]],
-        room: Callable[[], torch.Tensor] | None = None,
-    ) -> _Both | None:
-        """Return the launches, or None where a kernel returned none.
-
-        ``places`` has for each of them the numbers of its tensors among those of the call.
-        """
-        if any(each is None for each in launches):
-            return None
-        numbers = [tuple(n for n in itertools.chain(*each) if type(n) is _Number) for each in places]
-        return cls(tuple(zip(launches, numbers, strict=True)), room)
+    rooms: Sequence[Callable[[], torch.Tensor]]
 
     def launch(self, addresses: list[int]) -> bool:
-        """Launch with other addresses, and return whether both took them."""
-        room = None if self.room is None else self.room()
-        if room is not None:
-            addresses = [*addresses, room.data_ptr()]
+        """Launch with other addresses, and return whether all took them."""
+        between = [room() for room in self.rooms]
+        addresses = [*addresses, *[each.data_ptr() for each in between]]
         return all(launches.launch([addresses[number] for number in numbers]) for launches, numbers in self.parts)
 
 
-def _numbered(inputs: Any, out: Any) -> tuple[Any, Any]:
-    """Return both with the number of each tensor in its place."""
-    numbers = map(_Number, itertools.count())
-    made = [[next(numbers) if isinstance(value, torch.Tensor) else value for value in each] for each in (inputs, out)]
-    return type(inputs)(*made[0]), type(out)(*made[1])
+class Forward(InTurn):
+    """The write, and the read of what was written."""
+
+    def __init__(self, backend: str) -> None:
+        post = loaded(backend, "mhc_post", "forward", MhcPostSpec)
+        super().__init__(post, loaded(backend, "mhc_pre", "forward", MhcPreSpec))
+
+    def _calls(self, inputs: MhcPostPreInputs, out: MhcPostPreOutputs, rooms: Sequence[Any]) -> Any:
+        return (inputs.post, MhcPostOutputs(out.out)), (inputs.pre(out.out), out.pre)
 
 
-def _post_spec(spec: MhcPostPreSpec) -> MhcPostSpec:
-    return MhcPostSpec(spec.streams, spec.hidden, spec.dtype)
+class Backward(InTurn):
+    """The gradients of the read, and of the write for the sum of the streams' gradients."""
 
+    def __init__(self, backend: str) -> None:
+        pre = loaded(backend, "mhc_pre", "backward", MhcPreSpec)
+        super().__init__(pre, loaded(backend, "mhc_post", "backward", MhcPostSpec))
 
-def _pre_spec(spec: MhcPostPreSpec) -> MhcPreSpec:
-    return MhcPreSpec(*(getattr(spec, field.name) for field in fields(MhcPreSpec)))
+    def _rooms(self, inputs: MhcPostPreBackwardInputs) -> Sequence[Callable[[], torch.Tensor]]:
+        return (like(inputs.x),) if inputs.needs_out else ()
+
+    def _calls(self, inputs: MhcPostPreBackwardInputs, out: MhcPostPreGrads, rooms: Sequence[Any]) -> Any:
+        if not rooms:
+            return [(inputs.pre, MhcPreGrads(None, *out[4:]))]
+        [between] = rooms
+        adding = MhcPreAddingInputs.of(inputs.pre, inputs.grad_out)
+        post = MhcPostBackwardInputs(*inputs[:4], between, tuple(inputs.needs[:4]))
+        return (adding, MhcPreGrads(between, *out[4:])), (post, MhcPostGrads(*out[:4]))

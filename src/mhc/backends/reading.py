@@ -28,10 +28,14 @@ Grads = MhcPreGrads | MhcHeadGrads | MhcCoefficientsGrads
 
 
 class Reading(MhcCoefficientsInputs):
-    """The inputs of ``mhc_coefficients``, and for a read of the same streams ``pre``, and ``read`` to write into."""
+    """The inputs of ``mhc_coefficients``, and for a read of the same streams ``pre``, and ``read`` to write into.
+
+    A kernel that normalises what is read has ``norm``, the tensors of that.
+    """
 
     pre: torch.Tensor
     read: torch.Tensor
+    norm: Any
 
 
 class ReadingBackward(MhcCoefficientsBackwardInputs):

@@ -13,7 +13,7 @@ Both take a ``precision`` for their three products with ``phi`` (the projection,
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 import torch
@@ -51,3 +51,8 @@ def spec_of(make: Callable[..., _Spec], inputs: Any, *others: Any) -> _Spec:
     streams, hidden = inputs.x.shape[-2:]
     options = inputs.norm_eps, inputs.pre_eps, inputs.precision
     return make(streams, hidden, inputs.x.dtype, inputs.gamma is not None, *options, *others)
+
+
+def part_of(kind: type[_Spec], spec: Any) -> _Spec:
+    """Return the specialisation of an operator that is a part of another one: it has fewer fields."""
+    return kind(*(getattr(spec, field.name) for field in fields(kind)))  # type: ignore[arg-type]

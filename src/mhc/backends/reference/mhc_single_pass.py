@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from mhc.backends.reference import mhc_coefficients, mhc_post, mhc_read
+from mhc.backends.reference.read import normed, normed_grads
 from mhc.ops.mhc_single_pass import MhcSinglePassGrads, MhcSinglePassOutputs
 
 
@@ -29,13 +30,11 @@ def forward(
     """Compute in ``phi``'s dtype (fp32, or float64 for the golden); what is in x's dtype is rounded to it."""
     [out] = mhc_post.forward(x, y, h_post, h_res)
     [read] = mhc_read.forward(out, pre)
-    wide = read.to(phi.dtype)
-    s = torch.rsqrt(wide.square().mean(dim=1, keepdim=True) + norm_eps)
-    h_in = (wide * s * norm_weight).to(x.dtype)
+    h_in, s = normed(read, norm_weight, norm_eps)
     *coefficients, m, r = mhc_coefficients.forward(
         out, phi, alpha, bias, gamma, norm_eps, pre_eps, post_scale, precision
     )
-    return MhcSinglePassOutputs(h_in, *coefficients, out, read, s.squeeze(1), m, r)
+    return MhcSinglePassOutputs(h_in, *coefficients, out, read, s, m, r)
 
 
 def backward(
@@ -67,11 +66,7 @@ def backward(
 ) -> MhcSinglePassGrads:
     """Compute in ``phi``'s dtype; what has x's dtype is rounded to it, also the gradients of ``read`` and ``out``."""
     needs_post, needs_pre, needs_mapping, needs_weight = tuple(needs[:4]), needs[4], needs[5:9], needs[9]
-    grad, norm = grad_h_in.to(phi.dtype), s.unsqueeze(1)
-    normed = read.to(phi.dtype) * norm
-    weighted = grad * norm_weight
-    slope = (weighted * normed).mean(dim=1, keepdim=True)
-    grad_read = (norm * (weighted - slope * normed)).to(x.dtype)
+    grad_read, grad_weight = normed_grads(read, norm_weight, s, grad_h_in)
     of_read = mhc_read.backward(out.to(phi.dtype), pre, grad_read, (any(needs_post), needs_pre))
     incoming = grad_next_h_pre, grad_next_h_post, grad_next_logits
     _, mapped = mhc_coefficients.wide_gradients(
@@ -81,5 +76,4 @@ def backward(
     if of_read.x is not None and mapped.x is not None:
         to_out = (mapped.x + of_read.x + grad_out.to(phi.dtype)).to(out.dtype)
         written = mhc_post.backward(x, y, h_post, h_res, to_out, needs_post)
-    weight = (grad * normed).sum(dim=0) if needs_weight else None
-    return MhcSinglePassGrads(*written, of_read.pre, *mapped[1:], weight)
+    return MhcSinglePassGrads(*written, of_read.pre, *mapped[1:], grad_weight if needs_weight else None)

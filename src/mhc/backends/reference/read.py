@@ -1,4 +1,4 @@
-"""Equations that ``mhc_pre`` and ``mhc_head`` share."""
+"""Equations that the operators that read share."""
 
 from __future__ import annotations
 
@@ -12,6 +12,23 @@ _DROPPED_BITS = 13  # of fp32's 23 bits after the point, TF32 has 10
 def norm(v: torch.Tensor, norm_eps: float) -> torch.Tensor:
     """Return the reciprocal of each token's root mean square, [tokens, 1]; ``v`` is [tokens, width]."""
     return torch.rsqrt(v.square().mean(dim=1, keepdim=True) + norm_eps)
+
+
+def normed(read: torch.Tensor, norm_weight: torch.Tensor, norm_eps: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return what is read, [tokens, hidden], behind an RMSNorm with a weight, and ``s`` [tokens] of that."""
+    wide = read.to(norm_weight.dtype)
+    s = norm(wide, norm_eps)
+    return (wide * s * norm_weight).to(read.dtype), s.squeeze(1)
+
+
+def normed_grads(
+    read: torch.Tensor, norm_weight: torch.Tensor, s: torch.Tensor, grad_h_in: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the gradients of ``read``, rounded to its dtype, and of the weight."""
+    grad, s = grad_h_in.to(norm_weight.dtype), s.unsqueeze(1)
+    unit = read.to(norm_weight.dtype) * s
+    slope = (grad * norm_weight * unit).mean(dim=1, keepdim=True)
+    return (s * (grad * norm_weight - slope * unit)).to(read.dtype), (grad * unit).sum(dim=0)
 
 
 def weighted(v: torch.Tensor, gamma: torch.Tensor | None) -> torch.Tensor:

@@ -144,6 +144,41 @@ class Kernel(KeptCode):
             raise NotSupportedError(f"triton: {reason}")
 
 
+def in_turn(parts: Sequence[tuple[Kernel, Callable[[Any], Any]]], launches: Callable[..., Sequence[Launch]]) -> Kernel:
+    """Return one kernel of the launches of several; each comes with what makes its specialisation of the whole's.
+
+    ``launches`` returns the launches of a call. Behind the inputs and outputs it gets, of each part, what returns the
+    launches of that part for inputs and outputs of its own.
+    """
+
+    def configure(spec: Any, target: GPUTarget | None) -> list[Any]:
+        return [kernel.configure(of(spec), target) for kernel, of in parts]
+
+    def made(inputs: Any, out: Any, tiles: list[Any]) -> Sequence[Launch]:
+        each = zip(parts, tiles, strict=True)
+        return launches(inputs, out, *[functools.partial(_launched, kernel, own) for (kernel, _), own in each])
+
+    def sources(spec: Any, tiles: list[Any]) -> list[Source]:
+        each = zip(parts, tiles, strict=True)
+        return [source for (kernel, of), own in each for source in kernel.sources(of(spec), own)]
+
+    def limit(spec: Any, target: GPUTarget | None) -> str | None:
+        return next((reason for kernel, of in parts if (reason := kernel._reason(of(spec), target))), None)
+
+    [(first, _), *_] = parts
+    most = min((kernel.most_interpreted for kernel, _ in parts if kernel.most_interpreted is not None), default=None)
+    return Kernel(first._function, configure, made, sources, limit, most_interpreted=most)
+
+
+def itself(spec: Any) -> Any:
+    """Return the specialisation of the whole: for a part that needs all of it."""
+    return spec
+
+
+def _launched(kernel: Kernel, tiles: Any, inputs: Any, out: Any) -> Sequence[Launch]:
+    return kernel.launches(inputs, out, tiles)
+
+
 def _key(inputs: Any, device: torch.device, target: str | None) -> tuple[Any, ...]:
     """Return what the device functions depend on, and which tensors there are."""
     needs = tuple(getattr(inputs, "needs", ()))  # PyTorch's dispatcher hands a list over

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from mhc.backends.reading import Incoming, Inputs, Reading, Results, Spec
+from mhc.backends.reading import Incoming, Inputs, Results, Spec
 from mhc.backends.triton.launch import POINTERS
 from mhc.ops.mhc_head import MhcHeadSpec
 from mhc.ops.mhc_pre import MhcPreSpec
@@ -21,22 +21,26 @@ class Norm(NamedTuple):
     scales: Any = None
 
 
-class NormedReading(Reading):
-    """A read and the norm behind it, which some variants have in their last launch."""
-
-    norm: Norm
+def norm_behind(inputs: Any, out: Any) -> Norm:
+    """Return the norm of an operator with one, of its inputs and outputs."""
+    return Norm(inputs.norm_weight, out.h_in, out.s, getattr(out, "scale", None))
 
 
 def norm_of(inputs: Inputs) -> Norm:
-    """Return the norm behind the read of a forward."""
-    return inputs.norm if isinstance(inputs, NormedReading) else Norm()
+    """Return the norm behind the read of a forward, which some variants have in their last launch."""
+    return getattr(inputs, "norm", Norm())
 
 
 def norm_types(spec: Spec) -> Norm:
     """Return the types of the same."""
-    if isinstance(spec, MhcSinglePassFp8Spec):
-        return Norm("*fp32", POINTERS[FP8], "*fp32", "*fp32")
-    return Norm("*fp32", POINTERS[spec.dtype], "*fp32") if isinstance(spec, MhcSinglePassSpec) else Norm()
+    if not isinstance(spec, MhcSinglePassSpec):
+        return Norm()
+    return Norm("*fp32", POINTERS[FP8 if is_fp8(spec) else spec.dtype], "*fp32", "*fp32" if is_fp8(spec) else None)
+
+
+def is_fp8(spec: Spec) -> bool:
+    """Return whether what is normalised is stored in fp8."""
+    return isinstance(spec, MhcSinglePassFp8Spec)
 
 
 def has_powers(spec: Spec) -> bool:

@@ -1,4 +1,4 @@
-"""The device code of the RMSNorm of ``mhc_single_pass``, and of its gradient."""
+"""The device code of an RMSNorm behind a read, and of its gradient."""
 
 from __future__ import annotations
 

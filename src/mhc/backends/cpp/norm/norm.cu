@@ -1,4 +1,4 @@
-// The RMSNorm of mhc_single_pass, and its gradients. A block has one token; its threads share out the columns, four at a
+// The RMSNorm behind a read, and its gradients. A block has one token; its threads share out the columns, four at a
 // time.
 //
 // The compiler is given STREAMS and ELEMENT (float, bf16, fp16), and SCALES where h_in is in fp8: 1, or 2 where its scales
