@@ -18,6 +18,7 @@ DIRECTIONS, DTYPES = ("forward", "backward"), ("fp32", "bf16")
 ADDED = {"tokens": 7, "hidden": 24}
 CASES = {
     "numpy_norm": [("numpy_norm", "forward", {"tokens": 7, "hidden": 24})],
+    "numpy_leaks": [("numpy_norm", "forward", {"tokens": 7, "hidden": 24})],
     "torch_norm": [
         ("torch_norm", direction, {"tokens": 7, "hidden": 40, "dtype": dtype})
         for direction in DIRECTIONS
@@ -88,6 +89,7 @@ NOT_SEEN = {
     "packed_until_the_version_changes": "what writes into the inputs here says so to autograd",
     "forgets_a_parameter": "the inputs of a function are tensors of no subclass",
     "other_where_differentiated": "of JAX, what comes besides the gradients is not looked at",
+    "at_other_addresses": "of few runs the addresses come again",
     "compiled_anew": "a call may take as long as it does, where it is not timed",
     "other_where_nothing_is_saved": "one optional output alone is never left out",
     "no_mark_where_nan": "where NaN comes in, results of whole numbers are not looked at",

@@ -18,7 +18,7 @@ SUITE, KERNELS = HERE / "suites" / "honest", HERE / "honest"
 NUMPY = {
     "numpy_softmax": (
         *("columns", "read_only", "workspace", "compiles_once", "warns", "packs", "refuses", "row_by_row"),
-        *("pool", "tuned", "view"),
+        *("pool", "tuned", "view", "reserves_late", "for_each_layout", "ring", "grows"),
     ),
     "numpy_table": ("table",),
     "numpy_sums": ("column_sums",),
