@@ -292,8 +292,9 @@ def of_badge(message: str, run: Shown) -> Iterator[Difference]:
         else "nothing known"
     )
     stale = sum(run["stale_by_evidence"].values())
-    if emulated := run["emulated"] - run["cells_by_evidence"].get("emulated", 0):
-        counts += f" · {emulated} emulated"
+    told = run["cells_by_evidence"].get("emulated", 0)
+    if run["emulated"] != told:
+        counts += f" · {run['emulated'] - told}{' more' * (told > 0)} emulated"
     counted = counts + (f" · {stale} stale" if stale else "")
     silent = re.sub(r" · \d+ lanes? silent$", "", message)  # by the history, which the results do not hold
     yield from unequal("message", silent, counted)

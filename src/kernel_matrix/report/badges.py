@@ -71,8 +71,8 @@ def _of_lanes(label: str, lanes: Sequence[Lane], gone: int) -> Badge:
         message = f"{' · '.join(known)} of {counted(cells, 'cell')}" if known else "nothing known"
         ran = _current(by_evidence, _summed(lane.stale_by_evidence for lane in lanes), "ran")
         color = GREEN if ran and not gone else GREY
-    if hidden := sum(map(_emulated, lanes)):
-        message += f" · {hidden} emulated"
+    if hidden := _emulated(sum(lane.emulated for lane in lanes), by_evidence):
+        message += f" · {hidden}"
     message += f" · {stale} stale" if stale else ""
     message += f" · {counted(gone, 'lane')} silent" if gone else ""
     return Badge(label, message, color)
@@ -90,7 +90,8 @@ def _summed(counts: Iterable[Mapping[_Key, int]]) -> Mapping[_Key, int]:
 
 def of_lane(lane: Lane) -> tuple[str, str]:
     """Return message and colour of a lane that has results. Stale cells do not make it green or blue."""
-    marks = f"{f', {hidden} emulated' if (hidden := _emulated(lane)) else ''}{_stale(lane)}"
+    hidden = _emulated(lane.emulated, lane.by_evidence)
+    marks = f"{f', {hidden}' if hidden else ''}{_stale(lane)}"
     if red := _red(lane.by_state):
         return f"{red} of {lane.cells}{marks}", RED_COLOUR
     known = _known(lane.by_evidence)
@@ -119,9 +120,10 @@ def _known(by_evidence: Mapping[Evidence, int]) -> list[str]:
     return [f"{by_evidence[level]} {level}" for level in KNOWN if by_evidence.get(level)]
 
 
-def _emulated(lane: Lane) -> int:
-    """Return how many cells were emulated, without cells whose evidence says so."""
-    return lane.emulated - lane.by_evidence.get("emulated", 0)
+def _emulated(cells: int, by_evidence: Mapping[Evidence, int]) -> str:
+    """Return how many cells were emulated besides those whose evidence says so; nothing for none."""
+    hidden = cells - (told := by_evidence.get("emulated", 0))
+    return f"{hidden} {'more ' if told else ''}emulated" if hidden else ""
 
 
 def _stale(lane: Lane) -> str:

@@ -75,8 +75,8 @@ def headline(document: Document) -> str:
     known = [f"{count} {words}" for words, count in counts.items() if count]
     red = [f"{state[name]} {name}" for name in RED_FIRST if name in state]
     parts = [f"Of {counted(run.cells, 'cell')} {', '.join(known) or _none(run.cases_by_state)}."]
-    if run.emulated > evidence.get("emulated", 0):
-        parts.append(f"{run.emulated} {'was' if run.emulated == 1 else 'were'} emulated.")
+    if others := run.emulated - (told := evidence.get("emulated", 0)):
+        parts.append(f"{others}{' more' if told else ''} {'was' if others == 1 else 'were'} emulated.")
     if run.stale:
         parts.append(f"{run.stale} {'is' if run.stale == 1 else 'are'} stale.")
     no_red = "None is red." if run.cases_by_state.keys() - NO_RESULT else NOTHING
