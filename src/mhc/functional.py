@@ -20,26 +20,36 @@ from typing import NamedTuple
 import torch
 
 from mhc import checks
-from mhc.backends import default_backend, load, operators_of
-from mhc.library import (
-    EXPAND,
-    MHC_COEFFICIENTS,
-    MHC_HEAD,
-    MHC_POST,
-    MHC_POST_PRE,
-    MHC_PRE,
-    MHC_READ,
-    MHC_SINGLE_PASS,
-    MHC_SINGLE_PASS_FP8,
-    SINKHORN,
-    call,
-    read,
-    refuse_other_formats,
+from mhc.arguments import backend_of, read_tensors
+from mhc.backends import default_backend, operators_of
+from mhc.functional_single_pass import (
+    MhcCoefficients,
+    mhc_coefficients,
+    mhc_read,
+    mhc_single_pass,
+    mhc_single_pass_fp8,
 )
-from mhc.ops.mhc_single_pass_fp8 import GROUP
-from mhc.ops.read import PRECISIONS
+from mhc.library import EXPAND, MHC_HEAD, MHC_POST, MHC_POST_PRE, MHC_PRE, SINKHORN, call, read
 from mhc.ops.sinkhorn import FORMS
-from mhc.parameters import DTYPES, wide
+from mhc.parameters import DTYPES
+
+__all__ = [
+    "LIGER",
+    "MhcCoefficients",
+    "MhcPre",
+    "can_post_pre",
+    "expand",
+    "mhc_coefficients",
+    "mhc_head",
+    "mhc_post",
+    "mhc_post_pre",
+    "mhc_pre",
+    "mhc_read",
+    "mhc_single_pass",
+    "mhc_single_pass_fp8",
+    "read_with_x",
+    "sinkhorn",
+]
 
 LIGER = "liger"  # a form of Sinkhorn that needs no kernel of its own
 
@@ -50,14 +60,6 @@ class MhcPre(NamedTuple):
     h_in: torch.Tensor
     h_post: torch.Tensor
     h_res: torch.Tensor
-
-
-class MhcCoefficients(NamedTuple):
-    """``h_pre`` and ``h_post`` [..., n], ``logits`` [..., c], all fp32: c is what phi has beyond 2n rows."""
-
-    h_pre: torch.Tensor
-    h_post: torch.Tensor
-    logits: torch.Tensor
 
 
 def mhc_pre(
@@ -99,9 +101,9 @@ def mhc_pre(
         LookupError: there is no such backend, or it does not have this operator.
         ImportError: the backend's toolchain is not installed.
     """
-    tensors = _read_tensors("mhc_pre", x, (phi, alpha, bias, gamma), precision, main_grad)
+    tensors = read_tensors("mhc_pre", x, (phi, alpha, bias, gamma), precision, main_grad)
     options = (norm_eps, pre_eps, post_scale, precision)
-    return MhcPre(*call(MHC_PRE, tensors, options, _backend(backend, x, "mhc_pre")))
+    return MhcPre(*call(MHC_PRE, tensors, options, backend_of(backend, x, "mhc_pre")))
 
 
 def read_with_x(
@@ -131,8 +133,8 @@ def read_with_x(
     own over all streams.
     """
     if form in FORMS and iterations >= 1:
-        tensors = _read_tensors("mhc_pre", x, (phi, alpha, bias, gamma), precision, main_grad)
-        chosen = _backend(_backend(backend, x, "mhc_pre"), x, "sinkhorn")
+        tensors = read_tensors("mhc_pre", x, (phi, alpha, bias, gamma), precision, main_grad)
+        chosen = backend_of(backend_of(backend, x, "mhc_pre"), x, "sinkhorn")
         options = (norm_eps, pre_eps, post_scale, precision)
         sinkhorn_options = (iterations, FORMS[form] if sinkhorn_eps is None else sinkhorn_eps, form)
         results = read(tensors, options, sinkhorn_options, chosen)
@@ -187,7 +189,7 @@ def sinkhorn(
         transposed = logits.mT.contiguous()
         return sinkhorn(transposed, iterations=iterations, eps=eps, form="deepseek", backend=backend).mT.contiguous()
     options = (iterations, FORMS[form] if eps is None else eps, form)
-    return call(SINKHORN, (logits,), options, _backend(backend, logits, "sinkhorn"))[0]
+    return call(SINKHORN, (logits,), options, backend_of(backend, logits, "sinkhorn"))[0]
 
 
 def mhc_post(
@@ -214,7 +216,7 @@ def mhc_post(
         TypeError, ValueError, LookupError, ImportError: as :func:`mhc_pre`.
     """
     checks.write_fits("mhc_post", x, y, h_post, h_res, DTYPES, torch.float32)
-    return call(MHC_POST, (x, y, h_post, h_res), (), _backend(backend, x, "mhc_post"))[0]
+    return call(MHC_POST, (x, y, h_post, h_res), (), backend_of(backend, x, "mhc_post"))[0]
 
 
 def mhc_post_pre(
@@ -251,9 +253,9 @@ def mhc_post_pre(
         TypeError, ValueError, LookupError, ImportError: as :func:`mhc_pre`.
     """
     checks.write_fits("mhc_post_pre", x, y, h_post, h_res, DTYPES, torch.float32)
-    _, *parameters = _read_tensors("mhc_post_pre", x, (phi, alpha, bias, gamma), precision, main_grad)
+    _, *parameters = read_tensors("mhc_post_pre", x, (phi, alpha, bias, gamma), precision, main_grad)
     options = (norm_eps, pre_eps, post_scale, precision)
-    chosen = _backend(backend, x, "mhc_post_pre")
+    chosen = backend_of(backend, x, "mhc_post_pre")
     *results, out = call(MHC_POST_PRE, (x, y, h_post, h_res, *parameters), options, chosen)
     return out, MhcPre(*results)
 
@@ -292,140 +294,9 @@ def mhc_head(
     Raises:
         TypeError, ValueError, LookupError, ImportError: as :func:`mhc_pre`.
     """
-    tensors = _read_tensors("mhc_head", x, (phi, alpha, bias, gamma), precision, main_grad, head=True)
+    tensors = read_tensors("mhc_head", x, (phi, alpha, bias, gamma), precision, main_grad, head=True)
     options = (norm_eps, pre_eps, precision)
-    return call(MHC_HEAD, tensors, options, _backend(backend, x, "mhc_head"))[0]
-
-
-def mhc_read(x: torch.Tensor, pre: torch.Tensor, *, backend: str | None = None) -> torch.Tensor:
-    """Read the layer's input from the streams with weights that are given (:mod:`mhc.ops.mhc_read`).
-
-    Args:
-        x: the residual streams, ``[..., n, hidden]``, bf16, fp16 or fp32.
-        pre: the weight of each stream, ``[..., n]`` fp32; :func:`mhc_coefficients` makes such weights.
-        backend: see the module.
-
-    Returns:
-        ``[..., hidden]`` in x's dtype.
-
-    Raises:
-        TypeError, ValueError, LookupError, ImportError: as :func:`mhc_pre`.
-    """
-    checks.read_fits("mhc_read", x, pre, DTYPES, torch.float32)
-    return call(MHC_READ, (x, pre), (), _backend(backend, x, "mhc_read"))[0]
-
-
-def mhc_coefficients(
-    x: torch.Tensor,
-    phi: torch.Tensor,
-    alpha: torch.Tensor,
-    bias: torch.Tensor,
-    gamma: torch.Tensor | None = None,
-    *,
-    norm_eps: float = 1e-6,
-    pre_eps: float = 1e-6,
-    post_scale: float = 2.0,
-    precision: str = "fp32",
-    main_grad: bool = False,
-    backend: str | None = None,
-) -> MhcCoefficients:
-    """Make the coefficients of the streams as :func:`mhc_pre` does, and read nothing (:mod:`mhc.ops.mhc_coefficients`).
-
-    The arguments are as in :func:`mhc_pre`, but phi is ``[2n+c, n·hidden]`` and bias ``[2n+c]`` for any c.
-
-    Returns:
-        ``h_pre`` and ``h_post`` ``[..., n]``, and ``logits`` ``[..., c]``, which a mixer (:mod:`mhc.mixers`) makes a
-        residual matrix of. All are fp32.
-
-    Raises:
-        TypeError, ValueError, LookupError, ImportError: as :func:`mhc_pre`.
-    """
-    tensors = _read_tensors("mhc_coefficients", x, (phi, alpha, bias, gamma), precision, main_grad, any_mixes=True)
-    options = (norm_eps, pre_eps, post_scale, precision)
-    return MhcCoefficients(*call(MHC_COEFFICIENTS, tensors, options, _backend(backend, x, "mhc_coefficients")))
-
-
-def mhc_single_pass(
-    x: torch.Tensor,
-    y: torch.Tensor,
-    h_post: torch.Tensor,
-    h_res: torch.Tensor,
-    pre: torch.Tensor,
-    phi: torch.Tensor,
-    alpha: torch.Tensor,
-    bias: torch.Tensor,
-    gamma: torch.Tensor | None,
-    norm_weight: torch.Tensor,
-    *,
-    norm_eps: float = 1e-6,
-    pre_eps: float = 1e-6,
-    post_scale: float = 2.0,
-    precision: str = "fp32",
-    main_grad: bool = False,
-    backend: str | None = None,
-) -> tuple[torch.Tensor, torch.Tensor, MhcCoefficients]:
-    """Write one layer's output back, read and normalise the next one's input (:mod:`mhc.ops.mhc_single_pass`).
-
-    x, y, h_post and h_res are arguments of :func:`mhc_post`, pre of :func:`mhc_read`, and phi to gamma of
-    :func:`mhc_coefficients`. The next layer's input is read from the new streams with pre and normalised by RMSNorm
-    with ``norm_weight``, ``[hidden]``; ``norm_eps`` belongs to both norms.
-
-    Returns:
-        The new streams, ``[..., n, hidden]``, and the next layer's input, ``[..., hidden]``, both in x's dtype, and
-        what :func:`mhc_coefficients` gives for the new streams.
-
-    Raises:
-        TypeError, ValueError, LookupError, ImportError: as :func:`mhc_pre`.
-    """
-    op = "mhc_single_pass"
-    tensors = _single_pass_tensors(
-        op, (x, y, h_post, h_res, pre), (phi, alpha, bias, gamma), norm_weight, precision, main_grad
-    )
-    options = (norm_eps, pre_eps, post_scale, precision)
-    h_in, *coefficients, out = call(MHC_SINGLE_PASS, tensors, options, _backend(backend, x, op))
-    return out, h_in, MhcCoefficients(*coefficients)
-
-
-def mhc_single_pass_fp8(
-    x: torch.Tensor,
-    y: torch.Tensor,
-    h_post: torch.Tensor,
-    h_res: torch.Tensor,
-    pre: torch.Tensor,
-    phi: torch.Tensor,
-    alpha: torch.Tensor,
-    bias: torch.Tensor,
-    gamma: torch.Tensor | None,
-    norm_weight: torch.Tensor,
-    *,
-    norm_eps: float = 1e-6,
-    pre_eps: float = 1e-6,
-    post_scale: float = 2.0,
-    precision: str = "fp32",
-    power_of_two_scales: bool = False,
-    backend: str | None = None,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, MhcCoefficients]:
-    """Do what :func:`mhc_single_pass` does, and give the layer's input in fp8 (:mod:`mhc.ops.mhc_single_pass_fp8`).
-
-    The arguments are as in :func:`mhc_single_pass`; hidden is a multiple of 128. It is for serving: no tensor has a
-    gradient. With ``power_of_two_scales`` a scale is rounded up to a power of two (UE8M0).
-
-    Returns:
-        The new streams, ``[..., n, hidden]`` in x's dtype; the next layer's input, ``[..., hidden]`` in
-        ``torch.float8_e4m3fn``; its scales, ``[..., hidden/128]`` fp32, one for each 128 columns, by which the numbers
-        in fp8 are to be multiplied; and what :func:`mhc_coefficients` gives for the new streams.
-
-    Raises:
-        TypeError, ValueError, LookupError, ImportError: as :func:`mhc_pre`, or hidden is no multiple of 128.
-        RuntimeError: a tensor requires a gradient, and gradients are recorded.
-    """
-    op, parameters = "mhc_single_pass_fp8", (phi, alpha, bias, gamma)
-    tensors = _single_pass_tensors(op, (x, y, h_post, h_res, pre), parameters, norm_weight, precision, False)
-    checks.multiple_of(op, "hidden", x.shape[-1], GROUP)
-    checks.for_serving(op, "mhc_single_pass", tensors)
-    options = (norm_eps, pre_eps, post_scale, precision, power_of_two_scales)
-    h_in, scale, *coefficients, out = call(MHC_SINGLE_PASS_FP8, tensors, options, _backend(backend, x, op))
-    return out, h_in, scale, MhcCoefficients(*coefficients)
+    return call(MHC_HEAD, tensors, options, backend_of(backend, x, "mhc_head"))[0]
 
 
 def expand(x: torch.Tensor, streams: int, *, backend: str | None = None) -> torch.Tensor:
@@ -443,60 +314,4 @@ def expand(x: torch.Tensor, streams: int, *, backend: str | None = None) -> torc
         TypeError, ValueError, LookupError, ImportError: as :func:`mhc_pre`.
     """
     checks.stream_fits(x, streams, DTYPES)
-    return call(EXPAND, (x,), (streams,), _backend(backend, x, "expand"))[0]
-
-
-def _backend(name: str | None, x: torch.Tensor, op: str) -> str:
-    """Return the backend's name, after checking that it has the operator and that its toolchain imports."""
-    refuse_other_formats(op)
-    chosen = name or default_backend(x.device)
-    if not torch.compiler.is_compiling():
-        load(chosen, op)
-    return chosen
-
-
-def _read_tensors(
-    op: str,
-    x: torch.Tensor,
-    parameters: tuple[torch.Tensor | None, ...],
-    precision: str,
-    main_grad: bool,
-    *,
-    head: bool = False,
-    any_mixes: bool = False,
-) -> tuple[torch.Tensor | None, ...]:
-    """Return the tensors of a read, the parameters in fp32, or raise if something does not fit x."""
-    streams, hidden = checks.streams_of(op, x, DTYPES)
-    mixes = checks.mixes_of(parameters[0], streams) if any_mixes else None
-    shapes = checks.shapes_of_parameters(streams, hidden, head=head, mixes=mixes)
-    checks.one_of(op, "precision", precision, PRECISIONS)
-    named = zip(checks.PARAMETERS, parameters, shapes, strict=True)
-    return (x, *[_parameter(op, x, name, tensor, shape, main_grad) for name, tensor, shape in named])
-
-
-def _single_pass_tensors(
-    op: str,
-    of_tokens: tuple[torch.Tensor, ...],
-    parameters: tuple[torch.Tensor | None, ...],
-    norm_weight: torch.Tensor,
-    precision: str,
-    main_grad: bool,
-) -> tuple[torch.Tensor | None, ...]:
-    """Return the tensors of a single pass, the parameters in fp32, or raise if something does not fit x."""
-    x, y, h_post, h_res, pre = of_tokens
-    checks.write_fits(op, x, y, h_post, h_res, DTYPES, torch.float32)
-    checks.read_fits(op, x, pre, DTYPES, torch.float32)
-    _, *mapping = _read_tensors(op, x, parameters, precision, main_grad, any_mixes=True)
-    weight = _parameter(op, x, "norm_weight", norm_weight, x.shape[-1:], main_grad)
-    return (*of_tokens, *mapping, weight)
-
-
-def _parameter(
-    op: str, x: torch.Tensor, name: str, tensor: torch.Tensor | None, shape: tuple[int, ...], main_grad: bool
-) -> torch.Tensor | None:
-    """Return a parameter in fp32, or raise if it does not fit x; gamma may be None."""
-    if tensor is None and name == "gamma":
-        return None
-    if tensor is None or tensor.dtype != torch.float32 or tensor.shape != shape or tensor.device != x.device:
-        checks.fits(op, x, name, tensor, shape, DTYPES)
-    return tensor if tensor is None else wide(f"{op}: {name}", tensor, main_grad)
+    return call(EXPAND, (x,), (streams,), backend_of(backend, x, "expand"))[0]
