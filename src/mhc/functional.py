@@ -20,7 +20,7 @@ from typing import NamedTuple
 import torch
 
 from mhc import checks
-from mhc.arguments import backend_of, read_tensors
+from mhc.arguments import backend_of, parameter, read_tensors
 from mhc.backends import default_backend, operators_of
 from mhc.functional_single_pass import (
     MhcCoefficients,
@@ -29,7 +29,7 @@ from mhc.functional_single_pass import (
     mhc_single_pass,
     mhc_single_pass_fp8,
 )
-from mhc.library import EXPAND, MHC_HEAD, MHC_POST, MHC_POST_PRE, MHC_PRE, SINKHORN, call, read
+from mhc.library import EXPAND, MHC_HEAD, MHC_POST, MHC_POST_PRE, MHC_PRE, MHC_PRE_NORM, SINKHORN, call, read
 from mhc.ops.sinkhorn import FORMS
 from mhc.parameters import DTYPES
 
@@ -68,6 +68,7 @@ def mhc_pre(
     alpha: torch.Tensor,
     bias: torch.Tensor,
     gamma: torch.Tensor | None = None,
+    norm_weight: torch.Tensor | None = None,
     *,
     norm_eps: float = 1e-6,
     pre_eps: float = 1e-6,
@@ -84,7 +85,8 @@ def mhc_pre(
         alpha: the three gates (pre, post, res), ``[3]``.
         bias: ``[n²+2n]``, in the order of phi's rows.
         gamma: RMSNorm weight ``[n, hidden]``, or None for ones.
-        norm_eps: added to the mean square before the root.
+        norm_weight: weight ``[hidden]`` of an RMSNorm behind the read, or None for none (:mod:`mhc.ops.mhc_pre_norm`).
+        norm_eps: added to the mean square before the root, in both norms.
         pre_eps: added to h_pre.
         post_scale: the largest value of h_post; 2 in the paper.
         precision: of the products with phi, ``fp32`` or ``tf32`` (:mod:`mhc.ops.read`).
@@ -101,9 +103,12 @@ def mhc_pre(
         LookupError: there is no such backend, or it does not have this operator.
         ImportError: the backend's toolchain is not installed.
     """
-    tensors = read_tensors("mhc_pre", x, (phi, alpha, bias, gamma), precision, main_grad)
+    operator = MHC_PRE if norm_weight is None else MHC_PRE_NORM
+    tensors = read_tensors(operator.name, x, (phi, alpha, bias, gamma), precision, main_grad)
+    if norm_weight is not None:
+        tensors = (*tensors, parameter(operator.name, x, "norm_weight", norm_weight, x.shape[-1:], main_grad))
     options = (norm_eps, pre_eps, post_scale, precision)
-    return MhcPre(*call(MHC_PRE, tensors, options, backend_of(backend, x, "mhc_pre")))
+    return MhcPre(*call(operator, tensors, options, backend_of(backend, x, operator.name)))
 
 
 def read_with_x(
@@ -112,6 +117,7 @@ def read_with_x(
     alpha: torch.Tensor,
     bias: torch.Tensor,
     gamma: torch.Tensor | None = None,
+    norm_weight: torch.Tensor | None = None,
     *,
     norm_eps: float = 1e-6,
     pre_eps: float = 1e-6,
@@ -126,13 +132,14 @@ def read_with_x(
     """Return x to hand on to :func:`mhc_post`, and what :func:`mhc_pre` gives, with ``h_res`` after :func:`sinkhorn`.
 
     For ordinary tensors in eager mode the two operators are one node of autograd, with the same kernels: that takes
-    less time of Python. Elsewhere (a transform, tracing, ``DTensor``) they are called one after the other.
+    less time of Python. Elsewhere (a transform, tracing, ``DTensor``, a norm behind the read) they are called one after
+    the other.
 
     The x that is returned is the same tensor in another place of autograd's graph: the gradient that arrives at it is
     added inside the gradient of the read. Where x itself goes to both, autograd adds the two gradients in a pass of its
     own over all streams.
     """
-    if form in FORMS and iterations >= 1:
+    if form in FORMS and iterations >= 1 and norm_weight is None:
         tensors = read_tensors("mhc_pre", x, (phi, alpha, bias, gamma), precision, main_grad)
         chosen = backend_of(backend_of(backend, x, "mhc_pre"), x, "sinkhorn")
         options = (norm_eps, pre_eps, post_scale, precision)
@@ -146,6 +153,7 @@ def read_with_x(
         alpha,
         bias,
         gamma,
+        norm_weight,
         norm_eps=norm_eps,
         pre_eps=pre_eps,
         post_scale=post_scale,

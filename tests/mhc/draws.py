@@ -20,7 +20,7 @@ PARAMETERS = {"phi", "alpha", "bias", "gamma", "norm_weight"}
 FORMS = {"paper": 0.0, "deepseek": 1e-6}  # of Sinkhorn's first iteration, each with its eps
 SINGLE_PASS = ("mhc_single_pass", "mhc_single_pass_fp8")
 WITH_LOGITS = ("mhc_coefficients", *SINGLE_PASS)
-_WITH_POST_SCALE = ("mhc_pre", "mhc_post_pre", *WITH_LOGITS)
+_WITH_POST_SCALE = ("mhc_pre", "mhc_pre_norm", "mhc_post_pre", *WITH_LOGITS)
 WITH_PRECISION = ("mhc_head", *_WITH_POST_SCALE)
 
 
@@ -110,7 +110,7 @@ def units_of(op: str, direction: str, axes: Axes, exact: Mapping[str, Any]) -> d
         return {name: float(np.abs(values).max(initial=1.0)) for name, values in exact.items()}
     scale = float(axes["scale"])
     units = {"h_in": scale, "out": scale, "read": scale, "r": 1 / scale, "s": 1 / scale}
-    if op == "mhc_single_pass":  # what is read is normalised
+    if op in ("mhc_pre_norm", "mhc_single_pass"):  # what is read is normalised
         units["h_in"] = 1.0
     if op == "mhc_single_pass_fp8":  # to the largest number of fp8
         units |= {"h_in": 448.0, "scale": 1 / 448}

@@ -121,6 +121,16 @@ def _is_one_after_the_other(run: Any, inputs: Any, out: Any) -> None:
     hold(as_written, "h_in is not read from the streams that are written")
 
 
+def _read_is_normalised(run: Any, inputs: Any, out: Any) -> None:
+    """Check that the layer's input is what was read, as it was rounded, behind its norm, and rounded once."""
+    read = out.read.double()
+    s = torch.rsqrt(read.square().mean(dim=1, keepdim=True) + inputs.norm_eps)
+    h_in = read * s * inputs.norm_weight.double()
+    narrow = torch.finfo(out.h_in.dtype)
+    off = (out.h_in.double() - h_in).abs() > (narrow.eps / 2 + 1e-6) * h_in.abs().clamp(min=narrow.tiny)
+    hold(not bool(off.any()), f"{int(off.sum())} numbers are not what was read, normalised")
+
+
 def _groups_are_quantised(run: Any, inputs: Any, out: Any) -> None:
     """Check scales, and the rounding of each number to fp8, with what was read as it was rounded, and its norm."""
     powers = inputs.power_of_two_scales
@@ -146,6 +156,8 @@ _PROPERTIES: dict[tuple[str, str], tuple[Callable[..., None], ...]] = {
     ("sinkhorn", "backward"): (_minus_infinity_is_an_exponential_of_zero,),
     ("mhc_coefficients", "forward"): (_scale_is_divided_out, _ones_are_no_gamma),
     ("mhc_post_pre", "forward"): (_is_one_after_the_other,),
+    ("mhc_pre_norm", "forward"): (_read_is_normalised,),
+    ("mhc_single_pass", "forward"): (_read_is_normalised,),
     ("mhc_single_pass_fp8", "forward"): (_groups_are_quantised,),
 }
 _WITH_OTHER_CODE = (_ones_are_no_gamma,)

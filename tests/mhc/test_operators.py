@@ -64,14 +64,16 @@ NEXT = {f"next_{name}": one for name, one in COEFFICIENTS.items()}
 WEIGHT = partial(wide, H, scale=0.05, mean=0.2)  # h_in stays below 2
 PASSED = {**WRITTEN, "pre": WEIGHTS, **ANY, "norm_weight": WEIGHT()}
 PASSED_ON = {**NEXT, **OUT, "read": H_IN, "s": R, **PROJECTED}
+READ, KEPT = {"h_in": H_IN, "h_post": H_POST, "h_res": H_RES}, {"m": M, "r": R}
 # Of each operator the inputs and the outputs.
 FORWARD: dict[str, tuple[Kinds, Kinds]] = {
-    "mhc_pre": ({"x": X, **PRE}, {"h_in": H_IN, "h_post": H_POST, "h_res": H_RES, "m": M, "r": R}),
+    "mhc_pre": ({"x": X, **PRE}, {**READ, **KEPT}),
+    "mhc_pre_norm": ({"x": X, **PRE, "norm_weight": WEIGHT()}, {**READ, "read": H_IN, "s": R, **KEPT}),
     "sinkhorn": (LOGITS, {"matrix": H_RES}),
     "mhc_post": (WRITTEN, OUT),
     "mhc_post_pre": (
         {**WRITTEN, **PRE},
-        {"h_in": H_IN, "next_h_post": H_POST, "next_h_res": H_RES, **OUT, "m": M, "r": R},
+        {"h_in": H_IN, "next_h_post": H_POST, "next_h_res": H_RES, **OUT, **KEPT},
     ),
     "mhc_head": ({"x": X, **HEAD}, {"out": H_IN, "m": wide(T, N), "r": R}),
     "mhc_read": ({"x": X, "pre": WEIGHTS}, {"h_in": H_IN}),

@@ -11,6 +11,7 @@ from mhc.backends import load
 TOKENS, N, HIDDEN = 3, 2, 4
 TENSORS = {
     "mhc_pre": 5,
+    "mhc_pre_norm": 6,
     "mhc_head": 5,
     "sinkhorn": 1,
     "mhc_post": 4,
@@ -72,6 +73,9 @@ def arguments(op, dtype=torch.float32, lead=(TOKENS,), n=N, hidden=HIDDEN):
     x = tensor(*lead, n, hidden, dtype=dtype)
     if op == "mhc_pre":
         return [x, *mapping(n * (n + 2), 3, dtype, n, hidden), 1e-3, 1e-2, 1.5, "fp32"]
+    if op == "mhc_pre_norm":
+        *tensors, norm_eps, pre_eps, post_scale, precision = arguments("mhc_pre", dtype, lead, n, hidden)
+        return [*tensors, tensor(hidden, dtype=dtype), norm_eps, pre_eps, post_scale, precision]
     if op == "mhc_head":
         return [x, *mapping(n, 1, dtype, n, hidden), 1e-3, 1e-2, "fp32"]
     if op == "sinkhorn":
@@ -99,6 +103,7 @@ def call(op, *values, backend="reference"):
     count = TENSORS[op]
     names = {
         "mhc_pre": ("norm_eps", "pre_eps", "post_scale", "precision"),
+        "mhc_pre_norm": ("norm_eps", "pre_eps", "post_scale", "precision"),
         "mhc_head": ("norm_eps", "pre_eps", "precision"),
         "sinkhorn": ("iterations", "eps", "form"),
         "mhc_post": (),
@@ -109,7 +114,7 @@ def call(op, *values, backend="reference"):
         "expand": ("streams",),
     }[op]
     options = dict(zip(names, values[count:], strict=True))
-    results = getattr(mhc, op)(*values[:count], **options, backend=backend)
+    results = getattr(mhc, op.removesuffix("_norm"))(*values[:count], **options, backend=backend)
     if op == "mhc_post_pre":  # the streams come first, and last in the order of the outputs
         return *results[1], results[0]
     if op == "mhc_single_pass":

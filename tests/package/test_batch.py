@@ -29,6 +29,7 @@ def calls(backend, tokens):
     x, y, post, res = leaves
     made = {
         "mhc_pre": mhc.mhc_pre(x, *mapping, backend=backend),
+        "mhc_pre_norm": mhc.mhc_pre(x, *mapping, norm_weight, backend=backend),
         "mhc_coefficients": mhc.mhc_coefficients(x, *mapping, backend=backend),
         "mhc_read": (mhc.mhc_read(x, post, backend=backend),),
         "mhc_post": (mhc.mhc_post(x, y, post, res, backend=backend),),

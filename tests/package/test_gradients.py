@@ -16,6 +16,7 @@ from mhc.backends.reference import (
     mhc_post,
     mhc_post_pre,
     mhc_pre,
+    mhc_pre_norm,
     mhc_read,
     mhc_single_pass,
     sinkhorn,
@@ -25,6 +26,7 @@ from spy import HIDDEN, TENSORS, TOKENS, N, Spy, arguments, call, mapping, tenso
 
 EQUATIONS = {
     "mhc_pre": mhc_pre.forward,
+    "mhc_pre_norm": mhc_pre_norm.forward,
     "sinkhorn": sinkhorn.forward,
     "mhc_post": mhc_post.forward,
     "mhc_post_pre": mhc_post_pre.forward,
@@ -36,6 +38,7 @@ EQUATIONS = {
 }
 GRADIENTS = {
     "mhc_pre": 3,
+    "mhc_pre_norm": 3,
     "mhc_head": 1,
     "sinkhorn": 1,
     "mhc_post": 1,
@@ -64,7 +67,7 @@ def way(request, monkeypatch):
     return request.param
 
 
-@pytest.mark.parametrize("op", ["mhc_pre", "mhc_head", "mhc_post", "mhc_read", "mhc_coefficients"])
+@pytest.mark.parametrize("op", ["mhc_pre", "mhc_pre_norm", "mhc_head", "mhc_post", "mhc_read", "mhc_coefficients"])
 def test_only_the_gradients_that_are_asked_for_are_computed(op, spy, way):
     count = TENSORS[op]
     for asked in itertools.product([False, True], repeat=count):
@@ -167,7 +170,7 @@ def test_second_gradients_are_those_of_finite_differences(op, monkeypatch):
     assert torch.autograd.gradgradcheck(
         lambda *values: (
             getattr(torch.ops.mhc, op)(*values, *arguments(op)[TENSORS[op] :], "float64")[: GRADIENTS[op]]
-            if op in ("mhc_pre", "mhc_post_pre", "mhc_head")
+            if op in ("mhc_pre", "mhc_pre_norm", "mhc_post_pre", "mhc_head")
             else getattr(torch.ops.mhc, op)(*values, *arguments(op)[TENSORS[op] :], "float64")
         ),
         arguments(op, torch.float64)[: TENSORS[op]],

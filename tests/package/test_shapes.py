@@ -14,7 +14,16 @@ from test_mutants import Mutant, attempt, edit, forward, mutate
 
 import draws
 from mhc.backends import load
-from mhc.ops import mhc_coefficients, mhc_head, mhc_post_pre, mhc_pre, mhc_single_pass, mhc_single_pass_fp8, sinkhorn
+from mhc.ops import (
+    mhc_coefficients,
+    mhc_head,
+    mhc_post_pre,
+    mhc_pre,
+    mhc_pre_norm,
+    mhc_single_pass,
+    mhc_single_pass_fp8,
+    sinkhorn,
+)
 from test_operators import FORWARD, FORWARD_ONLY
 
 OTHERS = {"gamma": True, "precision": "fp32", "scale": 1, "seed": 0, "form": "paper", "dtype": "fp32"}
@@ -94,6 +103,7 @@ def test_the_usual_constants_are_the_operators_own_and_the_others_all_differ() -
         "mhc_pre": mhc_pre.MhcPreSpec(4, 77, torch.float32, True),
         "mhc_head": mhc_head.MhcHeadSpec(4, 77, torch.float32, True),
         "mhc_post_pre": mhc_post_pre.MhcPostPreSpec(4, 77, torch.float32, True),
+        "mhc_pre_norm": mhc_pre_norm.MhcPreNormSpec(4, 77, torch.float32, True),
         "mhc_coefficients": mhc_coefficients.MhcCoefficientsSpec(4, 77, torch.float32, True),
         "mhc_single_pass": mhc_single_pass.MhcSinglePassSpec(4, 77, torch.float32, True),
         "mhc_single_pass_fp8": mhc_single_pass_fp8.MhcSinglePassFp8Spec(4, 77, torch.float32, True),

@@ -20,6 +20,7 @@ from spy import HIDDEN, TENSORS, N, arguments, call, tensor
 PROCESSES = 2
 PARAMETERS = {
     "mhc_pre": range(1, 5),
+    "mhc_pre_norm": range(1, 6),
     "mhc_post_pre": range(4, 8),
     "mhc_head": range(1, 5),
     "mhc_coefficients": range(1, 5),

@@ -16,6 +16,7 @@ from mhc.backends.reference import (
     mhc_post,
     mhc_post_pre,
     mhc_pre,
+    mhc_pre_norm,
     mhc_read,
     mhc_single_pass,
     sinkhorn,
@@ -24,6 +25,7 @@ from spy import COMPILED, HIDDEN, N, arguments, mapping, tensor
 
 EQUATIONS = {
     "mhc_pre": mhc_pre.forward,
+    "mhc_pre_norm": mhc_pre_norm.forward,
     "sinkhorn": sinkhorn.forward,
     "mhc_post": mhc_post.forward,
     "mhc_post_pre": mhc_post_pre.forward,

@@ -16,10 +16,11 @@ import mhc
 from mhc import backends
 from mhc.backends.rules import rules_of
 from mhc.backends.variants import Variants, with_variants
-from mhc.ops import mhc_coefficients, mhc_pre, mhc_single_pass, mhc_single_pass_fp8
+from mhc.ops import mhc_coefficients, mhc_pre, mhc_pre_norm, mhc_single_pass, mhc_single_pass_fp8
 from mhc.ops.mhc_coefficients import MhcCoefficientsInputs, MhcCoefficientsSpec
 from mhc.ops.mhc_head import MhcHeadSpec
 from mhc.ops.mhc_pre import MhcPreInputs, MhcPreSpec
+from mhc.ops.mhc_pre_norm import MhcPreNormInputs, MhcPreNormSpec
 from mhc.ops.mhc_single_pass import MhcSinglePassInputs, MhcSinglePassSpec
 from mhc.ops.mhc_single_pass_fp8 import MhcSinglePassFp8Inputs, MhcSinglePassFp8Spec
 
@@ -300,11 +301,13 @@ TRITON = [
     ("mhc_head", "forward", "gfx942", 16, torch.bfloat16, "tf32", "registers"),
     ("mhc_head", "backward", "sm_90", 16, torch.float32, "tf32", "tf32"),
     ("mhc_coefficients", "forward", "gfx942", 4, torch.bfloat16, "fp32", "registers"),
+    ("mhc_pre_norm", "backward", "sm_90", 4, torch.bfloat16, "fp32", "bf16x3"),
     ("mhc_single_pass", "forward", "sm_100", 4, torch.bfloat16, "fp32", "bf16x3"),
     ("mhc_single_pass_fp8", "forward", "gfx942", 4, torch.bfloat16, "fp32", "registers"),
 ]
 SPECS = {
     "mhc_pre": MhcPreSpec,
+    "mhc_pre_norm": MhcPreNormSpec,
     "mhc_head": MhcHeadSpec,
     "mhc_coefficients": MhcCoefficientsSpec,
     "mhc_single_pass": MhcSinglePassSpec,
@@ -372,6 +375,7 @@ def test_few_tokens_have_a_launch_less_and_the_same_bits():
     written = torch.randn(2, 128), torch.rand(2, 4), torch.rand(2, 4, 4), torch.rand(2, 4)
     for module, inputs in (
         (mhc_pre, MhcPreInputs(x, *mapping)),
+        (mhc_pre_norm, MhcPreNormInputs(x, *mapping, torch.rand(128))),
         (mhc_coefficients, MhcCoefficientsInputs(x, *mapping)),
         (mhc_single_pass, MhcSinglePassInputs(x, *written, *mapping, torch.rand(128))),
         (mhc_single_pass_fp8, MhcSinglePassFp8Inputs(x, *written, *mapping, torch.rand(128))),

@@ -22,7 +22,7 @@ from mhc.backends.variants import Variants
 
 SIZE = (7, 4, 200)  # tokens, streams, elements
 DTYPES = (torch.bfloat16, torch.float32)
-OPERATORS = ("expand", "mhc_post", "mhc_pre", "mhc_head", "sinkhorn", "mhc_post_pre")
+OPERATORS = ("expand", "mhc_post", "mhc_pre", "mhc_pre_norm", "mhc_head", "sinkhorn", "mhc_post_pre")
 
 
 def inputs_of(op: str, size: tuple[int, int, int], dtype: torch.dtype) -> tuple[Any, Any, Any]:
@@ -55,12 +55,14 @@ def inputs_of(op: str, size: tuple[int, int, int], dtype: torch.dtype) -> tuple[
     if op == "mhc_head":
         forward = module.MhcHeadInputs(x, *parameters)
         return module, forward, lambda out: module.MhcHeadBackwardInputs(*forward[:5], out.m, out.r, like(out.out))
-    if op == "mhc_pre":
-        forward = module.MhcPreInputs(x, *parameters)
+    if op in ("mhc_pre", "mhc_pre_norm"):
+        name, weight = ("MhcPreNorm", [normal(hidden)]) if op == "mhc_pre_norm" else ("MhcPre", [])
+        tensors = (x, *parameters, *weight)
+        forward = getattr(module, f"{name}Inputs")(*tensors)
 
         def backward(out: Any) -> Any:
             grads = (like(one) for one in (out.h_in, out.h_post, out.h_res))
-            return module.MhcPreBackwardInputs(*forward[:5], out.m, out.r, *grads)
+            return getattr(module, f"{name}BackwardInputs")(*tensors, *out[3:], *grads)
 
         return module, forward, backward
     forward = module.MhcPostPreInputs(*mixed, *parameters)

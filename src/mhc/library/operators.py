@@ -17,6 +17,7 @@ from mhc.ops import (
     mhc_post,
     mhc_post_pre,
     mhc_pre,
+    mhc_pre_norm,
     mhc_read,
     mhc_single_pass,
     mhc_single_pass_fp8,
@@ -117,6 +118,19 @@ MHC_PRE = Operator(
     backward_inputs=mhc_pre.MhcPreBackwardInputs,
     empty_outputs=mhc_pre.empty_outputs,
     empty_grads=mhc_pre.empty_grads,
+)
+MHC_PRE_NORM = Operator(
+    name="mhc_pre_norm",
+    tensors=(*_MAPPING, "Tensor norm_weight"),
+    token_dims=(*_MAPPING_DIMS, None),
+    options=MHC_PRE.options,
+    result_dims=(1, 1, 2, 1, 0, 1, 0),
+    saved=("Tensor read", "Tensor s", *_SAVED),
+    grads=MHC_PRE.grads,
+    inputs=mhc_pre_norm.MhcPreNormInputs,
+    backward_inputs=mhc_pre_norm.MhcPreNormBackwardInputs,
+    empty_outputs=mhc_pre_norm.empty_outputs,
+    empty_grads=mhc_pre_norm.empty_grads,
 )
 SINKHORN = Operator(
     name="sinkhorn",
@@ -239,6 +253,7 @@ EXPAND = Operator(
 )
 OPERATORS = (
     MHC_PRE,
+    MHC_PRE_NORM,
     SINKHORN,
     MHC_POST,
     MHC_POST_PRE,

@@ -11,6 +11,7 @@ from mhc.backends.cpp import (
     mhc_head,
     mhc_post,
     mhc_pre,
+    mhc_pre_norm,
     mhc_read,
     mhc_single_pass,
     sinkhorn,
@@ -24,6 +25,7 @@ from mhc.ops.mhc_pre import MhcPreSpec
 KERNELS = with_variants(
     kernels_of(
         mhc_pre=mhc_pre,
+        mhc_pre_norm=mhc_pre_norm,
         sinkhorn=sinkhorn,
         mhc_post=mhc_post,
         mhc_head=mhc_head,

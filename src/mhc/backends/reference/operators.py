@@ -9,6 +9,7 @@ from mhc.backends.reference import (
     mhc_post,
     mhc_post_pre,
     mhc_pre,
+    mhc_pre_norm,
     mhc_read,
     mhc_single_pass,
     mhc_single_pass_fp8,
@@ -20,6 +21,7 @@ from mhc.ops.mhc_head import MhcHeadGrads
 from mhc.ops.mhc_post import MhcPostGrads
 from mhc.ops.mhc_post_pre import MhcPostPreGrads
 from mhc.ops.mhc_pre import MhcPreGrads
+from mhc.ops.mhc_pre_norm import MhcPreNormGrads
 from mhc.ops.mhc_read import MhcReadGrads
 from mhc.ops.mhc_single_pass import MhcSinglePassGrads
 from mhc.ops.sinkhorn import SinkhornGrads
@@ -27,6 +29,8 @@ from mhc.ops.sinkhorn import SinkhornGrads
 KERNELS = {
     ("mhc_pre", "forward"): Kernel(mhc_pre.forward),
     ("mhc_pre", "backward"): GradientKernel(mhc_pre.backward, mhc_pre.forward, MhcPreGrads),
+    ("mhc_pre_norm", "forward"): Kernel(mhc_pre_norm.forward),
+    ("mhc_pre_norm", "backward"): GradientKernel(mhc_pre_norm.backward, mhc_pre_norm.forward, MhcPreNormGrads),
     ("sinkhorn", "forward"): Kernel(sinkhorn.forward),
     ("sinkhorn", "backward"): GradientKernel(sinkhorn.backward, sinkhorn.forward, SinkhornGrads),
     ("mhc_post", "forward"): Kernel(mhc_post.forward),

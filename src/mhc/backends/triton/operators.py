@@ -13,6 +13,7 @@ from mhc.backends.triton import (
     mhc_coefficients,
     mhc_post,
     mhc_pre,
+    mhc_pre_norm,
     mhc_read,
     mhc_single_pass,
     sinkhorn,
@@ -24,6 +25,7 @@ from mhc.ops.mhc_coefficients import MhcCoefficientsSpec
 from mhc.ops.mhc_head import MhcHeadSpec
 from mhc.ops.mhc_post_pre import MhcPostPreSpec
 from mhc.ops.mhc_pre import MhcPreSpec
+from mhc.ops.mhc_pre_norm import MhcPreNormSpec
 from mhc.ops.mhc_single_pass import MhcSinglePassSpec
 from mhc.ops.mhc_single_pass_fp8 import MhcSinglePassFp8Spec
 
@@ -34,6 +36,8 @@ KERNELS = with_variants(
     {
         ("mhc_pre", "forward"): mhc_pre.FORWARD,
         ("mhc_pre", "backward"): mhc_pre.BACKWARD,
+        ("mhc_pre_norm", "forward"): mhc_pre_norm.FORWARD,
+        ("mhc_pre_norm", "backward"): mhc_pre_norm.BACKWARD,
         ("sinkhorn", "forward"): sinkhorn.FORWARD,
         ("sinkhorn", "backward"): sinkhorn.BACKWARD,
         ("mhc_post", "forward"): mhc_post.FORWARD,
@@ -54,6 +58,7 @@ KERNELS = with_variants(
     },
     {
         "mhc_pre": MhcPreSpec,
+        "mhc_pre_norm": MhcPreNormSpec,
         "mhc_head": MhcHeadSpec,
         "mhc_post_pre": MhcPostPreSpec,
         "mhc_coefficients": MhcCoefficientsSpec,

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 from mhc.backends.reading import Incoming, Inputs, Results, Spec
 from mhc.backends.triton.launch import POINTERS
 from mhc.ops.mhc_head import MhcHeadSpec
-from mhc.ops.mhc_pre import MhcPreSpec
+from mhc.ops.mhc_pre import MhcPreInputs, MhcPreSpec
+from mhc.ops.mhc_pre_norm import MhcPreNormSpec
 from mhc.ops.mhc_single_pass import MhcSinglePassSpec
 from mhc.ops.mhc_single_pass_fp8 import FP8, MhcSinglePassFp8Spec
 
@@ -19,6 +20,12 @@ class Norm(NamedTuple):
     normed: Any = None
     s: Any = None
     scales: Any = None
+
+
+class NormedPre(MhcPreInputs):
+    """The inputs of ``mhc_pre``, and the norm behind its read."""
+
+    norm: Norm
 
 
 def norm_behind(inputs: Any, out: Any) -> Norm:
@@ -33,7 +40,7 @@ def norm_of(inputs: Inputs) -> Norm:
 
 def norm_types(spec: Spec) -> Norm:
     """Return the types of the same."""
-    if not isinstance(spec, MhcSinglePassSpec):
+    if not isinstance(spec, (MhcPreNormSpec, MhcSinglePassSpec)):
         return Norm()
     return Norm("*fp32", POINTERS[FP8 if is_fp8(spec) else spec.dtype], "*fp32", "*fp32" if is_fp8(spec) else None)
 
