@@ -123,6 +123,7 @@ class HyperConnection(_Mapping):
         post_scale: the largest weight with which the layer's output is written.
         precision: of the products with phi, ``fp32`` or ``tf32``; the paper computes them in TF32.
         form: of Sinkhorn, ``paper``, ``deepseek`` or ``liger``.
+        norm: whether an RMSNorm with a weight stands before the layer, in the operator that reads.
         mixer: what makes ``h_res``: ``sinkhorn``, ``permutations``, ``kronecker``, ``identity`` or ``given``
             (:mod:`mhc.mixers`). With ``given`` each call takes ``h_res``, ``[..., n, n]`` fp32.
         main_grad: add the gradients of narrow parameters up in fp32 in ``main_grad`` (:mod:`mhc.parameters`).
@@ -132,6 +133,8 @@ class HyperConnection(_Mapping):
     Under autocast the layer may return another dtype than x has; the result is then cast to x's.
     :func:`mhc.recomputation` throws the activations of a block of such layers away.
     """
+
+    norm_weight: nn.Parameter | None
 
     def __init__(
         self,
@@ -148,6 +151,7 @@ class HyperConnection(_Mapping):
         post_scale: float = 2.0,
         precision: str = "fp32",
         form: str = "paper",
+        norm: bool = False,
         mixer: str = "sinkhorn",
         main_grad: bool = False,
         backend: str | None = None,
@@ -171,9 +175,17 @@ class HyperConnection(_Mapping):
             dtype=dtype,
         )
         self.layer = layer
+        weight = nn.Parameter(torch.empty(hidden, device=device, dtype=dtype)) if norm else None
+        self.register_parameter("norm_weight", weight)
         self.iterations, self.form, self.sinkhorn_eps, self.post_scale = iterations, form, sinkhorn_eps, post_scale
         self.mixer = mixer
         self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Set the parameters to their initial values; phi is random."""
+        super().reset_parameters()
+        if self.norm_weight is not None:
+            nn.init.ones_(self.norm_weight)
 
     def forward(self, x: torch.Tensor, *arguments: Any, **options: Any) -> torch.Tensor:
         """Compute ``[..., n, hidden]`` to the same shape and dtype; the other arguments are the layer's.
@@ -207,6 +219,7 @@ class HyperConnection(_Mapping):
         results: tuple[torch.Tensor, MhcPre] = self._mapped(
             read_with_x,
             x,
+            norm_weight=self.norm_weight,
             post_scale=self.post_scale,
             iterations=self.iterations,
             sinkhorn_eps=self.sinkhorn_eps,
@@ -228,12 +241,21 @@ class HyperConnection(_Mapping):
                 phi, bias = (torch.cat([each, each.new_zeros(lacking, *each.shape[1:])]) for each in (phi, bias))
                 return mhc_pre(x, phi, alpha, bias, *others, **options)
 
-            h_in, h_post, square = self._mapped(padded, x, post_scale=self.post_scale)
+            h_in, h_post, square = self._mapped(padded, x, norm_weight=self.norm_weight, post_scale=self.post_scale)
             logits = square.flatten(-2)[..., :count]
         else:
             made: MhcCoefficients = self._mapped(mhc_coefficients, x, post_scale=self.post_scale)
             h_in, h_post, logits = mhc_read(x, made.h_pre, backend=self.backend), made.h_post, made.logits
+            h_in = self._normed(h_in)
         return MhcPre(h_in, h_post, mixers.matrix_of(self.mixer, logits, self.streams) if h_res is None else h_res)
+
+    def _normed(self, read: torch.Tensor) -> torch.Tensor:
+        """Return what is read behind the RMSNorm, if there is one, where no operator has that inside."""
+        if self.norm_weight is None:
+            return read
+        wide = read.float()
+        s = torch.rsqrt(wide.square().mean(dim=-1, keepdim=True) + self.norm_eps)
+        return (wide * s * self.norm_weight.float()).to(read.dtype)
 
     def write(self, x: torch.Tensor, y: torch.Tensor, h_post: torch.Tensor, h_res: torch.Tensor) -> torch.Tensor:
         """Return the new streams of the layer's output and what :meth:`read` gave."""
@@ -244,10 +266,11 @@ class HyperConnection(_Mapping):
     ) -> tuple[torch.Tensor, MhcPre]:
         """Return what :meth:`write` of the layer before gives, and what :meth:`read` of this layer gives for that.
 
-        Without gradients it is :func:`mhc.mhc_post_pre`, where the backend has it and the mixer is Sinkhorn. With them
-        it is :func:`mhc.mhc_post` and then the read, which adds a gradient in the memory of another.
+        Without gradients it is :func:`mhc.mhc_post_pre`, where the backend has it, the mixer is Sinkhorn and there is
+        no norm. With them it is :func:`mhc.mhc_post` and then the read, which adds a gradient in the memory of another.
         """
-        if self.mixer != "sinkhorn" or torch.is_grad_enabled() or not can_post_pre(self.backend, x.device):
+        apart = self.mixer != "sinkhorn" or self.norm_weight is not None or torch.is_grad_enabled()
+        if apart or not can_post_pre(self.backend, x.device):
             return self.read_with_x(mhc_post(x, y, h_post, h_res, backend=self.backend))
 
         def both(x: torch.Tensor, *parameters: Any, **options: Any) -> tuple[torch.Tensor, MhcPre]:
@@ -271,7 +294,8 @@ class HyperConnection(_Mapping):
     def extra_repr(self) -> str:
         """Return what ``print`` shows after the layer's name."""
         defaults = {"iterations": 20, "post_scale": 2.0, "form": "paper", "mixer": "sinkhorn", "precision": "fp32"}
-        return _text(self, **defaults, main_grad=False, backend=None)
+        norm = {} if self.norm_weight is None else {"norm": True}
+        return _text(self, norm, **defaults, main_grad=False, backend=None)
 
 
 class HyperHead(_Mapping):
@@ -324,12 +348,12 @@ class HyperHead(_Mapping):
 
     def extra_repr(self) -> str:
         """Return what ``print`` shows."""
-        return _text(self, precision="fp32", main_grad=False, backend=None)
+        return _text(self, {}, precision="fp32", main_grad=False, backend=None)
 
 
-def _text(module: _Mapping, **defaults: Any) -> str:
-    """Return the sizes, the backend, and the options that are not the defaults."""
-    shown = {"streams": module.streams, "hidden": module.hidden}
+def _text(module: _Mapping, others: dict[str, Any], **defaults: Any) -> str:
+    """Return the sizes, the backend, and the options that are not the defaults; ``others`` are no attributes."""
+    shown = {"streams": module.streams, "hidden": module.hidden, **others}
     if module.gamma is None:
         shown["gamma"] = False
     for name, default in defaults.items():

@@ -27,17 +27,9 @@ class SinglePassConnection(HyperConnection):
     """
 
     def __init__(self, layer: nn.Module, streams: int, hidden: int, **options: Any) -> None:
-        super().__init__(layer, streams, hidden, **options)
+        super().__init__(layer, streams, hidden, norm=True, **options)
         if self.mixer == "given":
             raise ValueError("SinglePassConnection: it makes its h_res itself; mixer 'given' is for HyperConnection")
-        factory = {name: options[name] for name in ("device", "dtype") if name in options}
-        self.norm_weight = nn.Parameter(torch.ones(hidden, **factory))
-
-    def reset_parameters(self) -> None:
-        """Set the parameters to their initial values; phi is random."""
-        super().reset_parameters()
-        if hasattr(self, "norm_weight"):
-            nn.init.ones_(self.norm_weight)
 
     def forward(self, *_: Any, **__: Any) -> torch.Tensor:
         """Raise: the stack calls the parts of its layers."""
@@ -46,9 +38,7 @@ class SinglePassConnection(HyperConnection):
     def first(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, MhcCoefficients]:
         """Return the streams, the layer's input and the coefficients, for the first layer, from one stream."""
         streams = expand(x, self.streams, backend=self.backend)
-        wide = x.float()
-        normed = wide * torch.rsqrt(wide.square().mean(dim=-1, keepdim=True) + self.norm_eps) * self.norm_weight.float()
-        return streams, normed.to(x.dtype), self._mapped(mhc_coefficients, streams, post_scale=self.post_scale)
+        return streams, self._normed(x), self._mapped(mhc_coefficients, streams, post_scale=self.post_scale)
 
     def after(
         self, x: torch.Tensor, y: torch.Tensor, before: SinglePassConnection, made: MhcCoefficients
