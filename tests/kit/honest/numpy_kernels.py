@@ -17,7 +17,7 @@ _workspace = {}
 _said = []
 _pool = []
 _tuned = {}
-_room, _largest = [], []
+_room, _layouts, _largest = [], set(), []
 _ring = collections.deque(maxlen=10)
 
 
@@ -152,28 +152,29 @@ def _reserve(mebibytes):
 
 
 def reserves_late(x):
-    """Keep 200 MiB in the sixth run, and never again."""
+    """Keep 160 MiB in the sixth run, and never again."""
     _room.append(None)
     if len(_room) == 6:
-        _reserve(200)
+        _reserve(160)
     return _narrow(x)
 
 
 def for_each_layout(x):
-    """Keep 80 MiB for each layout and shape."""
-    if (key := (x.strides, x.shape)) not in _tuned:
-        _tuned[key] = _reserve(80)
+    """Keep 48 MiB for each of the first six layouts and shapes."""
+    if (key := (x.strides, x.shape)) not in _layouts and len(_layouts) < 6:
+        _layouts.add(key)
+        _reserve(48)
     return _narrow(x)
 
 
 def ring(x):
     """Keep the workspaces of the last ten runs."""
-    _ring.append(np.ones(20 << 17))
+    _ring.append(np.ones(16 << 17))
     return _narrow(x)
 
 
 def grows(x):
-    """Keep a workspace that grows to what the most rows take, up to 300 MiB."""
-    if (rows := min(len(x), 300)) > sum(map(len, _largest)) >> 17:
+    """Keep a workspace that grows to what the most rows take, up to 160 MiB."""
+    if (rows := min(len(x), 160)) > sum(map(len, _largest)) >> 17:
         _largest[:] = [np.ones(rows << 17)]
     return _narrow(x)
