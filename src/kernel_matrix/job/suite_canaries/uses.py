@@ -7,10 +7,12 @@ handed on or counted, or where ``if`` goes another way and what follows may fail
 from __future__ import annotations
 
 import ast
+import bisect
 import builtins
 import contextlib
 import enum
 import functools
+import itertools
 import sys
 import unittest
 from collections.abc import Iterable, Sequence
@@ -369,7 +371,9 @@ def _tree(file: str) -> ast.Module | None:
 def enclosing(node: ast.AST, span: Sequence[int | None]) -> list[ast.AST]:
     """Return the nodes that enclose a span of the source, from this one to the innermost."""
     line, end_line, column, end_column = span
-    for child in ast.iter_child_nodes(node):
+    body = node.body if isinstance(node, (ast.Module, ast.ClassDef)) else []  # in order, and it may be long
+    last = bisect.bisect_right(body, (line, column), key=lambda one: (one.lineno, one.col_offset))
+    for child in itertools.chain(body[last - 1 : last], ast.iter_child_nodes(node)):
         of_child = [getattr(child, name, None) for name in _SPAN]
         if None in of_child:  # a node without a place of its own, such as a loop of a comprehension
             if len(found := enclosing(child, span)) > 1:
