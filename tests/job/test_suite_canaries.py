@@ -194,10 +194,8 @@ def test_it_says_how_far_one_element_may_be_off(asking):
     assert 0.005 <= line["allows"] <= 0.01
 
 
-@pytest.mark.parametrize(
-    "odd", [np.array(["a"]), np.array([1 + 1j]), np.array([None]), np.zeros((0, 4)), np.ma.array([1.0], mask=[1])]
-)
-def test_what_is_no_array_of_real_numbers_is_left_alone(asking, odd):
+@pytest.mark.parametrize("odd", [np.array(["a"]), np.array([None]), np.zeros((0, 4)), np.ma.array([1.0], mask=[1])])
+def test_what_is_no_array_of_numbers_is_left_alone(asking, odd):
     asking.ask("close", lambda *_: True, odd, odd, asserts=True)
     assert asking.facts() == {}
 

@@ -285,6 +285,7 @@ def _comparisons(facts: list[str]) -> Comparisons | None:
                 faults=len(line.tried),
                 lets_through=tuple(line.unseen),
                 allows=number(line.allows) if line.allows else None,
+                at_least=line.more and math.isfinite(line.allows),
                 budget=line.budget or None,
             )
             for line in lines

@@ -96,8 +96,9 @@ class ComparingLine:
     lets_through: tuple[str, ...]
     allows: Annotated[
         Number | None,
-        Field(description="How far it lets one of three elements be off, to a tenth; inf where any number passes."),
+        Field(description="How far it lets one element be off, to a fortieth; inf where any number passes."),
     ]
+    at_least: Annotated[bool, Field(description="Whether it compared more than could be asked, and may allow more.")]
     budget: Annotated[Number | None, Field(description="Four times the noise of the results that it compared.")]
 
 

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernel_matrix.job.suite_canaries.callers import Callers
+
+if TYPE_CHECKING:
+    from kernel_matrix.job.suite_canaries.pair import Pair
+    from kernel_matrix.job.suite_canaries.reach import Known
 
 Passes = Callable[[Any, Any], bool]  # whether the suite's function takes two arrays for equal
 
 FACT = "comparisons"  # of a case: its lines, as JSON
 SHARE = 0.1  # of the CPU time since the process began that asking may take
 _FREE = 1.0  # CPU seconds that it may take in any case: a small suite is over soon
-_OFTEN = 2  # times that a line is asked in one test
+_OFTEN = 2  # times that a line is asked about faults in one test
 _MOST_LINES = 25  # of one test, in its fact
-_WHOLE = 1 << 14  # elements of an array that is taken whole
-_STEP = 1.1  # the factor to which the largest error is told that passes
-_ROWS, _COLUMNS = 32, 512  # of a larger one
 
 
 @dataclass
@@ -37,6 +37,7 @@ class Line:
     asked: int = 0
     allows: float = 0.0  # the largest error of one element that it lets through; Inf where any number passes
     budget: float = 0.0  # the largest error that noise explains
+    more: bool = False  # whether it compared what nobody could ask for ``allows``
 
     def take(self, fault: str, *, passed: bool) -> None:
         """Take what it made of a fault."""
@@ -48,7 +49,7 @@ class Line:
         faults = {fault: [count, self.passed[fault]] for fault, count in self.tried.items()}
         known = {"allows": self.allows, "budget": self.budget}
         sizes = {name: _short(value) for name, value in known.items() if value and math.isfinite(value)}
-        anything = {"anything": True} if math.isinf(self.allows) else {}
+        anything = {"anything": True} if math.isinf(self.allows) else {"at least": True} if self.more else {}
         return {"at": at, "call": self.call, "faults": faults, **sizes, **anything}
 
 
@@ -62,7 +63,7 @@ class Asking:
         self.skipped = 0  # comparisons of this test for which there was no time
         self.spent = 0.0  # seconds of asking in this test
         self._began, self._all_used = time.process_time(), 0.0
-        self._allows: dict[tuple[str, int | None, bool], float] = {}
+        self._known: dict[tuple[str, str], dict[Hashable, Known]] = {}  # of each line, by dtypes and tolerances
         self._busy: set[int] = set()  # threads in which a comparison goes on: those below it are parts of it
 
     def begin(self, file: str, test: str = "") -> None:
@@ -70,18 +71,20 @@ class Asking:
         self._callers.begin(file, test)
         self.lines, self.skipped, self.spent = {}, 0, 0.0
 
-    @contextlib.contextmanager
-    def alone(self) -> Iterator[bool]:
-        """Yield whether no comparison goes on in this thread; those that are called meanwhile are not asked."""
-        thread = threading.get_ident()
-        if thread in self._busy:
-            yield False
-            return
+    def enter(self) -> bool:
+        """Begin a comparison; no if one goes on in this thread: those that are called meanwhile are not asked."""
+        if (thread := threading.get_ident()) in self._busy:
+            return False
         self._busy.add(thread)
-        try:
-            yield True
-        finally:
-            self._busy.discard(thread)
+        return True
+
+    def leave(self) -> None:
+        """End the comparison of this thread."""
+        self._busy.discard(threading.get_ident())
+
+    def is_over(self) -> bool:
+        """Return whether there is no time, and the place that compares has been here before in this test."""
+        return self._is_late(time.process_time()) and self._callers.is_again()
 
     def facts(self) -> dict[str, str]:
         """Return what is known of the test's lines, those that let most through first; nothing where none compares."""
@@ -103,74 +106,85 @@ class Asking:
         asserts: bool,
         each: bool = False,
         watched: Sequence[Any] = (),
+        whole: bool = False,
+        tolerances: Hashable = (),
     ) -> None:
         """Ask a comparison that has found two arrays equal what it makes of faults. Nothing is raised.
 
         It is asked where the suite itself calls it: the package under test and libraries compare for reasons of their
         own. ``watched`` are the function of the comparison and what stands around it; it may answer for ``each``
-        element.
+        element, and compare ``whole`` numbers of Python. With other ``tolerances`` it is another comparison; None
+        stands for any.
         """
-        if not (at := self._callers.line(watched, asserts=asserts, each=each)):
+        from kernel_matrix.job.suite_canaries.pair import leaves  # NumPy is there where arrays are compared
+
+        began, used = time.perf_counter(), time.process_time()
+        found = [*leaves(actual, expected, whole=whole)]
+        if not found or not (at := self._callers.line(watched, asserts=asserts, each=each)):
             return
         line = self.lines.setdefault((at, call), Line(call))
-        if line.asked >= _OFTEN:
+        if self._is_late(used):
+            self.skipped += line.asked < _OFTEN
+            known = self._known.get((at, call), {}).values()
+            line.allows, line.more = max([line.allows, *(one.allows for one in known)]), True
             return
-        began, used = time.perf_counter(), time.process_time()
-        if self._all_used > _FREE + SHARE * (used - self._began):
-            self.skipped += 1
-            return
-        with contextlib.suppress(Exception), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            self._ask(line, at, passes, actual, expected)
+        for n, (one, other, swapped) in enumerate(found):
+            if n and self._is_late(time.process_time()):
+                line.more = True
+                break
+            try:
+                self._ask(line, at, (lambda a, b: passes(b, a)) if swapped else passes, one, other, tolerances)
+            except TypeError:  # these are no numbers
+                continue
+            except Exception:
+                line.more = True
+            finally:
+                self._all_used += time.process_time() - used
+                used = time.process_time()
         self.spent += time.perf_counter() - began
-        self._all_used += time.process_time() - used
 
-    def _ask(self, line: Line, at: str, passes: Passes, actual: Any, expected: Any) -> None:
-        import numpy as np  # where arrays are compared it is there
+    def _is_late(self, now: float) -> bool:
+        return self._all_used > _FREE + SHARE * (now - self._began)
 
-        from kernel_matrix.job.suite_canaries import faults
+    def _ask(self, line: Line, at: str, passes: Passes, actual: Any, expected: Any, tolerances: Hashable) -> None:
+        import numpy as np
+
         from kernel_matrix.job.suite_canaries.pair import paired
+        from kernel_matrix.job.suite_canaries.reach import Known, ends_of
 
-        with np.errstate(all="ignore"), np.printoptions(threshold=0, edgeitems=1):  # a message takes long
-            pair = paired(actual, expected, _WHOLE, _ROWS, _COLUMNS)
-            if pair is None or not passes(pair.native(pair.rows), pair.expected):
+        of_line = self._known.setdefault((at, line.call), {})
+        key = tolerances, getattr(actual, "dtype", None), getattr(expected, "dtype", None)
+        known = of_line.setdefault(key, Known())
+        if tolerances is None:
+            known = of_line[key] = Known(known.allows)
+        with np.errstate(all="ignore"):
+            ends = ends_of(actual, expected)
+            line.allows = max(line.allows, known.allows)
+            if line.asked >= _OFTEN and ends and not known.beyond(ends):
                 return
+            with warnings.catch_warnings(), np.printoptions(threshold=0, edgeitems=1):  # a message takes long
+                warnings.simplefilter("ignore")
+                pair = paired(actual, expected, ends.at if ends else ())
+                if pair is None or not passes(pair.native(pair.rows), pair.expected):
+                    line.more |= bool(ends)
+                    return
+                budget = self._faults(line, passes, pair)
+                known.ask(passes, (actual, expected), ends, pair, budget)
+                line.more |= known.more
+        line.allows = max(line.allows, known.allows)
+
+    @staticmethod
+    def _faults(line: Line, passes: Passes, pair: Pair) -> float:
+        """Put faults into a pair, if its line was not asked often, and return its budget."""
+        from kernel_matrix.job.suite_canaries import faults
+
+        line.budget = max(line.budget, budget := faults.budget_of(pair.finite, pair.exact, pair.bits))
+        if line.asked < _OFTEN:
             line.asked += 1
-            line.budget = max(line.budget, budget := faults.budget_of(pair.finite, pair.exact, pair.bits))
             for fault, copy in faults.faulty_copies(pair.numbers, budget):
                 if (faulty := pair.with_fault(copy, budget)) is not None:
                     line.take(fault, passed=passes(faulty, pair.expected))
-            key = at, pair.bits, budget > 0
-            if key not in self._allows:
-                self._allows[key] = self._allowed(passes, pair, budget)
-            line.allows = max(line.allows, self._allows[key])
-
-    @staticmethod
-    def _allowed(passes: Passes, pair: Any, budget: float) -> float:
-        """Return the largest error of one element that passes, to a tenth; Inf where any number passes.
-
-        It is 0 where that is below the budget.
-        """
-
-        def lets(at: int, power: float) -> bool:
-            return passes(pair.off(at, 2.0**power)[0], pair.expected)
-
-        allowed = 0.0
-        for at in pair.places if pair.most else ():
-            top = math.log2(pair.most)
-            low = min(math.log2(max(pair.least, budget, _STEP * allowed)), top)
-            if not lets(at, low):
-                continue
-            step = 4.0  # upwards at first: to say no takes longer
-            while (high := min(low + step, top)) > low and lets(at, high):
-                low, step = high, 2 * step
-            if low == top and passes(pair.far_off(at), pair.expected):
-                return math.inf
-            while high - low > math.log2(_STEP):
-                middle = (low + high) / 2
-                low, high = (middle, high) if lets(at, middle) else (low, middle)
-            allowed = max(allowed, pair.off(at, 2.0**low)[1])
-        return allowed
+        return budget
 
 
 class OneAtATime:

@@ -38,10 +38,12 @@ class Callers:
         self.suite = f"{suite}/" if suite else ""
         self.mixed = False  # whether packages lie in the suite's folder, too
         self._uses = Uses()
+        self._places: set[tuple[int, int]] = set()
 
     def begin(self, file: str, test: str) -> None:
         """Begin with another test, a function of that file."""
         self.file, self.test = file, test
+        self._places.clear()
         folder = self.known or self._folder(Path(file))
         self.suite = f"{folder}/"
         self.mixed = not _is_for_tests(folder.name) and (not self.known or self.suite == self.root)
@@ -50,6 +52,14 @@ class Callers:
         """Return the highest folder of a test that is one of tests by its name; the folder of its file without one."""
         below = [folder for folder in file.parents if str(folder).startswith(self.root)]
         return next((folder for folder in reversed(below) if _is_for_tests(folder.name)), file.parent)
+
+    def is_again(self) -> bool:
+        """Return whether the same place of the code was here before in the test that runs."""
+        frame = _nearest()
+        place = (id(frame.f_code), frame.f_lasti) if frame else (0, 0)
+        again = place in self._places
+        self._places.add(place)
+        return again
 
     def line(self, watched: Sequence[Any], *, asserts: bool, each: bool = False) -> str:
         """Return the line that compares, and the test's own line where that is in another file; empty for no line.
@@ -138,10 +148,16 @@ def _callers() -> Iterator[FrameType]:
 
 def _is_text() -> bool:
     """Return whether code without a file calls, as that of ``exec`` is: what becomes of an answer is not known."""
+    frame = _nearest()
+    return frame is not None and frame.f_code.co_filename.startswith("<")
+
+
+def _nearest() -> FrameType | None:
+    """Return the frame that calls a function that is watched."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_HERE):
         frame = frame.f_back
-    return frame is not None and frame.f_code.co_filename.startswith("<")
+    return frame
 
 
 def _module(frame: FrameType) -> str:

@@ -29,7 +29,13 @@ _LARGEST = {
 }
 _LEAST = {"float64": math.ulp(0.0), "float32": 2.0**-149, "float16": 2.0**-24, "bfloat16": 2.0**-133}
 _LEAST |= {"float8_e4m3fn": 2.0**-9, "float8_e4m3fnuz": 2.0**-10, "float8_e5m2": 2.0**-16, "float8_e5m2fnuz": 2.0**-17}
+_PARTS = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
 _FEW, _LAST = 16, 0.25  # of the numbers that use the last bit: at least so many, and such a share of all
+
+
+def part_of(dtype: str) -> str:
+    """Return the dtype of a part of a complex number; of others their own."""
+    return _PARTS.get(dtype, dtype)
 
 
 def bits_of(dtype: str, actual: Wide) -> int | None:
@@ -44,7 +50,7 @@ def bits_of(dtype: str, actual: Wide) -> int | None:
     if dtype.startswith(("int", "uint", "bool")):
         return None
     if dtype not in _BITS:
-        raise TypeError(f"{dtype} is no dtype of real numbers")
+        raise TypeError(f"{dtype} is no dtype of numbers")
     narrow = (bits for bits in (_BF16, _TF32, 23) if was_rounded(actual, bits))
     return min(_BITS[dtype], next(narrow, 52))
 
@@ -76,12 +82,9 @@ def least_of(dtype: str) -> float:
     return _LEAST[dtype]
 
 
-def far_from(value: float, dtype: str) -> float:
-    """Return a number of a dtype that is as far from a value as its difference can be."""
-    largest = largest_of(dtype)
-    if dtype.startswith("uint"):
-        return 0.0 if value > largest / 2 else largest
-    return (value if dtype.startswith("int") else 0.0) - math.copysign(largest, value)
+def lowest_of(dtype: str) -> float:
+    """Return the lowest number of a dtype, of 64-bit integers a power of two above it."""
+    return 0.0 if dtype.startswith("uint") else -largest_of(dtype) - dtype.startswith("int")
 
 
 def rounded(values: Wide, bits: int) -> Wide:
@@ -119,24 +122,12 @@ def matters(copy: Wide, exact: Wide, budget: float) -> bool:
     return float(np.abs(copy - exact).max(initial=0.0)) > _SURELY * budget
 
 
-def middle_of(rows: Wide) -> int:
-    """Return the place that is nearest to the middle of those that hold a number."""
-    places = np.flatnonzero(np.isfinite(rows))
-    return int(places[np.argmin(np.abs(places - rows.size // 2))])
-
-
-def off_by(rows: Wide, at: int, error: float, most: float = math.inf) -> Wide:
-    """Return a copy of which one element is off by an error: away from zero, or to zero if it is more than ``most``."""
-    copy = rows.copy()
-    away = math.copysign(error, copy.flat[at])
-    copy.flat[at] += away if abs(copy.flat[at]) <= most else -away
-    return copy
-
-
 def _element(rows: Wide, budget: float) -> Wide:
     sizes = np.abs(rows)
-    at, largest = int(np.nanargmax(sizes)), float(np.nanmax(sizes))
-    return off_by(rows, at, 0.01 * largest) if budget else off_by(rows, at, 1.0, most=0.5)
+    at, largest, copy = int(np.nanargmax(sizes)), float(np.nanmax(sizes)), rows.copy()
+    whole = 1.0 if largest <= 0.5 else -1.0  # it may be the last one of its dtype
+    copy.flat[at] += math.copysign(1.0, rows.flat[at]) * (0.01 * largest if budget else whole)
+    return copy
 
 
 def _zeros(rows: Wide, _: float) -> Wide | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from kernel_matrix.job.suite_canaries.faults import Wide
 
@@ -14,28 +15,54 @@ def is_array(value: Any) -> bool:
     return hasattr(value, "dtype") and hasattr(value, "shape")
 
 
-def part(value: Any, lead: tuple[int, ...] | None, rows: Any, columns: int) -> Any:
-    """Return an array with some of its rows, and so many of their first columns; all without ``lead``.
+def part(value: Any, index: Any = ...) -> Any:
+    """Return a copy of a part of an array; all without an index, and a number by itself as it is."""
+    return value if isinstance(value, np.generic) else _plain(value)[index].copy()
+
+
+def spread(value: Any, shape: tuple[int, ...]) -> Any:
+    """Return an array as one that has another shape, where each of its elements stands for several."""
+    return np.broadcast_to(_plain(value), shape)
+
+
+def flat(value: Any, shape: tuple[int, ...]) -> Any:
+    """Return an array of a shape as one row of its elements."""
+    return spread(value, shape).reshape(-1)
+
+
+def taken(row: Any, places: list[int]) -> Any:
+    """Return some elements of a row."""
+    return row[places]
+
+
+def sizes(row: Any) -> Any:
+    """Return the magnitude of each element of a row."""
+    return np.abs(row if row.dtype.kind in "fc" else row.astype(np.float64))
+
+
+def wide(value: Any) -> Wide:
+    """Return an array as float64, or as complex numbers of it."""
+    array = np.asarray(value)
+    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+
+
+def native(values: Wide, like: Any) -> Any:
+    """Return numbers as an array of the dtype and the shape that another one has."""
+    array = np.asarray(values).reshape(np.shape(like)).astype(np.asarray(like).dtype)
+    return array[()] if isinstance(like, np.generic) else array
+
+
+def dtype_of(value: Any) -> str:
+    """Return the name of an array's dtype."""
+    return str(np.asarray(value).dtype.name)
+
+
+def _plain(value: Any) -> npt.NDArray[Any]:
+    """Return an array without its subclass.
 
     Raises:
         TypeError: a mask says which of its elements count.
     """
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError("a masked array")
-    array = np.asarray(value)
-    return array.copy() if lead is None else array[np.unravel_index(rows, lead)][:, :columns].copy()
-
-
-def wide(value: Any) -> Wide:
-    """Return an array as float64."""
-    return np.asarray(value).astype(np.float64)
-
-
-def native(values: Wide, like: Any) -> Any:
-    """Return numbers as an array of the dtype that another one has."""
-    return values.astype(np.asarray(like).dtype)
-
-
-def dtype_of(value: Any) -> str:
-    """Return the name of an array's dtype."""
-    return str(np.asarray(value).dtype.name)
+    return np.asarray(value)

@@ -20,33 +20,54 @@ def is_tensor(value: Any) -> bool:
     return bool(type(value).__torch_dispatch__ == torch.Tensor.__torch_dispatch__)
 
 
-def part(value: Any, lead: tuple[int, ...] | None, rows: Any, columns: int) -> Any:
-    """Return a tensor of the CPU with some of its rows, and so many of their first columns; all without ``lead``.
+def part(value: Any, index: Any = ...) -> Any:
+    """Return a copy of a part of a tensor on the CPU, all without an index. Only what is taken leaves the device."""
+    return _plain(value)[index].to("cpu", copy=True)
 
-    Only what is taken is copied from the device. Nothing is asked where operators are counted or replaced.
 
-    Raises:
-        TypeError: operators of this thread are replaced.
-    """
-    torch = sys.modules["torch"]
-    if torch._C._len_torch_dispatch_stack():
-        raise TypeError("a mode that takes operators")
-    with torch.no_grad():
-        tensor = value.detach().as_subclass(torch.Tensor)
-        if lead is not None:
-            tensor = tensor[tuple(index.tolist() for index in np.unravel_index(rows, lead))][:, :columns]
-        return tensor.to("cpu", copy=True)
+def spread(value: Any, shape: tuple[int, ...]) -> Any:
+    """Return a tensor as one that has another shape, where each of its elements stands for several."""
+    return _plain(value).expand(shape)
+
+
+def flat(value: Any, shape: tuple[int, ...]) -> Any:
+    """Return a tensor of a shape as one row of its elements."""
+    return spread(value, shape).reshape(-1)
+
+
+def taken(row: Any, places: list[int]) -> Any:
+    """Return some elements of a row, on the CPU."""
+    return row[places].to("cpu", copy=True)
+
+
+def sizes(row: Any) -> Any:
+    """Return the magnitude of each element of a row."""
+    return (row if row.dtype.itemsize > 2 and (row.is_floating_point() or row.is_complex()) else row.double()).abs()
 
 
 def wide(value: Any) -> Wide:
-    """Return a tensor of the CPU as float64."""
-    array: Wide = value.to(sys.modules["torch"].float64).numpy()
+    """Return a tensor as float64, or as complex numbers of it."""
+    torch = sys.modules["torch"]
+    dtype = torch.complex128 if value.is_complex() else torch.float64
+    array: Wide = value.to("cpu", dtype).resolve_conj().resolve_neg().numpy()
     return array
 
 
 def native(values: Wide, like: Any) -> Any:
-    """Return numbers as a tensor of the dtype that another one has."""
-    return sys.modules["torch"].from_numpy(np.ascontiguousarray(values)).to(like.dtype)
+    """Return numbers as a tensor of the dtype and the shape that another one has."""
+    return sys.modules["torch"].from_numpy(np.ascontiguousarray(values)).reshape(like.shape).to(like.dtype)
+
+
+def _plain(value: Any) -> Any:
+    """Return a tensor without its subclass, and without a gradient. Nothing is asked where operators are replaced.
+
+    Raises:
+        TypeError: operators of this thread are counted or replaced.
+    """
+    torch = sys.modules["torch"]
+    if torch._C._len_torch_dispatch_stack():
+        raise TypeError("a mode that takes operators")
+    return value.detach().as_subclass(torch.Tensor)
 
 
 def dtype_of(value: Any) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -9,27 +11,64 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernel_matrix.job.suite_canaries import of_numpy, of_torch
-from kernel_matrix.job.suite_canaries.faults import (
-    Wide,
-    bits_of,
-    far_from,
-    largest_of,
-    least_of,
-    matters,
-    middle_of,
-    off_by,
-)
+from kernel_matrix.job.suite_canaries import of_numpy, of_python, of_torch
+from kernel_matrix.job.suite_canaries.faults import Wide, bits_of, matters, part_of
+
+WHOLE = 1 << 14  # elements of an array that is taken whole
+_ROWS, _COLUMNS = 32, 512  # of a larger one
+
+
+def kind_of(value: Any) -> Any:
+    """Return the module that knows an array, or Python's numbers."""
+    if not hasattr(value, "dtype"):
+        return of_python
+    return of_torch if of_torch.is_tensor(value) else of_numpy
+
+
+def shape_of(value: Any) -> tuple[int, ...]:
+    """Return the shape of an array or of numbers."""
+    shape: tuple[int, ...] = tuple(value.shape) if hasattr(value, "shape") else np.shape(value)
+    return shape
+
+
+def leaves(actual: Any, expected: Any, *, whole: bool = False) -> Iterator[tuple[Any, Any, bool]]:
+    """Yield the arrays and numbers of sequences or mappings, with what is expected of each, and which comes first.
+
+    Where the first are numbers of Python and the second is an array, this is the result. Whole numbers of Python alone
+    are counts and shapes, unless ``whole`` ones are asked, too.
+    """
+    if of_numpy.is_array(actual):
+        yield actual, _short(expected), False
+    elif isinstance(actual, Mapping):
+        for name in actual:
+            yield from leaves(actual[name], expected[name], whole=whole)
+    elif of_python.is_number(actual) and of_numpy.is_array(expected):
+        yield expected, _short(actual), True
+    elif of_python.is_number(actual) and of_python.is_number(expected):
+        kinds = {np.asarray(value).dtype.kind for value in (actual, expected)}
+        if kinds <= {*"ifc"} and (whole or kinds != {"i"}):
+            yield _short(actual), _short(expected), False
+    elif isinstance(actual, (list, tuple)):
+        for one, other in zip(actual, expected, strict=True):
+            yield from leaves(one, other, whole=whole)
+
+
+def _short(value: Any) -> Any:
+    """Return a long list as an array."""
+    long = isinstance(value, (list, tuple)) and np.size(value) > WHOLE
+    return np.asarray(value) if long else value
 
 
 @dataclass
 class Pair:
-    """A part of the result as rows, and the part of what was expected, as the suite's function takes it."""
+    """A part of the result as rows, and the part of what was expected, as the suite's function takes it.
+
+    A complex number is two columns.
+    """
 
     kind: ModuleType
     actual: Any
     expected: Any
-    shape: tuple[int, ...]
     rows: Wide
     wanted: Wide
     usable: npt.NDArray[np.bool_]  # where both are finite
@@ -47,89 +86,76 @@ class Pair:
 
     def native(self, rows: Wide) -> Any:
         """Return rows as an array of the result's own kind, shape and dtype."""
-        return self.kind.native(rows.reshape(self.shape), self.actual)
+        return self.kind.native(_joined(rows, self.dtype), self.actual)
+
+    @property
+    def dtype(self) -> str:
+        """The name of the result's dtype."""
+        return str(self.kind.dtype_of(self.actual))
 
     @property
     def numbers(self) -> Wide:
         """The rows with NaN where the result or what was expected is no number."""
         return np.where(self.usable, self.rows, np.nan)
 
-    @property
-    def most(self) -> float:
-        """The largest error that any number of the result can have, to the one side or to the other."""
-        return largest_of(self.kind.dtype_of(self.actual)) / 2
-
-    @property
-    def least(self) -> float:
-        """The smallest error that a number of the result can have."""
-        return 1.0 if self.bits is None else least_of(self.kind.dtype_of(self.actual))
-
-    @property
-    def places(self) -> list[int]:
-        """The places of which most and least is expected, and the middle: tolerances are relative, or not."""
-        sizes = np.abs(np.where(self.usable, self.wanted, np.nan))
-        return [*dict.fromkeys([int(np.nanargmax(sizes)), middle_of(self.numbers), int(np.nanargmin(sizes))])]
-
-    def changed(self, rows: Wide) -> Any:
-        """Return a copy that has other numbers, where these are some; Inf and NaN stay as they are."""
-        return self.native(np.where(self.usable & np.isfinite(rows), rows, self.rows))
-
-    def far_off(self, at: int) -> Any:
-        """Return a copy with one element as far off as its dtype allows."""
-        copy = self.numbers
-        copy.flat[at] = far_from(float(copy.flat[at]), self.kind.dtype_of(self.actual))
-        return self.changed(copy)
-
-    def off(self, at: int, error: float) -> tuple[Any, float]:
-        """Return a copy with one element off by an error, and by how much it is with the dtype's rounding."""
-        copy = self.changed(off_by(self.numbers, at, error, self.most))
-        return copy, float(np.abs(self.kind.wide(copy).reshape(self.rows.shape) - self.rows).flat[at])
-
     def with_fault(self, rows: Wide, budget: float) -> Any:
-        """Return a copy with a fault; None if its dtype or the noise hides the fault."""
-        faulty = self.changed(rows)
-        numbers = self.kind.wide(faulty).reshape(self.rows.shape)[self.usable]
+        """Return a copy with a fault; None if its dtype or the noise hides the fault. Inf and NaN stay as they are."""
+        faulty = self.native(np.where(self.usable & np.isfinite(rows), rows, self.rows))
+        numbers = _parted(self.kind.wide(faulty), self.dtype)[self.usable]
         changed = not np.array_equal(numbers, self.finite)
         return faulty if changed and matters(numbers, self.exact, budget) else None
 
 
-def paired(actual: Any, expected: Any, whole: int, most_rows: int, columns: int) -> Pair | None:
-    """Return two arrays of one shape as numbers; of large ones some rows, of which the first and the last are two.
+def _parted(values: Any, dtype: str) -> Wide:
+    """Return numbers as rows, of which the parts of complex ones are two columns."""
+    values = np.ascontiguousarray(values, np.complex128 if part_of(dtype) != dtype else np.float64)
+    rows = values.reshape(-1, values.shape[-1] if values.ndim > 1 else 1)
+    parts: Wide = rows.view(np.float64)
+    return parts
+
+
+def _joined(rows: Wide, dtype: str) -> Any:
+    return np.ascontiguousarray(rows).view(np.complex128) if part_of(dtype) != dtype else rows
+
+
+def paired(actual: Any, expected: Any, places: Sequence[int] = ()) -> Pair | None:
+    """Return two arrays as numbers; of large ones some rows and columns, with the first, the last and those of places.
 
     A comparison of elements says the same of a part: the rest has passed. None if there is nothing to put a fault into.
 
     Raises:
         TypeError: the dtype, or the kind of array, is none that is asked.
     """
-    kind: Any = of_torch if of_torch.is_tensor(actual) else of_numpy
-    shape = tuple(actual.shape) if hasattr(actual, "shape") else np.shape(actual)
-    same = tuple(getattr(expected, "shape", None) or np.shape(expected)) == shape
-    size = int(np.prod(shape, dtype=np.int64))
-    if not size or (size > whole and not same):
+    shape, of_other = shape_of(actual), shape_of(expected)
+    if 0 in shape:
         return None
-    lead, rows = None, None
-    if size > whole:
-        lead, count = (shape[:-1], size // shape[-1]) if len(shape) > 1 else (shape, size)
-        wide_rows = columns if len(shape) > 1 else 1
-        take = most_rows if len(shape) > 1 else whole
-        rows = np.unique(np.linspace(0, count - 1, min(take, count)).astype(np.int64))
-        columns = wide_rows
-    if len(shape) == 1 and lead is not None:
-        actual, expected = actual.reshape(-1, 1), expected.reshape(-1, 1)
-    taken = kind.part(actual, lead, rows, columns)
-    other = of_torch if of_torch.is_tensor(expected) else of_numpy
-    wanted_part = other.part(expected, lead, rows, columns) if hasattr(expected, "shape") else expected
-    return _pair(kind, taken, wanted_part, other.wide(wanted_part))
+    if math.prod(shape) <= WHOLE:
+        return _pair(kind_of(actual).part(actual), kind_of(expected).part(expected))
+    if of_other and of_other != shape:
+        expected = kind_of(expected).spread(expected, shape)
+    if len(shape) == 1:
+        shape = *shape, 1
+        actual, expected = actual.reshape(shape), expected.reshape(shape) if of_other else expected
+    most = (_ROWS, _COLUMNS) if shape[-1] > 1 else (WHOLE, 1)
+    rows, columns = (
+        np.unique([*np.linspace(0, count - 1, min(few, count)).astype(np.int64), *own])
+        for count, few, own in zip(
+            (math.prod(shape[:-1]), shape[-1]), most, np.divmod(np.array(places, int), shape[-1]), strict=True
+        )
+    )
+    index = *(lead[:, None] for lead in np.unravel_index(rows, shape[:-1])), columns
+    taken = kind_of(expected).part(expected, index) if of_other else expected
+    return _pair(kind_of(actual).part(actual, index), taken)
 
 
-def _pair(kind: Any, actual: Any, expected: Any, wanted: Wide) -> Pair | None:
-    numbers = kind.wide(actual)
-    shape = tuple(numbers.shape)
-    rows = numbers.reshape(-1, shape[-1]) if len(shape) > 1 else numbers.reshape(-1, 1)
+def _pair(actual: Any, expected: Any) -> Pair | None:
+    kind: Any = kind_of(actual)
+    numbers, dtype = kind.wide(actual), kind.dtype_of(actual)
     if not np.array_equal(kind.wide(kind.native(numbers, actual)), numbers, equal_nan=True):
         return None  # integers beyond 2**53
-    wanted = np.broadcast_to(wanted, shape).reshape(rows.shape)
+    rows = _parted(numbers, dtype)
+    wanted = _parted(np.broadcast_to(kind_of(expected).wide(expected), numbers.shape), dtype)
     usable = np.isfinite(rows) & np.isfinite(wanted)
     if not usable.any():
         return None
-    return Pair(kind, actual, expected, shape, rows, wanted, usable, bits_of(kind.dtype_of(actual), rows[usable]))
+    return Pair(kind, actual, expected, rows, wanted, usable, bits_of(part_of(dtype), rows[usable]))

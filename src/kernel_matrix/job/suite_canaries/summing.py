@@ -19,6 +19,7 @@ class Sum:
     passed: dict[str, int] = field(default_factory=dict)
     allows: float = 0.0  # Inf where any number passes
     budget: float = 0.0
+    more: bool = False  # whether it may let one be off by more
 
     @property
     def unseen(self) -> list[str]:
@@ -42,6 +43,7 @@ def summed(facts: Iterable[str]) -> list[Sum]:
                 line.passed[fault] = line.passed.get(fault, 0) + passed
             line.allows = max(line.allows, math.inf if said.get("anything") else said.get("allows", 0.0))
             line.budget = max(line.budget, said.get("budget", 0.0))
+            line.more |= said.get("at least", False)
     return sorted(lines.values(), key=lambda line: (-len(line.unseen), line.at))
 
 
@@ -66,7 +68,7 @@ def in_words(line: Sum) -> str:
     if math.isinf(line.allows):
         words += ". It allows anything: one element may be any number"
     elif line.allows > line.budget:
-        words += f". One element may be off by {line.allows:.2g}"
+        words += f". One element may be off by {'at least ' * line.more}{line.allows:.2g}"
         words += f"; four times the noise here is {line.budget:.2g}" if line.budget else ""
     return words
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kernel_matrix.job.importing import ChangingFinder
-from kernel_matrix.job.suite_canaries import of_numpy, of_torch
+from kernel_matrix.job.suite_canaries import of_torch
 from kernel_matrix.job.suite_canaries.asking import Asking, OneAtATime
 from kernel_matrix.job.suite_canaries.uses import WATCHED
 
@@ -64,13 +64,16 @@ def _watched(original: Any, comparison: Comparison) -> Any:
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
-        if Tracing.is_compiling() or (asking := OneAtATime.asking) is None:
+        asking = OneAtATime.asking
+        if asking is None or Tracing.is_compiling() or not asking.enter():
             return original(*args, **kwargs)
-        with asking.alone() as alone:
+        try:
             result = original(*args, **kwargs)
-            if alone:
+            if not asking.is_over():
                 ask(asking, comparison, (original, call), args, kwargs, result)
-        return result
+            return result
+        finally:
+            asking.leave()
 
     setattr(call, WATCHED, True)
     return call
@@ -140,9 +143,9 @@ COMPARISONS: Mapping[str, tuple[Comparison, ...]] = {
         Comparison("assert_close", "torch.testing.assert_close", ("actual",), ("expected",), asserts=True),
     ),
     "torch.testing._internal.common_utils": (_method("TestCase.assertEqual", "TestCase.assertEqual", asserts=True),),
-    pytest.approx.__module__: (
-        _method("ApproxNumpy.__eq__", "pytest.approx", asserts=False),
-        _method("ApproxSequenceLike.__eq__", "pytest.approx", asserts=False),
+    pytest.approx.__module__: tuple(
+        _method(f"{name}.__eq__", "pytest.approx", asserts=False)
+        for name in ("ApproxNumpy", "ApproxSequenceLike", "ApproxMapping", "ApproxScalar")
     ),
 }
 
@@ -170,7 +173,7 @@ def ask(
         values = [*args]
         actual = _taken(values, rest, first, comparison.actual)
         if comparison.call == _APPROX:
-            _ask_approx(asking, comparison.call, original, values[0], actual)
+            _ask_approx(asking, values[0], actual)
             return
         expected = _taken(values, rest, first + 1, comparison.expected)
         before, after = values[:first], values[first + 2 :]
@@ -183,8 +186,17 @@ def ask(
                 return False
             return comparison.asserts or bool(answer.all() if comparison.each else answer)
 
-        for one, other in _leaves(actual, expected):
-            asking.ask(comparison.call, passes, one, other, watched=watched, **kind)
+        tolerances = _tolerances(before, dict(enumerate(after)) | rest)
+        asking.ask(comparison.call, passes, actual, expected, watched=watched, tolerances=tolerances, **kind)
+
+
+def _tolerances(before: Sequence[Any], rest: Mapping[Any, Any]) -> Hashable:
+    """Return what tells a comparison from others of its line; None where that is more than numbers."""
+    own = [getattr(one, name, None) for one in before for name in ("precision", "rel_tol")]  # of PyTorch's TestCase
+    numbers = {name: value for name, value in rest.items() if not isinstance(value, str)}
+    if any(getattr(value, "shape", ()) for value in numbers.values()):
+        return None
+    return *own, *((name, float(value)) for name, value in numbers.items() if value is not None)
 
 
 def _taken(values: Sequence[Any], rest: dict[str, Any], place: int, names: Sequence[str]) -> Any:
@@ -193,25 +205,11 @@ def _taken(values: Sequence[Any], rest: dict[str, Any], place: int, names: Seque
     return values[place] if len(values) > place else named[0]
 
 
-def _leaves(actual: Any, expected: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield the arrays of two arrays, sequences or mappings with what is expected of each."""
-    if of_numpy.is_array(actual):
-        yield actual, expected
-    elif isinstance(actual, Mapping):
-        for name in actual:
-            yield from _leaves(actual[name], expected[name])
-    elif isinstance(actual, (list, tuple)):
-        for one, other in zip(actual, expected, strict=True):
-            yield from _leaves(one, other)
-
-
-def _ask_approx(asking: Asking, call: str, original: Any, approx: Any, actual: Any) -> None:
+def _ask_approx(asking: Asking, approx: Any, actual: Any) -> None:
     """Ask ``pytest.approx``: a part of what it expects is expected with the same tolerances."""
-    import numpy as np
+    given = {"rel": approx.rel, "abs": approx.abs, "nan_ok": approx.nan_ok}
 
     def passes(one: Any, other: Any) -> bool:
-        expected = other if isinstance(approx.expected, np.ndarray) else np.asarray(other).tolist()
-        part = type(approx)(expected, rel=approx.rel, abs=approx.abs, nan_ok=approx.nan_ok)
-        return bool(original(part, one if isinstance(approx.expected, np.ndarray) else np.asarray(one).tolist()))
+        return bool(one == pytest.approx(other, **given))
 
-    asking.ask(call, passes, np.asarray(actual), np.asarray(approx.expected), asserts=False)
+    asking.ask(_APPROX, passes, actual, approx.expected, asserts=False, whole=True, tolerances=(*given.values(),))

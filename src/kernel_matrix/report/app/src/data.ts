@@ -607,9 +607,13 @@ export interface ComparingLine {
   faults: number;
   lets_through: string[];
   /**
-   * How far it lets one of three elements be off, to a tenth; inf where any number passes.
+   * How far it lets one element be off, to a fortieth; inf where any number passes.
    */
   allows: number | string | null;
+  /**
+   * Whether it compared more than could be asked, and may allow more.
+   */
+  at_least: boolean;
   /**
    * Four times the noise of the results that it compared.
    */

@@ -30,7 +30,7 @@ export function comparedPart(cell: Cell): HTMLElement | null {
 }
 
 function item(line: ComparingLine): HTMLElement {
-  const { at, call, allows, budget } = line;
+  const { at, call, allows, at_least, budget } = line;
   return h(
     "li",
     null,
@@ -41,6 +41,6 @@ function item(line: ComparingLine): HTMLElement {
     allows === "inf" && " It allows anything: one element may be any number.",
     allows !== null &&
       Number(allows) > Number(budget) &&
-      ` One element may be off by ${allows}${budget === null ? "" : `; four times the noise here is ${budget}`}.`,
+      ` One element may be off by ${at_least ? "at least " : ""}${allows}${budget === null ? "" : `; four times the noise here is ${budget}`}.`,
   );
 }
