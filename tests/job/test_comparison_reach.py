@@ -1,4 +1,4 @@
-"""What a line is said to allow is the most that it lets through, over all that it compares."""
+"""A line is said to allow the most that it lets through, over all that it compares."""
 
 from __future__ import annotations
 

@@ -132,34 +132,38 @@ class Asking:
             if n and self._is_late(time.process_time()):
                 line.more = True
                 break
-            try:
-                self._ask(line, at, (lambda a, b: passes(b, a)) if swapped else passes, one, other, tolerances)
-            except TypeError:  # these are no numbers
-                continue
-            except Exception:
-                line.more = True
-            finally:
-                self._all_used += time.process_time() - used
-                used = time.process_time()
+            self._ask(line, at, (lambda a, b: passes(b, a)) if swapped else passes, one, other, tolerances)
+            self._all_used += time.process_time() - used
+            used = time.process_time()
         self.spent += time.perf_counter() - began
 
     def _is_late(self, now: float) -> bool:
         return self._all_used > _FREE + SHARE * (now - self._began)
 
     def _ask(self, line: Line, at: str, passes: Passes, actual: Any, expected: Any, tolerances: Hashable) -> None:
-        import numpy as np
-
-        from kernel_matrix.job.suite_canaries.pair import paired
-        from kernel_matrix.job.suite_canaries.reach import Known, ends_of
+        from kernel_matrix.job.suite_canaries.reach import Known
 
         of_line = self._known.setdefault((at, line.call), {})
         key = tolerances, getattr(actual, "dtype", None), getattr(expected, "dtype", None)
         known = of_line.setdefault(key, Known())
         if tolerances is None:
             known = of_line[key] = Known(known.allows)
+        try:
+            self._ask_pair(line, known, passes, actual, expected)
+        except TypeError:
+            pass  # these are no numbers
+        except Exception:
+            line.more = True
+        line.allows, line.more = max(line.allows, known.allows), line.more or known.more
+
+    def _ask_pair(self, line: Line, known: Known, passes: Passes, actual: Any, expected: Any) -> None:
+        import numpy as np
+
+        from kernel_matrix.job.suite_canaries.pair import paired
+        from kernel_matrix.job.suite_canaries.reach import ends_of
+
         with np.errstate(all="ignore"):
             ends = ends_of(actual, expected)
-            line.allows = max(line.allows, known.allows)
             if line.asked >= _OFTEN and ends and not known.beyond(ends):
                 return
             with warnings.catch_warnings(), np.printoptions(threshold=0, edgeitems=1):  # a message takes long
@@ -170,8 +174,6 @@ class Asking:
                     return
                 budget = self._faults(line, passes, pair)
                 known.ask(passes, (actual, expected), ends, pair, budget)
-                line.more |= known.more
-        line.allows = max(line.allows, known.allows)
 
     @staticmethod
     def _faults(line: Line, passes: Passes, pair: Pair) -> float:

@@ -1,4 +1,4 @@
-"""How far a line lets one element be off: of the elements of which most and least is expected, to both sides.
+"""Find how far a line lets one element be off, of those of which most and least is expected, to both sides.
 
 The tolerance of an element follows from its own size, so no other of the same dtypes may be off by more.
 """
@@ -26,7 +26,7 @@ Passes = Callable[[Any, Any], bool]  # whether the suite's function takes two ar
 
 @dataclass(frozen=True)
 class Ends:
-    """Where in a result most and least is expected, and how much."""
+    """Hold where in a result most and least is expected, and how much."""
 
     at: tuple[int, int]
     most: float
@@ -35,7 +35,7 @@ class Ends:
 
 @dataclass
 class Known:
-    """What is known of a line: how far it let an element be off, and the sizes of those that were asked."""
+    """Hold how far a line let an element be off, and the sizes of those that were asked."""
 
     allows: float = 0.0  # Inf where any number passes
     most: float = -1.0
