@@ -147,6 +147,25 @@ NOT_ASKED = {
     "    finally: return",
     "expected_to_fail": "@pytest.mark.xfail(strict=False)\ndef test_it(): assert_allclose(x, y)",
     "deleted": "def test_it():\n    same = np.allclose(x, y)\n    del same",
+    "if_assert": "def test_it():\n    if np.allclose(x, y): assert x.size",
+    "if_asserts": "def test_it():\n    if np.allclose(x, y):\n        np.testing.assert_(x.size)\n"
+    "        assert len(x) == 64",
+    "if_assert_then_more": "def test_it():\n    if np.allclose(x, y): assert np.isfinite(x).all()\n    assert x.size",
+    "else_asserts": "def test_it():\n    if not np.allclose(x, y): print('far')\n    else: assert x.size",
+    "if_assert_by_unittest": "class TestIt(unittest.TestCase):\n    def test_it(self):\n"
+    "        if np.allclose(x, y): self.assertEqual(len(x), 64)",
+    "if_assert_of_a_name": "def test_it():\n    same = np.allclose(x, y)\n    if same: assert len(x)",
+    "continue_then_asserts": "def test_it():\n    for a, b in zip(x, y):\n"
+    "        if not np.allclose(a, b): continue\n        assert a == b",
+    "continue_after_print": "def test_it():\n    for a, b in zip(x, y):\n        if not np.allclose(a, b):\n"
+    "            print('far')\n            continue\n        assert abs(a - b) < 1",
+    "continue_in_a_while": "def test_it():\n    n = 0\n    while n < 2:\n        n += 1\n"
+    "        if not np.allclose(x, y): continue\n        assert x.size",
+    "logged": "import logging\ndef test_it(): logging.info('same %s', np.allclose(x, y))",
+    "logged_by_a_logger": "import logging\nlog = logging.getLogger('a')\n"
+    "def test_it(): log.debug(f'{np.allclose(x, y)}')",
+    "logged_if_far": "import logging\nlog = logging.getLogger('a')\ndef test_it():\n"
+    "    if not np.allclose(x, y): log.warning('far')",
     "suppressed": "def test_it():\n    with contextlib.suppress(AssertionError): assert_allclose(x, y)",
 }
 # What counts, also where it looks like the above.
@@ -237,6 +256,23 @@ ASKED = {
     "        if np.allclose(z, 1): break\n        z = z + 1\n        assert z[0] < 3",
     "loop_with_a_break_of_another": "def test_it():\n    n = 0\n    while True:\n        n += 1\n"
     "        if np.allclose(x, y): break\n        if n > 3: raise ValueError",
+    "if_stores": "def test_it():\n    n = 0\n    if np.allclose(x, y): n = 1\n    assert n",
+    "if_calls": "def test_it():\n    found = []\n    if np.allclose(x, y): found.append(1)\n    assert found",
+    "if_asserts_what_changes": "def test_it():\n    found = [1]\n    if np.allclose(x, y): assert found.pop()\n"
+    "    assert not found",
+    "if_asserts_and_returns": "def test_it():\n    if np.allclose(x, y):\n        assert x.size\n        return\n"
+    "    pytest.fail('far')",
+    "else_fails": "def test_it():\n    if np.allclose(x, y): assert x.size\n    else: assert x.size == 1",
+    "continue_then_counts": "def test_it():\n    count = 0\n    for a, b in zip(x, y):\n"
+    "        if not np.allclose(a, b): continue\n        assert a == b\n        count += 1\n    assert count",
+    "continue_or_fails": "def test_it():\n    for a, b in zip(x, y):\n        if np.allclose(a, b): continue\n"
+    "        raise ValueError('far')",
+    "continue_where_it_is": "def test_it():\n    for a, b in zip(x, y):\n        if np.allclose(a, b): continue\n"
+    "        assert a == b",
+    "logged_and_asserted": "import logging\ndef test_it():\n    same = np.allclose(x, y)\n    logging.info(same)\n"
+    "    assert same",
+    "log_is_another": "class Log:\n    def info(self, same): assert same\nlog = Log()\n"
+    "def test_it(): log.info(np.allclose(x, y))",
     "fails_at_last": "def test_it():\n    try: assert_allclose(x, y)\n    finally: print('over')",
     "given_to_a_function": "def test_it(): np.testing.assert_(np.allclose(x, y))",
 }

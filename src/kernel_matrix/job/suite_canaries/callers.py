@@ -16,7 +16,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from kernel_matrix.job.suite_canaries.uses import Use, Uses, line_of
+from kernel_matrix.job.suite_canaries.source import line_of
+from kernel_matrix.job.suite_canaries.uses import Use, Uses
 
 _HERE = f"{Path(__file__).parent}/"
 _HARNESS = f"{Path(__file__).parents[2]}/"  # compares for itself

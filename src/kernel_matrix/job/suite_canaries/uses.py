@@ -7,25 +7,42 @@ handed on or counted, or where ``if`` goes another way and what follows may fail
 from __future__ import annotations
 
 import ast
-import bisect
 import builtins
 import contextlib
 import enum
-import functools
-import itertools
+import logging
 import sys
 import unittest
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import CodeType, FrameType, ModuleType
 from typing import Any
+
+from kernel_matrix.job.suite_canaries.source import enclosing, is_either, path_of
 
 WATCHED = "__kernel_matrix_watched__"  # an attribute of a function that is watched
 _SKIPS = ("pytest.skip", "pytest.xfail", "hypothesis.reject")
 _SAYS = ("print", "hypothesis.note", "hypothesis.event", "hypothesis.target")  # they only say an answer
+_LOGS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
 _OF_HYPOTHESIS = ("assume", "reject", "note", "event", "target")
-_SPAN = ("lineno", "end_lineno", "col_offset", "end_col_offset")
+# What an assertion may call, and change nothing for what follows.
+_READS = {
+    "abs",
+    "all",
+    "any",
+    "bool",
+    "float",
+    "int",
+    "isinstance",
+    "len",
+    "max",
+    "min",
+    "sorted",
+    "str",
+    "sum",
+    "type",
+}
+_ONLY_READ = {"jax.numpy", "math", "numpy", "numpy.testing", "torch", "torch.testing"}
 _Each = (ast.GeneratorExp, ast.ListComp)
 _Functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
@@ -64,7 +81,7 @@ class Uses:
         """
         key = id(frame.f_code), frame.f_lasti, answers
         if key not in self._known:
-            path = _path(frame)
+            path = path_of(frame)
             place = Place(frame, path, is_test=is_test).of_call(called) if path else None
             use = place.use(answers=answers) if place else Use.KEPT
             part = each and place is not None and not place.is_whole()
@@ -136,13 +153,13 @@ class Place:
                 if any(self._may_end(node) for one in behind for node in ast.walk(one)):
                     return Use.KEPT
                 value = value if value is isinstance(parent.op, ast.Or) else None
-            elif isinstance(parent, ast.Compare) and child is parent.left and _is_either(parent):
+            elif isinstance(parent, ast.Compare) and child is parent.left and is_either(parent):
                 return Use.DECIDES
             elif isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not):
                 value = None if value is None else not value
             elif isinstance(parent, ast.Call) and child is not parent.func:
                 name = self._name(parent.func)
-                if name == "hypothesis.assume" or name in _SAYS:
+                if name == "hypothesis.assume" or self._says(parent.func):
                     return Use.DECIDES
                 if name not in ("bool", "any", "not_") and name.rpartition(".")[2] != "all":
                     return Use.KEPT
@@ -170,7 +187,47 @@ class Place:
         no, yes = (branch.body, branch.orelse) if value else (branch.orelse, branch.body)
         if isinstance(no, ast.expr) or isinstance(yes, ast.expr):
             return self._skips(no) or self._skips(yes)
+        left_out = self._without(branch, no) if isinstance(branch, ast.If) else None
+        if left_out is not None and self._only_asserts([*yes, *left_out]):
+            return True
         return self._ends(no, returns=self.is_test) or self._ends(yes, returns=False)
+
+    def _without(self, branch: ast.If, no: Sequence[ast.stmt]) -> Sequence[ast.stmt] | None:
+        """Return what else of a loop does not run where the comparison says no; None if that does more than go on."""
+        loop = self.path[[node is branch for node in self.path].index(True) - 1]
+        done = [one for one in no if not self._is_idle(one)]
+        if (
+            done
+            and isinstance(done[0], ast.Continue)
+            and isinstance(loop, (ast.For, ast.While))
+            and branch in loop.body
+        ):
+            return loop.body[loop.body.index(branch) + 1 :]
+        return None if done else []
+
+    def _only_asserts(self, body: Sequence[ast.stmt]) -> bool:
+        """Return whether statements assert, and change nothing for what follows."""
+        nodes = [node for one in body for node in ast.walk(one)]
+        calls = (node.func for node in nodes if isinstance(node, ast.Call))
+        changes = any(isinstance(node, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)) for node in nodes)
+        asserts = all(isinstance(one, (ast.Assert, ast.Expr, ast.Pass)) for one in body)
+        return asserts and not changes and all(self._reads(func) or self._says(func) for func in calls)
+
+    def _reads(self, func: ast.expr) -> bool:
+        """Return whether a function only looks at its arguments, or fails."""
+        if isinstance(func, ast.Name):
+            return func.id in _READS and self._value(func) is vars(builtins).get(func.id)
+        if not isinstance(func, ast.Attribute):
+            return False
+        module = self._value(func.value)
+        known = isinstance(module, ModuleType) and module.__name__ in _ONLY_READ
+        return known or func.attr in ("all", "any") or (func.attr.startswith("assert") and func.attr[6:7].isupper())
+
+    def _says(self, func: ast.expr) -> bool:
+        """Return whether a function only says what it gets, to a person."""
+        owner = self._value(func.value) if isinstance(func, ast.Attribute) else None
+        logs = isinstance(owner, logging.Logger) or owner is logging
+        return (logs and getattr(func, "attr", "") in _LOGS) or self._name(func) in _SAYS
 
     def _only_ends_loop(self, branch: ast.If) -> bool:
         """Return whether a branch is the one end of an endless loop."""
@@ -212,13 +269,13 @@ class Place:
     def _calls(self, node: ast.AST) -> bool:
         """Return whether an expression calls what may fail."""
         calls = [one for one in ast.walk(node) if isinstance(one, ast.Call)]
-        return any(self._name(call.func) not in _SAYS for call in calls)
+        return not all(self._says(call.func) for call in calls)
 
     def _is_idle(self, node: ast.stmt) -> bool:
         if not isinstance(node, ast.Expr):
             return isinstance(node, ast.Pass)
         call = node.value
-        return isinstance(call, ast.Constant) or (isinstance(call, ast.Call) and self._name(call.func) in _SAYS)
+        return isinstance(call, ast.Constant) or (isinstance(call, ast.Call) and self._says(call.func))
 
     def _of_name(self, stored: ast.Assign) -> Use:
         """Return what becomes of an answer that got a name: it decides where each use of the name does, or none is."""
@@ -330,14 +387,6 @@ def _decides_alone(op: ast.boolop, value: ast.expr) -> bool:
     return isinstance(value, ast.Constant) and bool(value.value) is isinstance(op, ast.Or)
 
 
-def _is_either(node: ast.Compare) -> bool:
-    """Return whether an answer is only asked to be one: ``is None``, ``in (True, False)``."""
-    other = node.comparators[0]
-    values = {one.value for one in getattr(other, "elts", [other]) if isinstance(one, ast.Constant)}
-    wanted = {True, False} if isinstance(node.ops[0], (ast.In, ast.NotIn)) else {None}
-    return len(node.ops) == 1 and wanted <= values
-
-
 def _is_all(parent: ast.AST) -> bool:
     """Return whether a node is a part of ``child.all()``."""
     return isinstance(parent, ast.Call) or (isinstance(parent, ast.Attribute) and parent.attr == "all")
@@ -345,39 +394,3 @@ def _is_all(parent: ast.AST) -> bool:
 
 def _is_nothing(node: ast.expr | None) -> bool:
     return node is None or (isinstance(node, ast.Constant) and node.value is None)
-
-
-def _path(frame: FrameType) -> list[ast.AST]:
-    """Return the nodes around the call that goes on in a frame; none where its source cannot be read."""
-    tree = _tree(frame.f_code.co_filename)
-    span = [*frame.f_code.co_positions()][frame.f_lasti // 2]
-    return enclosing(tree, span) if tree is not None and None not in span else []
-
-
-def line_of(file: str, function: str) -> int:
-    """Return the line at which a function of a file begins; the first one where it cannot be found."""
-    nodes = ast.walk(_tree(file) or ast.Module([], []))
-    return next((node.lineno for node in nodes if isinstance(node, _Functions[:2]) and node.name == function), 1)
-
-
-@functools.lru_cache(maxsize=64)
-def _tree(file: str) -> ast.Module | None:
-    try:
-        return ast.parse(Path(file).read_bytes())
-    except (OSError, SyntaxError, ValueError):
-        return None
-
-
-def enclosing(node: ast.AST, span: Sequence[int | None]) -> list[ast.AST]:
-    """Return the nodes that enclose a span of the source, from this one to the innermost."""
-    line, end_line, column, end_column = span
-    body = node.body if isinstance(node, (ast.Module, ast.ClassDef)) else []  # in order, and it may be long
-    last = bisect.bisect_right(body, (line, column), key=lambda one: (one.lineno, one.col_offset))
-    for child in itertools.chain(body[last - 1 : last], ast.iter_child_nodes(node)):
-        of_child = [getattr(child, name, None) for name in _SPAN]
-        if None in of_child:  # a node without a place of its own, such as a loop of a comprehension
-            if len(found := enclosing(child, span)) > 1:
-                return [node, *found]
-        elif [*of_child[::2]] <= [line, column] and [end_line, end_column] <= [*of_child[1::2]]:
-            return [node, *enclosing(child, span)]
-    return [node]
