@@ -16,6 +16,7 @@ import torch
 
 from gpu_emulators.nvidia.triton_driver import emulated
 from mhc.backends import load
+from mhc.backends.in_turn import InTurn
 from mhc.backends.triton.ahead import gpu_target
 from mhc.backends.triton.prepared import Prepared
 from mhc.backends.variants import Variants
@@ -75,9 +76,10 @@ def inputs_of(op: str, size: tuple[int, int, int], dtype: torch.dtype) -> tuple[
 
 
 def variants(op: str, direction: str, spec: Any, target: str) -> Mapping[str, Any]:
-    """Return the kernels of an operator that run on a target, by name."""
+    """Return the kernels of an operator that run on a target, by name: not those that are others' kernels in turn."""
     kernel = load("triton", op, direction)
-    return kernel.supported(spec, target) if isinstance(kernel, Variants) else {"": kernel}
+    each = kernel.supported(spec, target) if isinstance(kernel, Variants) else {"": kernel}
+    return {name: one for name, one in each.items() if not isinstance(one, InTurn)}
 
 
 def errors_of(kernel: Any, inputs: Any, out: Any, golden: Any, target: str) -> dict[str, float]:
