@@ -16,6 +16,8 @@ from mhc.ops import (
     mhc_post,
     mhc_post_pre,
     mhc_pre,
+    mhc_pre_norm,
+    mhc_pre_norm_fp8,
     mhc_read,
     mhc_single_pass,
     mhc_single_pass_fp8,
@@ -24,6 +26,8 @@ from mhc.ops import (
 
 OPS: Mapping[str, Any] = {
     "mhc_pre": mhc_pre,
+    "mhc_pre_norm": mhc_pre_norm,
+    "mhc_pre_norm_fp8": mhc_pre_norm_fp8,
     "sinkhorn": sinkhorn,
     "mhc_post": mhc_post,
     "mhc_post_pre": mhc_post_pre,
@@ -88,11 +92,30 @@ class Draw:
         return mhc_pre.MhcPreBackwardInputs(
             *tensors,
             *_saved("mhc_pre", forward),
-            self.data(self.tokens, self.hidden),
-            self.normal(self.tokens, self.n),
-            self.normal(self.tokens, self.n, self.n),
+            *self._grads_of_pre(),
             precision=self.precision,
         )
+
+    def _grads_of_pre(self) -> tuple[torch.Tensor, ...]:
+        """Return the gradients of h_in, h_post and h_res."""
+        grads = self.normal(self.tokens, self.n), self.normal(self.tokens, self.n, self.n)
+        return self.data(self.tokens, self.hidden), *grads
+
+    def _mhc_pre_norm(self, backward: bool) -> Any:
+        tensors = (self.x(), *self.mapping(self.n * (self.n + 2), 3), self._norm_weight())
+        forward = mhc_pre_norm.MhcPreNormInputs(*tensors, precision=self.precision)
+        if not backward:
+            return forward
+        exact = load("reference", "mhc_pre_norm").golden(forward)  # type: ignore[attr-defined]
+        kept = (exact.read.to(self.dtype), exact.s.float(), exact.m.float(), exact.r.float())
+        grads = self._grads_of_pre()
+        return mhc_pre_norm.MhcPreNormBackwardInputs(*tensors, *kept, *grads, precision=self.precision)
+
+    def _mhc_pre_norm_fp8(self, _: bool) -> Any:
+        return mhc_pre_norm_fp8.MhcPreNormFp8Inputs(*self._mhc_pre_norm(False))
+
+    def _norm_weight(self) -> torch.Tensor:
+        return self.normal(self.hidden, scale=0.05, mean=0.2)
 
     def _mhc_head(self, backward: bool) -> Any:
         tensors = (self.x(), *self.mapping(self.n, 1))
@@ -165,8 +188,7 @@ class Draw:
         )
 
     def _mhc_single_pass(self, backward: bool) -> Any:
-        norm_weight = self.normal(self.hidden, scale=0.05, mean=0.2)
-        tensors = (*self._written(), self._weights(), *self.mapping(self.n * (self.n + 2), 3), norm_weight)
+        tensors = (*self._written(), self._weights(), *self.mapping(self.n * (self.n + 2), 3), self._norm_weight())
         forward = mhc_single_pass.MhcSinglePassInputs(*tensors, precision=self.precision)
         if not backward:
             return forward

@@ -29,17 +29,21 @@ def read_tensors(
     *,
     head: bool = False,
     any_mixes: bool = False,
+    weight: tuple[torch.Tensor, ...] = (),
 ) -> tuple[torch.Tensor | None, ...]:
-    """Return the tensors of a read, the parameters in fp32, or raise if something does not fit x."""
+    """Return the tensors of a read, the parameters in fp32, or raise if something does not fit x.
+
+    ``weight`` is the one of a norm behind the read, where there is one.
+    """
     streams, hidden = checks.streams_of(op, x, DTYPES)
     mixes = checks.mixes_of(parameters[0], streams) if any_mixes else None
     shapes = checks.shapes_of_parameters(streams, hidden, head=head, mixes=mixes)
     checks.one_of(op, "precision", precision, PRECISIONS)
-    named = zip(checks.PARAMETERS, parameters, shapes, strict=True)
-    return (x, *[parameter(op, x, name, tensor, shape, main_grad) for name, tensor, shape in named])
+    named = zip((*checks.PARAMETERS, "norm_weight"), (*parameters, *weight), (*shapes, (hidden,)), strict=False)
+    return (x, *[_parameter(op, x, name, tensor, shape, main_grad) for name, tensor, shape in named])
 
 
-def parameter(
+def _parameter(
     op: str, x: torch.Tensor, name: str, tensor: torch.Tensor | None, shape: tuple[int, ...], main_grad: bool
 ) -> torch.Tensor | None:
     """Return a parameter in fp32, or raise if it does not fit x; gamma may be None."""

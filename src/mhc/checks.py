@@ -101,14 +101,10 @@ def has_dtype(op: str, name: str, tensor: Array, dtypes: Sequence[Any]) -> None:
         raise TypeError(f"{op}: {name} is {tensor.dtype}; it needs {several}{', '.join(map(str, dtypes))}")
 
 
-def multiple_of(op: str, name: str, value: int, factor: int) -> None:
-    """Raise if a size is no multiple of ``factor``."""
-    if value % factor:
-        raise ValueError(f"{op}: {name} is {value}; it needs a multiple of {factor}")
-
-
-def for_serving(op: str, other: str, tensors: Iterable[Any]) -> None:
-    """Raise if a gradient would be recorded for one of the tensors: ``op`` has none, and ``other`` has one."""
+def in_fp8(op: str, other: str, hidden: int, group: int, tensors: Iterable[Any]) -> None:
+    """Raise if hidden is not of whole groups, or a gradient would be recorded: ``op`` has none, and ``other`` has."""
+    if hidden % group:
+        raise ValueError(f"{op}: hidden is {hidden}; it needs a multiple of {group}")
     if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors):
         raise RuntimeError(
             f"{op}: a tensor requires a gradient, and it has none; use {other} for training, or call it under "

@@ -9,7 +9,7 @@ gradients come in their own dtype; ``main_grad`` adds the gradients of narrow pa
 (:mod:`mhc.parameters`). Autocast and PyTorch's settings of fp32 products change no result.
 
 Derivatives of any order in reverse mode, ``torch.func.vmap``, ``torch.compile``, ``torch.export``, activation
-checkpointing and CUDA graphs work. Forward mode is refused, and :func:`mhc_single_pass_fp8` has no gradient. With
+checkpointing and CUDA graphs work. Forward mode is refused, and what gives fp8 has no gradient. With
 ``DTensor`` the tokens may be spread over ranks (:mod:`mhc.library.sharding`).
 """
 
@@ -20,7 +20,7 @@ from typing import NamedTuple
 import torch
 
 from mhc import checks
-from mhc.arguments import backend_of, parameter, read_tensors
+from mhc.arguments import backend_of, read_tensors
 from mhc.backends import default_backend, operators_of
 from mhc.functional_single_pass import (
     MhcCoefficients,
@@ -29,7 +29,19 @@ from mhc.functional_single_pass import (
     mhc_single_pass,
     mhc_single_pass_fp8,
 )
-from mhc.library import EXPAND, MHC_HEAD, MHC_POST, MHC_POST_PRE, MHC_PRE, MHC_PRE_NORM, SINKHORN, call, read
+from mhc.library import (
+    EXPAND,
+    MHC_HEAD,
+    MHC_POST,
+    MHC_POST_PRE,
+    MHC_PRE,
+    MHC_PRE_NORM,
+    MHC_PRE_NORM_FP8,
+    SINKHORN,
+    call,
+    read,
+)
+from mhc.ops.mhc_single_pass_fp8 import GROUP
 from mhc.ops.sinkhorn import FORMS
 from mhc.parameters import DTYPES
 
@@ -44,6 +56,7 @@ __all__ = [
     "mhc_post",
     "mhc_post_pre",
     "mhc_pre",
+    "mhc_pre_fp8",
     "mhc_read",
     "mhc_single_pass",
     "mhc_single_pass_fp8",
@@ -104,11 +117,46 @@ def mhc_pre(
         ImportError: the backend's toolchain is not installed.
     """
     operator = MHC_PRE if norm_weight is None else MHC_PRE_NORM
-    tensors = read_tensors(operator.name, x, (phi, alpha, bias, gamma), precision, main_grad)
-    if norm_weight is not None:
-        tensors = (*tensors, parameter(operator.name, x, "norm_weight", norm_weight, x.shape[-1:], main_grad))
+    weight = () if norm_weight is None else (norm_weight,)
+    tensors = read_tensors(operator.name, x, (phi, alpha, bias, gamma), precision, main_grad, weight=weight)
     options = (norm_eps, pre_eps, post_scale, precision)
     return MhcPre(*call(operator, tensors, options, backend_of(backend, x, operator.name)))
+
+
+def mhc_pre_fp8(
+    x: torch.Tensor,
+    phi: torch.Tensor,
+    alpha: torch.Tensor,
+    bias: torch.Tensor,
+    gamma: torch.Tensor | None,
+    norm_weight: torch.Tensor,
+    *,
+    norm_eps: float = 1e-6,
+    pre_eps: float = 1e-6,
+    post_scale: float = 2.0,
+    precision: str = "fp32",
+    power_of_two_scales: bool = False,
+    backend: str | None = None,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Do what :func:`mhc_pre` does with a norm, and give the layer's input in fp8 (:mod:`mhc.ops.mhc_pre_norm_fp8`).
+
+    The arguments are as in :func:`mhc_pre`, and the last as in :func:`mhc_single_pass_fp8`; hidden is a multiple of
+    128. It is for serving: no tensor has a gradient.
+
+    Returns:
+        ``h_in`` ``[..., hidden]`` in ``torch.float8_e4m3fn``; its scales, ``[..., hidden/128]`` fp32; and ``h_post``
+        and ``h_res`` as :func:`mhc_pre` gives them.
+
+    Raises:
+        TypeError, ValueError, LookupError, ImportError: as :func:`mhc_pre`, or hidden is no multiple of 128.
+        RuntimeError: a tensor requires a gradient, and gradients are recorded.
+    """
+    op = MHC_PRE_NORM_FP8.name
+    tensors = read_tensors(op, x, (phi, alpha, bias, gamma), precision, False, weight=(norm_weight,))
+    checks.in_fp8(op, "mhc_pre", x.shape[-1], GROUP, tensors)
+    options = (norm_eps, pre_eps, post_scale, precision, power_of_two_scales)
+    h_in, scale, h_post, h_res = call(MHC_PRE_NORM_FP8, tensors, options, backend_of(backend, x, op))
+    return h_in, scale, h_post, h_res
 
 
 def read_with_x(

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 
 from mhc import checks
-from mhc.arguments import backend_of, parameter, read_tensors
+from mhc.arguments import backend_of, read_tensors
 from mhc.library import MHC_COEFFICIENTS, MHC_READ, MHC_SINGLE_PASS, MHC_SINGLE_PASS_FP8, call
 from mhc.ops.mhc_single_pass_fp8 import GROUP
 from mhc.parameters import DTYPES
@@ -145,8 +145,7 @@ def mhc_single_pass_fp8(
     """
     op, parameters = "mhc_single_pass_fp8", (phi, alpha, bias, gamma)
     tensors = _single_pass_tensors(op, (x, y, h_post, h_res, pre), parameters, norm_weight, precision, False)
-    checks.multiple_of(op, "hidden", x.shape[-1], GROUP)
-    checks.for_serving(op, "mhc_single_pass", tensors)
+    checks.in_fp8(op, "mhc_single_pass", x.shape[-1], GROUP, tensors)
     options = (norm_eps, pre_eps, post_scale, precision, power_of_two_scales)
     h_in, scale, *coefficients, out = call(MHC_SINGLE_PASS_FP8, tensors, options, backend_of(backend, x, op))
     return out, h_in, scale, MhcCoefficients(*coefficients)
@@ -164,6 +163,5 @@ def _single_pass_tensors(
     x, y, h_post, h_res, pre = of_tokens
     checks.write_fits(op, x, y, h_post, h_res, DTYPES, torch.float32)
     checks.read_fits(op, x, pre, DTYPES, torch.float32)
-    _, *mapping = read_tensors(op, x, parameters, precision, main_grad, any_mixes=True)
-    weight = parameter(op, x, "norm_weight", norm_weight, x.shape[-1:], main_grad)
-    return (*of_tokens, *mapping, weight)
+    _, *shared = read_tensors(op, x, parameters, precision, main_grad, any_mixes=True, weight=(norm_weight,))
+    return (*of_tokens, *shared)

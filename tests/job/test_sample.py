@@ -88,7 +88,7 @@ def shapes(op, direction, axes):
     """Return the shape and the size of an element of each output of a case, as src/mhc/ops makes them."""
     t, n = axes["tokens"], axes["streams"]
     hidden, narrow = axes.get("hidden", 0), DTYPES[axes["dtype"]].itemsize
-    rows = {"mhc_pre": n * (n + 2), "mhc_pre_norm": n * (n + 2), "mhc_post_pre": n * (n + 2), "mhc_head": n}.get(op, 0)
+    rows = n if op == "mhc_head" else n * (n + 2)
     x, parameters = ((t, n, hidden), narrow), [((rows, n * hidden), 4), ((3,), 4), ((rows,), 4), ((n, hidden), 4)]
     written = [((t, hidden), narrow), ((t, n), 4), ((t, n, n), 4)]
     logits = math.factorial(n) if n <= 4 and axes["dtype"] == "fp32" else n * n
@@ -108,7 +108,8 @@ def shapes(op, direction, axes):
         "expand": [x],
     }
     forward["mhc_pre_norm"] = [*forward["mhc_pre"][:3], ((t, hidden), narrow), ((t,), 4), *forward["mhc_pre"][3:]]
-    forward["mhc_single_pass_fp8"] = [((t, hidden), 1), ((t, hidden // 128), 4), *forward["mhc_single_pass"][1:]]
+    for name in ("mhc_pre_norm", "mhc_single_pass"):
+        forward[f"{name}_fp8"] = [((t, hidden), 1), ((t, hidden // 128), 4), *forward[name][1:]]
     backward = {
         "mhc_pre": [x, *parameters],
         "mhc_pre_norm": [x, *parameters, ((hidden,), 4)],

@@ -83,7 +83,7 @@ def _call(case: Case, tensors: Tensors) -> tuple[torch.Tensor, ...]:
     if op == "expand":
         options = {"streams": case["axes"]["streams"]}
     given = [tensors.get(name) for name in names_of(op, "forward")]
-    results = getattr(mhc, op.removesuffix("_norm"))(*given, **options, backend=case["backend"])
+    results = getattr(mhc, op.replace("_norm", ""))(*given, **options, backend=case["backend"])
     if op == "mhc_post_pre":  # the streams come first, and last in the order of the outputs
         out, read = results
         return *read, out

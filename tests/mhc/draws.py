@@ -19,8 +19,9 @@ OTHER_CODE = 8
 PARAMETERS = {"phi", "alpha", "bias", "gamma", "norm_weight"}
 FORMS = {"paper": 0.0, "deepseek": 1e-6}  # of Sinkhorn's first iteration, each with its eps
 SINGLE_PASS = ("mhc_single_pass", "mhc_single_pass_fp8")
+IN_FP8 = ("mhc_pre_norm_fp8", "mhc_single_pass_fp8")
 WITH_LOGITS = ("mhc_coefficients", *SINGLE_PASS)
-_WITH_POST_SCALE = ("mhc_pre", "mhc_pre_norm", "mhc_post_pre", *WITH_LOGITS)
+_WITH_POST_SCALE = ("mhc_pre", "mhc_pre_norm", "mhc_pre_norm_fp8", "mhc_post_pre", *WITH_LOGITS)
 WITH_PRECISION = ("mhc_head", *_WITH_POST_SCALE)
 
 
@@ -60,7 +61,7 @@ def options_of(op: str, direction: str, axes: Axes) -> dict[str, Any]:
     if op == "expand":
         return {"streams": axes["streams"]} if direction == "forward" else {}
     precision = {"precision": axes["precision"]} if op in WITH_PRECISION else {}
-    scales = {"power_of_two_scales": axes["power_of_two_scales"]} if op == "mhc_single_pass_fp8" else {}
+    scales = {"power_of_two_scales": axes["power_of_two_scales"]} if op in IN_FP8 else {}
     return constants_of(op, axes) | precision | scales
 
 
@@ -112,7 +113,7 @@ def units_of(op: str, direction: str, axes: Axes, exact: Mapping[str, Any]) -> d
     units = {"h_in": scale, "out": scale, "read": scale, "r": 1 / scale, "s": 1 / scale}
     if op in ("mhc_pre_norm", "mhc_single_pass"):  # what is read is normalised
         units["h_in"] = 1.0
-    if op == "mhc_single_pass_fp8":  # to the largest number of fp8
+    if op in IN_FP8:  # to the largest number of fp8
         units |= {"h_in": 448.0, "scale": 1 / 448}
     return {name: units.get(name, 1.0) for name in exact}
 

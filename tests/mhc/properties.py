@@ -157,6 +157,7 @@ _PROPERTIES: dict[tuple[str, str], tuple[Callable[..., None], ...]] = {
     ("mhc_coefficients", "forward"): (_scale_is_divided_out, _ones_are_no_gamma),
     ("mhc_post_pre", "forward"): (_is_one_after_the_other,),
     ("mhc_pre_norm", "forward"): (_read_is_normalised,),
+    ("mhc_pre_norm_fp8", "forward"): (_groups_are_quantised,),
     ("mhc_single_pass", "forward"): (_read_is_normalised,),
     ("mhc_single_pass_fp8", "forward"): (_groups_are_quantised,),
 }

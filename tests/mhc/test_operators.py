@@ -63,12 +63,16 @@ COEFFICIENTS = {"h_pre": H_POST, "h_post": H_POST, "logits": wide(T, draws.logit
 NEXT = {f"next_{name}": one for name, one in COEFFICIENTS.items()}
 WEIGHT = partial(wide, H, scale=0.05, mean=0.2)  # h_in stays below 2
 PASSED = {**WRITTEN, "pre": WEIGHTS, **ANY, "norm_weight": WEIGHT()}
+OF_FP8 = {"norm_weight": WEIGHT(drawn=draws.small_columns)}
+IN_FP8 = {"h_in": array(T, H, dtype="fp8"), "scale": wide(T, lambda axes: axes[H] // 128)}
 PASSED_ON = {**NEXT, **OUT, "read": H_IN, "s": R, **PROJECTED}
 READ, KEPT = {"h_in": H_IN, "h_post": H_POST, "h_res": H_RES}, {"m": M, "r": R}
+NORMED = {"read": H_IN, "s": R, **KEPT}
 # Of each operator the inputs and the outputs.
 FORWARD: dict[str, tuple[Kinds, Kinds]] = {
     "mhc_pre": ({"x": X, **PRE}, {**READ, **KEPT}),
-    "mhc_pre_norm": ({"x": X, **PRE, "norm_weight": WEIGHT()}, {**READ, "read": H_IN, "s": R, **KEPT}),
+    "mhc_pre_norm": ({"x": X, **PRE, "norm_weight": WEIGHT()}, {**READ, **NORMED}),
+    "mhc_pre_norm_fp8": ({"x": X, **PRE, **OF_FP8}, {**IN_FP8, "h_post": H_POST, "h_res": H_RES, **NORMED}),
     "sinkhorn": (LOGITS, {"matrix": H_RES}),
     "mhc_post": (WRITTEN, OUT),
     "mhc_post_pre": (
@@ -79,15 +83,12 @@ FORWARD: dict[str, tuple[Kinds, Kinds]] = {
     "mhc_read": ({"x": X, "pre": WEIGHTS}, {"h_in": H_IN}),
     "mhc_coefficients": ({"x": X, **ANY}, {**COEFFICIENTS, **PROJECTED}),
     "mhc_single_pass": (PASSED, {"h_in": H_IN, **PASSED_ON}),
-    "mhc_single_pass_fp8": (
-        {**PASSED, "norm_weight": WEIGHT(drawn=draws.small_columns)},
-        {"h_in": array(T, H, dtype="fp8"), "scale": wide(T, lambda axes: axes[H] // 128), **PASSED_ON},
-    ),
+    "mhc_single_pass_fp8": ({**PASSED, **OF_FP8}, {**IN_FP8, **PASSED_ON}),
     "expand": ({"x": data(T, H, scale="scale")}, OUT),
 }
 # A backward gets the outputs that have no gradients, and the streams that were written where they are read again.
 WITHOUT_GRADIENTS, READ_AGAIN = ("read", "s", "m", "r"), ("mhc_post_pre", "mhc_single_pass")
-FORWARD_ONLY = ("mhc_single_pass_fp8",)
+FORWARD_ONLY = draws.IN_FP8
 
 
 def backward_of(op: str) -> tuple[Kinds, Kinds]:

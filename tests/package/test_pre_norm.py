@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib.util
+import os
 
 import pytest
 import torch
@@ -11,8 +12,12 @@ from torch import nn
 
 import mhc
 from mhc.backends import load
+from mhc.backends.reference.read import quantised
 from mhc.ops.mhc_pre_norm import MhcPreNormSpec
 from spy import HIDDEN, TOKENS, N, mapping, tensor
+
+TRITON = importlib.util.find_spec("triton") is not None
+BACKENDS = ["reference", "cpp", *(["triton"] if TRITON and os.environ.get("TRITON_INTERPRET") == "1" else [])]
 
 
 class _Behind(nn.Module):
@@ -71,6 +76,36 @@ def test_its_activations_are_made_again():
     assert all(map(torch.equal, *results))
 
 
+def given(dtype=torch.float32):
+    """Return tensors of a width that fp8 takes, which need no gradients."""
+    x, parameters = tensor(TOKENS, N, 256, dtype=dtype), mapping(N * (N + 2), 3, hidden=256)
+    return [each.detach() for each in (x, *parameters, tensor(256))]
+
+
+@pytest.mark.parametrize("powers", [False, True])
+@pytest.mark.parametrize(
+    ("backend", "dtype"),  # the interpreter truncates where hardware rounds to bf16
+    [*((one, torch.float32) for one in BACKENDS), ("reference", torch.bfloat16), ("cpp", torch.bfloat16)],
+)
+def test_fp8_is_the_normed_read_of_its_backend_quantised(backend, dtype, powers):
+    tensors = given(dtype)
+    h_in, *others = mhc.mhc_pre(*tensors, norm_eps=1e-3, backend=backend)
+    *in_fp8, h_post, h_res = mhc.mhc_pre_fp8(*tensors, norm_eps=1e-3, power_of_two_scales=powers, backend=backend)
+    for own, other in zip((*in_fp8, h_post, h_res), (*quantised(h_in.float(), powers), *others), strict=True):
+        assert own.dtype == other.dtype
+        assert torch.equal(own.float(), other.float())
+
+
+def test_fp8_takes_groups_of_128_and_no_gradients():
+    x, *parameters = given()
+    with pytest.raises(ValueError, match="mhc_pre_norm_fp8: hidden is 4; it needs a multiple of 128"):
+        mhc.mhc_pre_fp8(tensor(TOKENS, N, HIDDEN), *mapping(N * (N + 2), 3), tensor(HIDDEN))
+    with pytest.raises(RuntimeError, match=r"mhc_pre_norm_fp8: a tensor requires a gradient.*use mhc_pre for training"):
+        mhc.mhc_pre_fp8(x.requires_grad_(), *parameters)
+    options = (1e-6, 1e-6, 2.0, "fp32", False, "reference")
+    torch.library.opcheck(torch.ops.mhc.mhc_pre_norm_fp8.default, (x.detach(), *parameters, *options))
+
+
 def test_a_weight_that_does_not_fit_is_refused():
     x, parameters = tensor(TOKENS, N, HIDDEN), mapping(N * (N + 2), 3)
     with pytest.raises(ValueError, match=r"mhc_pre_norm: norm_weight has shape \(3,\)"):
@@ -85,7 +120,7 @@ def test_a_weight_in_bf16_is_taken_and_has_its_gradient_in_bf16():
     assert weight.grad.dtype == torch.bfloat16
 
 
-@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="there is no Triton")
+@pytest.mark.skipif(not TRITON, reason="there is no Triton")
 @pytest.mark.parametrize(("name", "more"), [("few", 0), ("overlapped", 0), ("bf16x3", 1)])
 def test_few_tokens_have_no_launch_more_for_the_norm(name, more):
     from mhc.backends.triton.ahead import gpu_target

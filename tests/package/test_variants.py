@@ -16,11 +16,12 @@ import mhc
 from mhc import backends
 from mhc.backends.rules import rules_of
 from mhc.backends.variants import Variants, with_variants
-from mhc.ops import mhc_coefficients, mhc_pre, mhc_pre_norm, mhc_single_pass, mhc_single_pass_fp8
+from mhc.ops import mhc_coefficients, mhc_pre, mhc_pre_norm, mhc_pre_norm_fp8, mhc_single_pass, mhc_single_pass_fp8
 from mhc.ops.mhc_coefficients import MhcCoefficientsInputs, MhcCoefficientsSpec
 from mhc.ops.mhc_head import MhcHeadSpec
 from mhc.ops.mhc_pre import MhcPreInputs, MhcPreSpec
 from mhc.ops.mhc_pre_norm import MhcPreNormInputs, MhcPreNormSpec
+from mhc.ops.mhc_pre_norm_fp8 import MhcPreNormFp8Inputs, MhcPreNormFp8Spec
 from mhc.ops.mhc_single_pass import MhcSinglePassInputs, MhcSinglePassSpec
 from mhc.ops.mhc_single_pass_fp8 import MhcSinglePassFp8Inputs, MhcSinglePassFp8Spec
 
@@ -308,6 +309,7 @@ TRITON = [
 SPECS = {
     "mhc_pre": MhcPreSpec,
     "mhc_pre_norm": MhcPreNormSpec,
+    "mhc_pre_norm_fp8": MhcPreNormFp8Spec,
     "mhc_head": MhcHeadSpec,
     "mhc_coefficients": MhcCoefficientsSpec,
     "mhc_single_pass": MhcSinglePassSpec,
@@ -376,6 +378,7 @@ def test_few_tokens_have_a_launch_less_and_the_same_bits():
     for module, inputs in (
         (mhc_pre, MhcPreInputs(x, *mapping)),
         (mhc_pre_norm, MhcPreNormInputs(x, *mapping, torch.rand(128))),
+        (mhc_pre_norm_fp8, MhcPreNormFp8Inputs(x, *mapping, torch.rand(128))),
         (mhc_coefficients, MhcCoefficientsInputs(x, *mapping)),
         (mhc_single_pass, MhcSinglePassInputs(x, *written, *mapping, torch.rand(128))),
         (mhc_single_pass_fp8, MhcSinglePassFp8Inputs(x, *written, *mapping, torch.rand(128))),

@@ -18,6 +18,7 @@ from mhc.ops import (
     mhc_post_pre,
     mhc_pre,
     mhc_pre_norm,
+    mhc_pre_norm_fp8,
     mhc_read,
     mhc_single_pass,
     mhc_single_pass_fp8,
@@ -131,6 +132,16 @@ MHC_PRE_NORM = Operator(
     backward_inputs=mhc_pre_norm.MhcPreNormBackwardInputs,
     empty_outputs=mhc_pre_norm.empty_outputs,
     empty_grads=mhc_pre_norm.empty_grads,
+)
+MHC_PRE_NORM_FP8 = Operator(
+    name="mhc_pre_norm_fp8",
+    tensors=MHC_PRE_NORM.tensors,
+    token_dims=MHC_PRE_NORM.token_dims,
+    options=(*MHC_PRE_NORM.options, "bool power_of_two_scales"),
+    result_dims=(1, *MHC_PRE_NORM.result_dims),
+    saved=MHC_PRE_NORM.saved,
+    inputs=mhc_pre_norm_fp8.MhcPreNormFp8Inputs,
+    empty_outputs=mhc_pre_norm_fp8.empty_outputs,
 )
 SINKHORN = Operator(
     name="sinkhorn",
@@ -254,6 +265,7 @@ EXPAND = Operator(
 OPERATORS = (
     MHC_PRE,
     MHC_PRE_NORM,
+    MHC_PRE_NORM_FP8,
     SINKHORN,
     MHC_POST,
     MHC_POST_PRE,

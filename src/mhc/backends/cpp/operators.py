@@ -34,7 +34,10 @@ KERNELS = with_variants(
         mhc_single_pass=mhc_single_pass,
         expand=expand,
     )
-    | {("mhc_single_pass_fp8", "forward"): mhc_single_pass.FORWARD},
+    | {
+        ("mhc_pre_norm_fp8", "forward"): mhc_pre_norm.FORWARD,
+        ("mhc_single_pass_fp8", "forward"): mhc_single_pass.FORWARD,
+    },
     {"mhc_pre": MhcPreSpec, "mhc_head": MhcHeadSpec, "mhc_post": MhcPostSpec},
     Path(__file__).parent,
     named_target,

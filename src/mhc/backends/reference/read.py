@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import torch
 
+from mhc.ops.mhc_single_pass_fp8 import FP8, GROUP, LEAST, MOST
+
 _DROPPED_BITS = 13  # of fp32's 23 bits after the point, TF32 has 10
 
 
@@ -29,6 +31,17 @@ def normed_grads(
     unit = read.to(norm_weight.dtype) * s
     slope = (grad * norm_weight * unit).mean(dim=1, keepdim=True)
     return (s * (grad * norm_weight - slope * unit)).to(read.dtype), (grad * unit).sum(dim=0)
+
+
+def quantised(h_in: torch.Tensor, power_of_two_scales: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return what is normalised in fp8, and its scales (:mod:`mhc.ops.mhc_single_pass_fp8`); float64 is not rounded."""
+    v = h_in.unflatten(1, (-1, GROUP))
+    scale = v.abs().amax(dim=2).clamp(min=LEAST) / MOST
+    if power_of_two_scales:
+        mantissa, _ = torch.frexp(scale)  # from 0.5 on and below 1, and inf of inf
+        scale = torch.where(mantissa > 0.5, scale / mantissa.clamp(max=1), scale)
+    quotient = (v / scale.unsqueeze(2)).flatten(1)
+    return quotient if h_in.dtype == torch.float64 else quotient.to(FP8), scale
 
 
 def weighted(v: torch.Tensor, gamma: torch.Tensor | None) -> torch.Tensor:

@@ -26,6 +26,7 @@ from mhc.ops.mhc_head import MhcHeadSpec
 from mhc.ops.mhc_post_pre import MhcPostPreSpec
 from mhc.ops.mhc_pre import MhcPreSpec
 from mhc.ops.mhc_pre_norm import MhcPreNormSpec
+from mhc.ops.mhc_pre_norm_fp8 import MhcPreNormFp8Spec
 from mhc.ops.mhc_single_pass import MhcSinglePassSpec
 from mhc.ops.mhc_single_pass_fp8 import MhcSinglePassFp8Spec
 
@@ -38,6 +39,7 @@ KERNELS = with_variants(
         ("mhc_pre", "backward"): mhc_pre.BACKWARD,
         ("mhc_pre_norm", "forward"): mhc_pre_norm.FORWARD,
         ("mhc_pre_norm", "backward"): mhc_pre_norm.BACKWARD,
+        ("mhc_pre_norm_fp8", "forward"): mhc_pre_norm.FORWARD,
         ("sinkhorn", "forward"): sinkhorn.FORWARD,
         ("sinkhorn", "backward"): sinkhorn.BACKWARD,
         ("mhc_post", "forward"): mhc_post.FORWARD,
@@ -59,6 +61,7 @@ KERNELS = with_variants(
     {
         "mhc_pre": MhcPreSpec,
         "mhc_pre_norm": MhcPreNormSpec,
+        "mhc_pre_norm_fp8": MhcPreNormFp8Spec,
         "mhc_head": MhcHeadSpec,
         "mhc_post_pre": MhcPostPreSpec,
         "mhc_coefficients": MhcCoefficientsSpec,

@@ -10,7 +10,7 @@ from mhc.ops.mhc_head import MhcHeadSpec
 from mhc.ops.mhc_pre import MhcPreInputs, MhcPreSpec
 from mhc.ops.mhc_pre_norm import MhcPreNormSpec
 from mhc.ops.mhc_single_pass import MhcSinglePassSpec
-from mhc.ops.mhc_single_pass_fp8 import FP8, MhcSinglePassFp8Spec
+from mhc.ops.mhc_single_pass_fp8 import FP8
 
 
 class Norm(NamedTuple):
@@ -47,12 +47,12 @@ def norm_types(spec: Spec) -> Norm:
 
 def is_fp8(spec: Spec) -> bool:
     """Return whether what is normalised is stored in fp8."""
-    return isinstance(spec, MhcSinglePassFp8Spec)
+    return hasattr(spec, "power_of_two_scales")
 
 
 def has_powers(spec: Spec) -> bool:
     """Return whether the scales of fp8 are powers of two."""
-    return isinstance(spec, MhcSinglePassFp8Spec) and spec.power_of_two_scales
+    return getattr(spec, "power_of_two_scales", False)
 
 
 def result_types(spec: Spec) -> Results:
