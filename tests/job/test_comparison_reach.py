@@ -139,7 +139,7 @@ def test_a_line_allows_the_most_that_it_lets_through(told, name):
     (line,) = told[name]
     allows = EVERY[name][1]
     assert (allowed(line) is None) == (allows is None), line
-    assert allows is None or allows / 1.03 - 0.005 * allows <= allowed(line) <= 1.006 * allows, line
+    assert allows is None or allows / 1.03 <= allowed(line) <= 1.001 * allows, line
 
 
 @pytest.mark.parametrize("name", DIRECTIONS)
@@ -150,13 +150,13 @@ def test_an_element_may_be_off_to_both_sides(name):
         bits = np.arange(2 ** (8 * values.itemsize)).astype(f"u{values.itemsize}").view(dtype).astype(float)
     errors = np.abs(bits[np.isfinite(bits)] - value)
     line = asked(lambda one, other: bool(np.all(np.abs(one.astype(float) - other) <= tolerance)), values)
-    assert line["allows"] == float(f"{errors[errors <= tolerance].max():.2g}")
+    assert line["allows"] == float(f"{errors[errors <= tolerance].max():.3g}")
 
 
 def test_the_noise_of_a_large_array_is_that_of_its_largest_number():
     values = np.ones((300, 400), np.float16)
     values[100, 30] = 64
-    assert asked(close(atol=0), values)["budget"] == 0.12  # four times 2**-5
+    assert asked(close(atol=0), values)["budget"] == 4 * 2**-5
 
 
 @pytest.mark.parametrize("name", NOT_ASKED)
@@ -178,4 +178,4 @@ def test_what_could_not_be_asked_is_at_least_that(tmp_path):
         asking.ask("close", close(rtol=0.1), NORMAL, NORMAL.copy(), asserts=True)
     fact = asking.facts()[FACT]
     assert json.loads(fact)["lines"][0]["at least"] is True
-    assert "may be off by at least 0.39" in "".join(map(in_words, summed([fact])))
+    assert "may be off by at least 0.38" in "".join(map(in_words, summed([fact])))

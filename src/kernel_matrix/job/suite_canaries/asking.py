@@ -196,8 +196,8 @@ class OneAtATime:
 
 
 def _short(value: float) -> float:
-    """Return a number with two digits; the largest of all would be Inf then."""
-    return short if math.isfinite(short := float(f"{value:.2g}")) else value
+    """Return a number with three digits; the largest of all would be Inf then."""
+    return short if math.isfinite(short := float(f"{value:.3g}")) else value
 
 
 def words_of(fact: str) -> dict[str, Any]:

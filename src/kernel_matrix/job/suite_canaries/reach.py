@@ -148,6 +148,9 @@ class Reach:
             self.allows = math.inf
         while high > STEP * low and low < (middle := math.sqrt(low) * math.sqrt(high)) < high:
             low, high = (middle, high) if self._lets(at, direction, middle) else (low, middle)
+        short = (float(f"{math.sqrt(low) * math.sqrt(high):.{digits}g}") for digits in (1, 2))
+        if (between := next((error for error in short if low < error < high), None)) is not None:
+            self._lets(at, direction, between)  # as a person has written it
 
     def _lets(self, at: int, direction: complex, error: float) -> bool:
         """Return whether an element may be off by an error, with the dtype's rounding; what may be is kept."""

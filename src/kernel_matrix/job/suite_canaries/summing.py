@@ -68,8 +68,8 @@ def in_words(line: Sum) -> str:
     if math.isinf(line.allows):
         words += ". It allows anything: one element may be any number"
     elif line.allows > line.budget:
-        words += f". One element may be off by {'at least ' * line.more}{line.allows:.2g}"
-        words += f"; four times the noise here is {line.budget:.2g}" if line.budget else ""
+        words += f". One element may be off by {'at least ' * line.more}{line.allows:.3g}"
+        words += f"; four times the noise here is {line.budget:.3g}" if line.budget else ""
     return words
 
 
