@@ -119,8 +119,8 @@ def _of_texts(overview: Shown, shown: Shown) -> Iterator[Difference]:
         says = f"{count} {phrase}" in overview["headline"] if count else True
         yield from unequal(f"headline: {phrase}", says, True)
     emulated, counted = shown["run"]["emulated"], shown["run"]["cells_by_evidence"].get("emulated", 0)
-    says = re.search(rf" {emulated - counted}{' more' if counted else ''} (was|were) emulated\.", overview["headline"])
-    yield from unequal("headline: were emulated", says is not None, emulated > counted)
+    said = re.search(rf" {emulated - counted}{' more' if counted else ''} (was|were) emulated\.", overview["headline"])
+    yield from unequal("headline: were emulated", said is not None, emulated > counted)
 
 
 def _of_row(overview: Shown, place: int, cell: Shown, odd: set[str]) -> Iterator[Difference]:
