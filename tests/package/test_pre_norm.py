@@ -11,9 +11,10 @@ import torch
 from torch import nn
 
 import mhc
+import properties
 from mhc.backends import load
 from mhc.backends.reference.read import quantised
-from mhc.ops.mhc_pre_norm import MhcPreNormSpec
+from mhc.ops.mhc_pre_norm import MhcPreNormInputs, MhcPreNormSpec, empty_outputs
 from spy import HIDDEN, TOKENS, N, mapping, tensor
 
 TRITON = importlib.util.find_spec("triton") is not None
@@ -118,6 +119,14 @@ def test_a_weight_in_bf16_is_taken_and_has_its_gradient_in_bf16():
     weight = tensor(HIDDEN, dtype=torch.bfloat16)
     mhc.mhc_pre(tensor(TOKENS, N, HIDDEN), *mapping(N * (N + 2), 3), weight).h_in.sum().backward()
     assert weight.grad.dtype == torch.bfloat16
+
+
+@pytest.mark.nightly  # a C++ compiler takes ten seconds
+def test_inductor_normalises_what_is_rounded():
+    inputs = MhcPreNormInputs(*given(torch.bfloat16))
+    out = empty_outputs(inputs)
+    load("inductor", "mhc_pre_norm").run(inputs, out)
+    properties._read_is_normalised(None, inputs, out)
 
 
 @pytest.mark.skipif(not TRITON, reason="there is no Triton")

@@ -7,12 +7,12 @@ from mhc.backends.reference.operators import KERNELS as REFERENCE
 
 # With one stream a sum is its only summand, so Inductor inlines the iterations of Sinkhorn into one expression. It
 # doubles with each iteration: 2**40 reads. Two operations are the most that Inductor may inline there.
-# Inductor leaves a rounding out that widening follows. The scales of fp8 are made of what is rounded to x's dtype.
-_ROUNDED = {"emulate_precision_casts": True}
+# Inductor leaves a rounding out that widening follows. What is read is rounded to x's dtype before its norm, and what
+# scales of fp8 are made of.
+_NORMED = ("mhc_pre_norm", "mhc_pre_norm_fp8", "mhc_single_pass", "mhc_single_pass_fp8")
 _OPTIONS = {
     "sinkhorn": {"realize_opcount_threshold": 2},
-    "mhc_pre_norm_fp8": _ROUNDED,
-    "mhc_single_pass_fp8": _ROUNDED,
+    **{op: {"emulate_precision_casts": True} for op in _NORMED},
 }
 
 KERNELS = {
