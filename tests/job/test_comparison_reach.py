@@ -170,6 +170,14 @@ def test_an_element_is_off_from_what_is_expected(error):
     assert line["allows"] == pytest.approx(0.1, rel=0.03)
 
 
+@pytest.mark.parametrize("shape", [(8, 4), (1, 4), (8, 1), (3, 8, 4), (1,)])
+def test_where_each_element_has_a_tolerance_it_is_at_least_what_was_found(tmp_path, shape):
+    tolerance = f"np.linspace(0.1, 0.2, {np.prod(shape)}).reshape({shape})"
+    test = f"def test_it(): assert np.allclose(np.ones((3, 8, 4)), 1, atol=0, rtol={tolerance})"
+    (tmp_path / "test_a.py").write_text(f"import numpy as np\n{test}\n")
+    assert "One element may be off by at least 0.0985;" in pytest_in(tmp_path, "--kernel-matrix-canaries")
+
+
 def test_what_could_not_be_asked_is_at_least_that(tmp_path):
     asking = Asking(tmp_path)
     asking.begin("test_a.py")

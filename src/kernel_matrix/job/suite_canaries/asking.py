@@ -147,6 +147,7 @@ class Asking:
         key = tolerances, getattr(actual, "dtype", None), getattr(expected, "dtype", None)
         known = of_line.setdefault(key, Known())
         if tolerances is None:
+            line.more = True
             known = of_line[key] = Known(known.allows)
         try:
             self._ask_pair(line, known, passes, actual, expected)

@@ -51,14 +51,15 @@ class Known:
     def ask(self, passes: Passes, both: tuple[Any, Any], ends: Ends | None, pair: Pair, budget: float) -> None:
         """Ask how far an element of two arrays may be off, where more or less is expected than of all before.
 
-        Without ``ends`` of all, and where a few elements do not pass by themselves, the ``pair`` stands for the arrays.
+        Without ``ends`` of all, and where a few elements do not pass by themselves, the ``pair`` stands for the arrays:
+        there may be elements that may be off by more.
         """
         reach, places = None, self.beyond(ends) if ends else []
         with contextlib.suppress(Exception):
             reach = Reach.of(passes, *both, places, self.allows) if places else None
         if reach is None and (places or not ends):
             of_pair = ends_of(pair.actual, pair.expected)
-            self.more |= shape_of(pair.actual) != shape_of(both[0])
+            self.more = True
             ends, places = of_pair, self.beyond(of_pair) if of_pair else []
             reach = Reach(passes, pair.actual, pair.expected, places, self.allows)
         if ends and reach and largest_of(reach.dtype):
