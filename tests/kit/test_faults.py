@@ -90,6 +90,7 @@ NOT_SEEN = {
     "forgets_a_parameter": "the inputs of a function are tensors of no subclass",
     "other_where_differentiated": "of JAX, what comes besides the gradients is not looked at",
     "at_other_addresses": "of few runs the addresses come again",
+    "arrays_of_every_third_run": "arrays that are alive are counted around two runs",
     "compiled_anew": "a call may take as long as it does, where it is not timed",
     "other_where_nothing_is_saved": "one optional output alone is never left out",
     "no_mark_where_nan": "where NaN comes in, results of whole numbers are not looked at",

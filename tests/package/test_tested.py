@@ -54,7 +54,9 @@ class Case:
     def kernel_children(self):
         return []
 
-    def call(self, function, arrays, secret, **options):
+    def call(self, function, arrays=None, secret=0, **options):
+        if arrays is None:
+            return None, {}
         answer = {
             f"memory {name}": laid(place_of(one.shape, one.dtype), one, secret)
             for name, one in (("x", arrays["x"]), (f"{INTO}out", OUT))

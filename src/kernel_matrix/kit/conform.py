@@ -89,7 +89,7 @@ def _made_of(running: Running) -> list[str]:
         made.append(name)
         _made.add((name, *of_kernel))
         if name in ("golden", "growth"):
-            running.memory_before = case.kernel_memory()
+            running.memory_before = memory.held(running)
     return made
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import gc
 import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -398,6 +399,16 @@ def _perturb(byte: int) -> None:
     library = ctypes.CDLL(None)
     if hasattr(library, "gnu_get_libc_version"):
         library.mallopt(_M_PERTURB, byte)
+
+
+def settle(_: Mapping[str, Array], *, collect: bool) -> Answer:
+    """Give free memory of the C library back to the system; ``collect`` frees what only a cycle of objects holds."""
+    if collect:
+        gc.collect()
+    library = ctypes.CDLL(None)
+    if hasattr(library, "malloc_trim"):
+        library.malloc_trim(0)
+    return None, {}
 
 
 def _unavailable(error: Exception, device: str) -> Exception:

@@ -109,9 +109,9 @@ KINDS = {
         "weight: the error grows as rows^0.50, over 0.375 (4 at 16, 16 at 256, 64 at 4096 times the noise)",
     ),
     "kit-keeps-memory": Kind(
-        "Every run of the kernel leaves memory behind that nobody frees.",
+        "Runs of the kernel leave memory behind that nobody frees.",
         "keep no result or scratch between calls, or free it",
-        "every run of the kernel keeps 672 bytes more",
+        "twelve runs of the kernel keep 8064 bytes more",
     ),
     "kit-other-bits": Kind(
         "The same inputs give other bits in another run: a race, a counter, or an order that chance determines.",

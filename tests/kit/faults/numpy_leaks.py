@@ -74,3 +74,34 @@ def in_every_fourth_run(x, gain, out):
 def in_the_first_runs_and_less_in_all(x, gain, out):
     _lose(64 if next(_runs) < 6 else 10)
     _norm(x, gain, out)
+
+
+def in_every_fifth_run(x, gain, out):
+    if next(_runs) % 5 == 4:
+        _lose(64)
+    _norm(x, gain, out)
+
+
+def arrays_of_every_third_run(x, gain, out):
+    if next(_runs) % 3 == 0:
+        _maps.append(np.ones(64))
+    _norm(x, gain, out)
+
+
+def arrays_of_every_second_run(x, gain, out):
+    if next(_runs) % 2 == 0:
+        _maps.append(np.ones(64))
+    _norm(x, gain, out)
+
+
+def below_holes(x, gain, out):
+    """Lose memory where the first run has left free blocks of the C library."""
+    if next(_runs) == 1:
+        blocks = [_c.malloc(64 << 10) for _ in range(8192)]
+        for block in blocks:
+            ctypes.memset(block, 1, 64 << 10)
+        _maps.append(_c.malloc(16))
+        for block in blocks:
+            _c.free(ctypes.c_void_p(block))
+    _lose(16, 256)
+    _norm(x, gain, out)

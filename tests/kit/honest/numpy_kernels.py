@@ -18,7 +18,7 @@ _said = []
 _pool = []
 _tuned = {}
 _room, _layouts, _largest = [], set(), []
-_ring = collections.deque(maxlen=10)
+_ring, _results, _late = collections.deque(maxlen=10), collections.deque(maxlen=20), []
 
 
 def _softmax(x):
@@ -168,8 +168,24 @@ def for_each_layout(x):
 
 
 def ring(x):
-    """Keep the workspaces of the last ten runs."""
+    """Keep the workspaces of the last ten runs, and the results of the last twenty."""
     _ring.append(np.ones(16 << 17))
+    _results.append(_narrow(x))
+    return _narrow(x)
+
+
+def cycle(x):
+    """Leave 8 MiB to the collector of cycles."""
+    of_itself = [np.ones(8 << 17)]
+    of_itself.append(of_itself)
+    return _narrow(x)
+
+
+def frees_late(x):
+    """Free the workspaces of eight runs at once."""
+    if len(_late) == 8:
+        _late.clear()
+    _late.append(np.ones(24 << 17))
     return _narrow(x)
 
 

@@ -34,7 +34,7 @@ def unwritten(running: Running) -> None:
         running.run(running.given, poison="usual")
         if running.facts["subnormal"] is False:
             raise MisbehavedError("kit-unwritten", "the kernel computes with memory that nobody has written")
-    running.left = min(kept[1] - kept[0], kept[2] - kept[1])
+    running.left = kept[2] - kept[0]
 
 
 def _differing(one: draws.Arrays, other: draws.Arrays) -> list[str]:
@@ -62,35 +62,42 @@ def _hold_chance(running: Running, out: draws.Arrays, kind: str) -> None:
 
 
 def memory(running: Running) -> None:
-    """Hold what every run leaves behind, and how much the kernel's process has grown.
+    """Hold what runs leave behind, and how much the kernel's process has grown.
 
-    What is kept once (compiled code, a workspace, the last few results) is no leak. So twelve runs on other values come
-    first, and then four that must keep memory, too.
+    What is kept once (compiled code, a workspace, the last results) is no leak, nor what is freed now and then. So 24
+    runs on other values come first. The least that is held in the next twelve, and in twelve more, are then compared.
     """
-    left, held = running.left, running.memory_before
+    before, now = running.memory_before, held(running)
+    grown = 0 if before is None or now is None else now - before
     spare = _SPARE + 16 * sum(one.nbytes for one in (*running.given.values(), *running.out.values()))
-    grown = _held(running) - held if held is not None else 0
-    if left <= 0 and grown <= spare:
+    if running.left <= 0 and grown <= spare:
         return
-    _run_on_others(running, range(12))
-    results, held = int(running.facts["kept"]), _held(running)
-    _run_on_others(running, range(12, 16))
-    if left > 0 and int(running.facts["kept"]) > results:
-        raise MisbehavedError("kit-keeps-memory", f"every run of the kernel keeps {left} bytes more")
-    if grown > spare and 64 * (_held(running) - held) > grown:
+    _, first, then = (_least(running, numbers) for numbers in (range(24), range(24, 36), range(36, 48)))
+    kept, lost = (after - earlier for earlier, after in zip(first, then, strict=True))
+    if running.left > 0 and kept > 0:
+        raise MisbehavedError("kit-keeps-memory", f"twelve runs of the kernel keep {kept} bytes more")
+    if grown > spare and 64 * lost > grown:
         text = f"the kernel's process holds {grown >> 20} MiB more after a few runs"
         raise MisbehavedError("kit-keeps-memory", text)
 
 
-def _run_on_others(running: Running, numbers: Iterable[int]) -> None:
-    """Run on other values, each by its number, with poison: only then it is counted which results are alive."""
+def _least(running: Running, numbers: Iterable[int]) -> tuple[int, int]:
+    """Run on other values, each by its number; return the least bytes of results that are alive, and of the process.
+
+    The runs have poison: only then it is counted which results are alive.
+    """
+    kept = []
     for number in numbers:
         running.run(draws.drawn(running.case, running.op, running.sizes, f"/kept {number}"), poison="usual")
+        kept.append((int(running.facts["kept"]), held(running, collect=True) or 0))
+    results, process = zip(*kept, strict=True)
+    return min(results), min(process)
 
 
-def _held(running: Running) -> int:
-    """Return the bytes that the kernel's process holds, or 0 where that is not known."""
-    return running.case.kernel_memory() or 0
+def held(running: Running, *, collect: bool = False) -> int | None:
+    """Return the bytes that the kernel's process holds without what is free in it; None where that is not known."""
+    running.case.call("kernel_matrix.kit.kernel_side:settle", collect=collect)
+    return running.case.kernel_memory()
 
 
 def follows(running: Running) -> None:
