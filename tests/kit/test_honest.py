@@ -30,7 +30,7 @@ NUMPY = {
     "numpy_differs": ("differs",),
 }
 TORCH = {
-    "torch_softmax": ("SavesOutput",),
+    "torch_softmax": ("SavesOutput", "compiled_late", "of_all_sizes"),
     "torch_scaled": ("scaled",),
     "torch_rotates": ("Rotates",),
     "torch_sums": ("column_sums",),
@@ -38,7 +38,7 @@ TORCH = {
     "torch_loss": ("loss",),
     "torch_convolved": ("convolved",),
 }
-TORCH_FORWARD = {"torch_softmax": ("blocks", "compiled")}
+TORCH_FORWARD = {"torch_softmax": ("blocks", "compiled", "in_two_graphs")}
 JAX = {"jax_softmax": ("softmax",), "jax_scaled": ("scaled",)}
 WITH_GRADIENTS = (
     *("torch_softmax", "torch_scaled", "torch_rotates", "torch_loss", "torch_convolved"),
@@ -88,6 +88,15 @@ def test_there_are_two_thousand_cases():
 
 def test_no_right_kernel_in_numpy_is_red(tmp_path):
     hold(run(tmp_path, "numpy", 1), "numpy", 1)
+
+
+@pytest.mark.environments
+@pytest.mark.slow
+def test_a_kernel_that_pytorch_compiles_is_green(tmp_path):
+    cases = [case for case in packages(1)["torch"] if case[2]["kernel"] == "compiled_late"]
+    python = str(python_of(*ENVIRONMENTS["torch"]))
+    job = driving.run(tmp_path, SUITE, "torch_kernels:{kernel}", cases, KERNELS, python=python)
+    assert (len(job.ends), job.red()) == (4, {}), job.output
 
 
 @pytest.mark.nightly

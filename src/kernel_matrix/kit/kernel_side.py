@@ -127,7 +127,7 @@ def run(
     back = given.back() | _returned(kernel, frame, rounds) | earlier
     facts |= {"scratch": scratch.overran() if scratch else [], "marked": _differing(marks, given.marks(kernel["args"]))}
     del rounds  # what is held now, the kernel holds
-    facts["kept"] = scratch.kept() if scratch and not keep else 0
+    facts |= {"kept": scratch.kept() if scratch and not keep else 0, "compiles": frame.compiles()}
     return facts, back
 
 

@@ -185,7 +185,8 @@ class Running:
         if only is not None:
             kernel = {**kernel, "writes": list(only), "outputs": {name: kernel["outputs"][name] for name in only}}
         shapes = self._shapes(values, how).values()
-        key = (self.variant, how.get("layout", PACKED), how.get("mode", ""), *asked, *kernel["outputs"], *shapes)
+        way = how.get("layout", PACKED), how.get("mode", ""), bool(how.get("poison"))
+        key = (self.variant, *way, *asked, *kernel["outputs"], *shapes)
         children = case.kernel_children()
         self._secret, how["variant"] = secrets.randbits(62), self.variant
         try:

@@ -36,6 +36,28 @@ def compiled(x):
         torch.use_deterministic_algorithms(before)
 
 
+def _in_two_graphs(x):
+    z = x.float()
+    e = (z - z.amax(-1, keepdim=True)).exp()
+    torch._dynamo.graph_break()
+    return (e / e.sum(-1, keepdim=True)).to(x.dtype)
+
+
+in_two_graphs = torch.compile(_in_two_graphs)
+
+
+@torch.compile(dynamic=True)
+def of_all_sizes(x):
+    return x.float().softmax(-1).to(x.dtype)
+
+
+def compiled_late(x, made=[]):  # noqa: B006
+    """Compile in the first call."""
+    if not made:
+        made.append(torch.compile(lambda x: x.float().softmax(-1).to(x.dtype)))
+    return made[0](x)
+
+
 class Rotates(torch.nn.Module):
     """Keeps its table of angles in a buffer that it makes in the first call."""
 

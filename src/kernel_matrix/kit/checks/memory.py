@@ -188,4 +188,4 @@ def in_mode(running: Running, mode: str) -> None:
     out = running.attempt(
         "kit-modes", running.given, f"the kernel fails in the mode '{mode}'", mode=mode, what=f" ({mode})"
     )
-    running.same("kit-modes", out, f"other results in the mode '{mode}'")
+    running.same("kit-modes", out, f"other results in the mode '{mode}'", other_code=running.facts["compiles"])

@@ -90,6 +90,10 @@ class Framework:
         """Return all of an array that is not its elements, by its name in a sentence."""
         return {}
 
+    def compiles(self) -> bool:
+        """Return whether a compiler of the framework has made code in this process: other code in another mode."""
+        return False
+
     @contextlib.contextmanager
     def scratch(self, kind: str, device: str, *, guarded: bool = True) -> Iterator[Scratch]:  # noqa: ARG002
         """Poison what is allocated until the block ends: with NaN, or with usual or subnormal numbers.

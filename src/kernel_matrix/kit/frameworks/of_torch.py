@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -50,6 +51,11 @@ class TorchScratch(TorchDispatchMode):  # type: ignore[misc]  # PyTorch need not
     def _should_skip_dynamo(cls) -> bool:
         """Return False: nothing is compiled here, and to keep PyTorch's compiler out means to import it."""
         return False
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Return True: a kernel that PyTorch's compiler makes is the same here as elsewhere."""
+        return True
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Put guards around what is allocated, and call every other operator as it is."""
@@ -182,8 +188,13 @@ class Torch(Framework):
             "its memory": value.data_ptr(),
             "its .grad": value.is_leaf and value.grad is not None,
             "its hooks": len(value._backward_hooks or ()),
-            "its attributes": sorted(vars(value)),
+            "its attributes": sorted(name for name in vars(value) if not name.startswith("_dynamo_")),
         }
+
+    def compiles(self) -> bool:
+        """Return whether PyTorch's compiler has made code in this process."""
+        dynamo = sys.modules.get("torch._dynamo.utils")
+        return dynamo is not None and dynamo.counters["frames"]["ok"] > 0
 
     @contextlib.contextmanager
     def scratch(self, kind: str, device: str, *, guarded: bool = True) -> Iterator[Scratch]:
