@@ -9,7 +9,7 @@ from dataclasses import replace
 import judges
 import pytest
 from common import few_cells
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from judges import write_site
 from records import TRITON
@@ -110,6 +110,8 @@ def test_a_case_that_is_computed_less_exactly_on_purpose_does_not_hide_the_other
 
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(of_records=st.lists(st.lists(st.floats(), min_size=4, max_size=4), min_size=1, max_size=2))
+@example(of_records=[[0.0, 0.0, 0.0, -1.0], [0.0, 0.0, 1.0, 0.5]])
+@example(of_records=[[1.0, 1.0, 0.0, 0.0], [math.inf, 1.0, 0.0, 0.0], [1.0, 1.0, 1.0, 0.0]])
 @pytest.mark.slow
 def test_no_figure_of_a_record_stops_the_report(of_records, pooled):
     names = ("error", "floor", "elements", "misrounded")

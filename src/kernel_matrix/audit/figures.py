@@ -190,7 +190,7 @@ def _noise(shown: Shown, raws: Iterable[Raw], dtypes: Mapping[str, str]) -> Iter
 
 def _mean(weighed: Sequence[tuple[float, float]]) -> float | None:
     total = sum(weight for weight, _ in weighed)
-    return sum(weight * value for weight, value in weighed) / total if total else None
+    return sum(weight * value for weight, value in weighed if weight) / total if total else None
 
 
 def _code(raw: Raw) -> dict[str, float]:

@@ -113,7 +113,11 @@ _SUMS = f"""
         FROM taken t JOIN outputs o USING (record) JOIN planned p USING (planned) JOIN plan_names n USING (named)
         WHERE t.outcome IN ('pass', 'fail') AND o.rel_fro IS NOT NULL AND o.floor_rel_fro IS NOT NULL
     ),
-    weighted AS (SELECT *, floor <> 0 AND floor < 'inf'::DOUBLE AS known, error / floor AS ratio FROM compared)
+    weighted AS (
+        SELECT * REPLACE (narrow AND weight > 0 AS narrow),  -- a case without elements has no share of anything
+               weight > 0 AND floor <> 0 AND floor < 'inf'::DOUBLE AS known, error / floor AS ratio
+        FROM compared
+    )
     SELECT cell, dtype, output, count(*), if(bool_or(emulated), 'emulated', 'ran'), sum(weight),
            sqrt(sum(if(error = 0, 0, weight * ratio * ratio)) FILTER (known) / nullif(sum(weight) FILTER (known), 0))
                AS noise,
