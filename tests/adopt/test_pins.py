@@ -629,7 +629,7 @@ def test_a_repository_without_pins_gets_the_newest_and_a_broken_lock_stops_nothi
     (repository / "uv.lock").write_text("<<<<<<< HEAD\n")
     assert cli.main(["init", "--root", str(repository), "--no-run"]) == 0
     output = capsys.readouterr().out
-    assert "no file of the repository pins a version: the newest are taken\nuv.lock cannot be read: " in output
+    assert "that the package allows are taken\nuv.lock cannot be read: " in output
     assert Version(pins(repository / LOCKS / "python.txt")["numpy"]) > Version("2.2.6")
 
 

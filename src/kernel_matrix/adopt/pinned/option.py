@@ -47,5 +47,6 @@ def _lines(choice: str, pins: Pins) -> Iterator[str]:
     if choice == NEWEST:
         yield f"the newest versions{f', and not those of {listed}' if files else ''}"
         return
-    yield f"versions from {listed}" if files else "no file of the repository pins a version: the newest are taken"
+    none = "no lock, constraints or requirements here pin a version: the newest that the package allows are taken"
+    yield f"versions from {listed}" if files else none
     yield from pins.notes
