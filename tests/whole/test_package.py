@@ -38,7 +38,7 @@ def test_the_longest_of_the_package_s_own_tests_pass_too():
 
 def test_what_the_package_tests_of_triton_passes_in_its_environment():
     """These skip where there is no Triton, so here nothing may skip."""
-    files = [f"tests/package/test_{name}.py" for name in ("launch", "variants", "handed_on", "fastest")]
+    files = [f"tests/package/test_{name}.py" for name in ("launch", "variants", "handed_on", "fastest", "pre_norm")]
     assert re.search(r"\d+ passed in", passed(python_of("triton-3.7"), *files, TRITON_INTERPRET="1"))
 
 

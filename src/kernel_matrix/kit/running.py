@@ -177,8 +177,7 @@ class Running:
         With ``only`` the kernel is to write these outputs alone. ``several`` has the results of each of ``runs``.
 
         Raises:
-            MisbehavedError: it did something else than to compute its outputs.
-            WrongResultError: a result is missing, or of another kind.
+            MisbehavedError, WrongResultError: it did more than compute, or a result is missing or of another kind.
         """
         case, kernel = self.case, self.kernel(sizes or self.sizes)
         asked = list(self.asked if asked is None else asked)
