@@ -39,7 +39,7 @@ def read_tensors(
     mixes = checks.mixes_of(parameters[0], streams) if any_mixes else None
     shapes = checks.shapes_of_parameters(streams, hidden, head=head, mixes=mixes)
     checks.one_of(op, "precision", precision, PRECISIONS)
-    named = zip((*checks.PARAMETERS, "norm_weight"), (*parameters, *weight), (*shapes, (hidden,)), strict=False)
+    named = [*zip(checks.PARAMETERS, parameters, shapes, strict=True), *[("norm_weight", w, (hidden,)) for w in weight]]
     return (x, *[_parameter(op, x, name, tensor, shape, main_grad) for name, tensor, shape in named])
 
 

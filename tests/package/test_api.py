@@ -10,6 +10,7 @@ import torch
 
 import mhc
 from mhc import backends
+from mhc.arguments import read_tensors
 from mhc.ops.mhc_pre import MhcPreInputs
 
 golden = backends.load("reference", "mhc_pre").golden
@@ -126,6 +127,17 @@ def test_a_token_does_not_depend_on_its_neighbours():
 def test_what_does_not_fit_is_refused_with_what_it_got_and_what_it_needs(change, error, message):
     with pytest.raises(error, match=message):
         call(make()._replace(**change))
+
+
+@pytest.mark.parametrize("weights", [0, 1])
+@pytest.mark.parametrize("change", ["one parameter too few", "one too many"])
+def test_the_parameters_of_a_read_are_counted(change, weights):
+    inputs = make()
+    weight = (torch.ones(inputs.x.shape[-1]),) * weights
+    parameters = inputs[1:4] if change == "one parameter too few" else (*inputs[1:5], None)
+    assert len(read_tensors("mhc_pre", inputs.x, inputs[1:5], "fp32", False, weight=weight)) == 5 + weights
+    with pytest.raises(ValueError, match=r"is (shorter|longer) than"):
+        read_tensors("mhc_pre", inputs.x, parameters, "fp32", False, weight=weight)
 
 
 def test_an_unknown_backend_is_refused_and_a_missing_toolchain_is_no_fallback():
