@@ -429,6 +429,42 @@ def test_a_module_has_the_weights_and_options_and_gives_them_back(gamma):
     assert not again.phi.requires_grad
 
 
+LAYOUTS = {
+    "deepseek": lambda: convert.from_deepseek(deepseek_tensors(4, gamma=True), **OPTIONS),
+    "megatron": lambda: convert.from_megatron(megatron_tensors(4), norm_eps=1e-3),
+    "transformer engine": lambda: convert.from_transformer_engine(transformer_engine_tensors(4)),
+    "liger": lambda: convert.from_liger(liger_tensors(4)),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_module_takes_the_weight_of_the_norm_before_its_layer(layout):
+    weights, weight = LAYOUTS[layout](), (1 + draw(HIDDEN, seed=6)).to(torch.bfloat16)
+    connection = weights.module(torch.nn.Tanh(), weight)
+    assert not any(parameter.is_meta for parameter in connection.parameters())
+    assert_copied([weight], [connection.norm_weight])
+    assert torch.equal(connection.norm_weight, weight)
+    assert "norm=True" in connection.extra_repr()
+    x = draw(TOKENS, 4, HIDDEN)
+    normed = weights.apply(x, lambda h: torch.tanh(torch.rms_norm(h, (HIDDEN,), weight.float(), weights.norm_eps)))
+    assert_near(connection(x).detach(), normed.double())
+    again = convert.ConnectionWeights.of_module(connection)
+    assert again.options == weights.options
+    assert_same(weights.tensors, again.tensors)
+    assert torch.equal(again.module(torch.nn.Tanh(), connection.norm_weight)(x), connection(x))
+
+
+def test_a_module_has_a_norm_where_its_weight_is_given_and_nowhere_else():
+    weights, layer = convert.from_deepseek(deepseek_tensors(2)), torch.nn.Identity()
+    assert weights.module(layer, norm=False).norm_weight is None
+    assert weights.module(layer, torch.ones(HIDDEN), norm=True).norm_weight is not None
+    for norm_weight, norm in ((None, True), (torch.ones(HIDDEN), False)):
+        with pytest.raises(ValueError, match=r"module: norm=True needs norm_weight, .* so it must be given"):
+            weights.module(layer, norm_weight, norm=norm)
+    with pytest.raises(ValueError, match=r"ConnectionWeights\.module: norm_weight has shape \(3,\)"):
+        weights.module(layer, torch.ones(3))
+
+
 @pytest.mark.parametrize("gamma", [False, True])
 def test_a_module_of_a_head_has_the_weights_and_options_and_gives_them_back(gamma):
     weights = convert.head_from_deepseek(head_tensors(4, gamma), "", norm_eps=1e-3, pre_eps=1e-2)

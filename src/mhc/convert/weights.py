@@ -67,7 +67,10 @@ class _Weights:
 
     @classmethod
     def of_module(cls, module: nn.Module) -> Self:
-        """Return the weights of a module (:class:`mhc.HyperConnection`, :class:`mhc.HyperHead`), as copies."""
+        """Return the weights of a module (:class:`mhc.HyperConnection`, :class:`mhc.HyperHead`), as copies.
+
+        The weight of a norm before the layer is the layer's in every layout: take the module's ``norm_weight``.
+        """
         values = {field.name: getattr(module, field.name) for field in fields(cls)}
         tensors = {name: values[name].detach().clone() for name in _TENSORS if values[name] is not None}
         return cls(**{**values, **tensors})
@@ -143,28 +146,47 @@ class ConnectionWeights(_Weights):
         options = {"iterations": self.iterations, "eps": self.sinkhorn_eps, "form": self.form}
         return Coefficients(h_in, h_post, sinkhorn(logits, **options, backend=backend))
 
-    def module(self, layer: nn.Module, **options: Any) -> HyperConnection:
+    def module(self, layer: nn.Module, norm_weight: torch.Tensor | None = None, **options: Any) -> HyperConnection:
         """Return ``layer`` in a :class:`mhc.HyperConnection` with copies of these weights, ready to train.
+
+        With ``norm_weight``, ``[hidden]``, the module has the RMSNorm before the layer (``norm=True``), which the
+        wrapped layer must not apply again. ``norm_eps`` is of both norms. No layout has this weight among those of a
+        hyper-connection: in a model it is the layer's, ``attn_norm`` or ``ffn_norm`` in DeepSeek's.
 
         ``options`` are those that the weights have not, such as ``precision`` and ``backend``. The parameters are on
         the device of the weights.
+
+        Raises:
+            ValueError: ``norm_weight`` has another shape, or ``norm`` is true without it or false with it.
         """
-        made = {**self.options, "gamma": self.gamma is not None, "device": "meta"}
-        return self._load(HyperConnection(layer, self.streams, self.hidden, **made, **options))
+        given = norm_weight is not None
+        if options.pop("norm", given) != given:
+            raise ValueError(
+                "ConnectionWeights.module: norm=True needs norm_weight, the weight of the RMSNorm before the layer, "
+                "and norm_weight needs norm=True; a hyper-connection's weights do not have it, so it must be given"
+            )
+        if norm_weight is None:
+            return self._wrap(HyperConnection, layer, **options)
+        return self._with_norm("module", self._wrap(HyperConnection, layer, norm=True, **options), norm_weight)
 
     def single_pass(self, layer: nn.Module, norm_weight: torch.Tensor, **options: Any) -> SinglePassConnection:
         """Return the same as a part of an :class:`mhc.SinglePassStack`: DeepSeek-V4.1's form.
 
-        ``norm_weight``, ``[hidden]``, is of the RMSNorm before the layer (``attn_norm`` and ``ffn_norm`` there), which
-        the wrapped layer must not apply again.
+        Here the norm before the layer is always in the module.
 
         Raises:
             ValueError: ``norm_weight`` has another shape.
         """
-        check_shape("ConnectionWeights.single_pass", "norm_weight", norm_weight, (self.hidden,), self.phi)
+        return self._with_norm("single_pass", self._wrap(SinglePassConnection, layer, **options), norm_weight)
+
+    def _wrap(self, kind: type[_Module], layer: nn.Module, **options: Any) -> _Module:
         made = {**self.options, "gamma": self.gamma is not None, "device": "meta"}
-        module = self._load(SinglePassConnection(layer, self.streams, self.hidden, **made, **options))
-        module.norm_weight = nn.Parameter(norm_weight.detach().clone())
+        return self._load(kind(layer, self.streams, self.hidden, **made, **options))
+
+    def _with_norm(self, caller: str, module: _Module, weight: torch.Tensor) -> _Module:
+        """Give the module a copy of the weight of the norm before the layer."""
+        check_shape(f"ConnectionWeights.{caller}", "norm_weight", weight, (self.hidden,), self.phi)
+        module.norm_weight = nn.Parameter(weight.detach().clone())
         return module
 
     def apply(
