@@ -72,7 +72,7 @@ class InTurn(KeptCode):
             for each in (inputs, out)
         )
         calls = self._calls(given, made, [next(numbers) for _ in rooms])
-        places = [[*call[0], *call[1], getattr(call[0], "added", None)] for call in calls]
+        places = [[*call[0], *call[1], *beside(call[0])] for call in calls]
         numbered = [tuple(each for each in place if type(each) is _Number) for place in places]
         return _All(tuple(zip(launches, numbered, strict=True)), rooms)
 
@@ -88,6 +88,11 @@ class InTurn(KeptCode):
 def like(tensor: torch.Tensor) -> Callable[[], torch.Tensor]:
     """Return what makes a tensor like this one; it does not keep this one."""
     return functools.partial(torch.empty, tensor.shape, dtype=tensor.dtype, device=tensor.device)
+
+
+def beside(inputs: Any) -> tuple[Any, ...]:
+    """Return what a kernel is handed beside the fields of its inputs, in the order in which it was set."""
+    return tuple(getattr(inputs, "__dict__", {}).values())
 
 
 class _Number(int):

@@ -19,6 +19,7 @@ from mhc.backends.cpp.arguments import Arguments
 from mhc.backends.cpp.compilers import THREADS, artifact, cpu_target
 from mhc.backends.cpp.hopper import Shape, allow, config_of
 from mhc.backends.cpp.source import Source
+from mhc.backends.in_turn import like
 from mhc.toolchain import gfx
 
 _MESSAGE = 1024  # bytes
@@ -31,12 +32,14 @@ class Launch(NamedTuple):
     """One kernel over a grid. An argument is a tensor, None for a tensor that is not given, or a value of ctypes.
 
     ``shape`` is for a kernel whose blocks have other numbers of threads than ``THREADS``, or dynamic shared memory.
+    ``scratch`` are the arguments that only the launches of this call see; one of several launches names each.
     """
 
     kernel: str
     grid: tuple[int, int, int]
     arguments: tuple[Any, ...]
     shape: Shape | None = None
+    scratch: tuple[torch.Tensor, ...] = ()
 
 
 class LaunchError(RuntimeError):
@@ -74,8 +77,10 @@ def _issued(made: Made, index: int, addresses: list[int], target: str) -> Call |
     _driver().enter(index)
     source, launches = made()
     module = _module(source, target, index)
+    scratch = [each for launch in launches for each in launch.scratch]
+    addresses = [*addresses, *addresses_of(scratch)]
     with stage("launch"):
-        call = Call(module, launches, addresses, index)
+        call = Call(module, launches, addresses, index, [like(each) for each in scratch])
     call.run(addresses)
     return call if call.known and are_aligned(addresses) else None
 
@@ -243,9 +248,20 @@ class _Module:
 
 
 class Call:
-    """The launches of one call, which may have other addresses the next time, where all of these are ``known``."""
+    """The launches of one call, which may have other addresses the next time, where all of these are ``known``.
 
-    def __init__(self, module: _Module, launches: Sequence[Launch], addresses: Sequence[int], index: int) -> None:
+    The last addresses are those of scratch, which ``room`` makes anew.
+    """
+
+    def __init__(
+        self,
+        module: _Module,
+        launches: Sequence[Launch],
+        addresses: Sequence[int],
+        index: int,
+        room: Sequence[Callable[[], torch.Tensor]] = (),
+    ) -> None:
+        self._room = room
         self._launches = [(module.launcher(each), Arguments(each.arguments, addresses)) for each in launches]
         self._index = index
         self.known = all(arguments.known for _, arguments in self._launches)
@@ -255,7 +271,8 @@ class Call:
         if not are_aligned(addresses):
             return False
         _driver().enter(self._index)
-        self.run(addresses)
+        scratch = [each() for each in self._room]
+        self.run([*addresses, *addresses_of(scratch)])
         return True
 
     def run(self, addresses: list[int]) -> None:

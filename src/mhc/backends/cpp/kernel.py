@@ -15,6 +15,7 @@ from mhc.backends.cpp.compilers import artifact
 from mhc.backends.cpp.devices import I32, Launch, addresses_of, are_aligned, issue
 from mhc.backends.cpp.hopper import refusal
 from mhc.backends.cpp.source import Source
+from mhc.backends.in_turn import beside
 
 
 class Kernel(KeptCode):
@@ -52,7 +53,7 @@ class Kernel(KeptCode):
             ValueError: ``target`` is another architecture than the inputs' device.
         """
         source = functools.partial(self._source, inputs.spec, target)
-        addresses = addresses_of((*inputs, *out))
+        addresses = addresses_of((*inputs, *out, *beside(inputs)))
         return issue(lambda: (source(), self._launches(inputs, out)), inputs[0].device, addresses, target)
 
     def compile(self, spec: Any, target: str) -> Artifact:

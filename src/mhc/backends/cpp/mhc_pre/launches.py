@@ -46,7 +46,9 @@ def backward(inputs: BackwardInputs, out: Grads) -> list[Launch]:
     sizes = (tokens * spec.mixes, tokens * spec.mixes, tokens * spec.streams, tokens)
     factors = _Factors(*(torch.empty(size, dtype=torch.float32, device=x.device) for size in sizes))
     last = (I32(spec.hidden), I32(spec.mixes), *_constants(spec), whole(spec.hidden, x, grads.grad_h_in))
-    launches = [Launch("mhc_pre_factors", (tokens, 1, 1), (x, alpha, bias, m, r, *grads, *factors, *last))]
+    launches = [
+        Launch("mhc_pre_factors", (tokens, 1, 1), (x, alpha, bias, m, r, *grads, *factors, *last), scratch=factors)
+    ]
     if out.x is not None:
         sizes = (I64(tokens), I32(spec.hidden), I32(spec.mixes), whole(spec.hidden, x, phi, gamma, out.x))
         added = getattr(inputs, "added", None)
@@ -79,7 +81,7 @@ def _products(inputs: BackwardInputs, out: Grads, f: torch.Tensor) -> list[Launc
     grid = (cdiv(spec.width, COLUMNS * THREADS), chunks, cdiv(spec.mixes, ROWS))
     last = (sums, phi, gamma, out.phi, out.gamma, I32(chunks), hidden, mixes)
     return [
-        Launch("mhc_pre_sums", grid, arguments),
+        Launch("mhc_pre_sums", grid, arguments, scratch=(sums,)),
         Launch("mhc_pre_grad_phi_gamma", (cdiv(spec.width, THREADS), 1, 1), last),
     ]
 

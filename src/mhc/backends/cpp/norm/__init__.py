@@ -33,7 +33,7 @@ def _backward(inputs: Any, out: tuple[torch.Tensor, torch.Tensor | None]) -> lis
         count, columns = cdiv(tokens, chunk), cdiv(hidden, THREADS)
         sums = torch.empty(count * hidden, dtype=torch.float32, device=inputs.x.device)
         arguments = (inputs.read, inputs.s, inputs.grad_h_in, sums, I64(tokens), I64(chunk), I32(hidden))
-        launches.append(Launch("mhc_norm_weight_sums", (columns, count, 1), arguments))
+        launches.append(Launch("mhc_norm_weight_sums", (columns, count, 1), arguments, scratch=(sums,)))
         added = (sums, grad_weight, I32(count), I32(hidden))
         launches.append(Launch("mhc_norm_weight_add", (columns, 1, 1), added))
     return launches
