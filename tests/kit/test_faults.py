@@ -49,6 +49,7 @@ CASES = {
         for dtype in DTYPES
     ],
     "torch_modes": [("torch_modes", "forward", {"tokens": 7, "hidden": 40})],
+    "torch_falls_back": [("torch_norm", "forward", {"tokens": 7, "hidden": 40, "dtype": "fp32"})],
     "torch_module": [("torch_module", direction, {"tokens": 7}) for direction in DIRECTIONS],
     "jax_norm": [("jax_norm", direction, {"tokens": 7, "hidden": 40}) for direction in DIRECTIONS],
     "jax_softmax": [("jax_softmax", direction, {"tokens": 7, "hidden": 40}) for direction in DIRECTIONS],
@@ -61,6 +62,7 @@ ENVIRONMENTS = {
     "torch_added": _TORCH,
     "torch_added_module": _TORCH,
     "torch_modes": _TORCH,
+    "torch_falls_back": _TORCH,
     "torch_module": _TORCH,
     "jax_softmax": _JAX,
     "jax_norm": _JAX,

@@ -99,6 +99,23 @@ def test_a_kernel_that_pytorch_compiles_is_green(tmp_path):
     assert (len(job.ends), job.red()) == (4, {}), job.output
 
 
+@pytest.mark.environments
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kernel",
+    ["of_parts", *(pytest.param(one, marks=pytest.mark.nightly) for one in ("any_shape", "each_shape", "one_graph"))],
+)
+def test_no_run_of_a_compiled_kernel_is_plain_code(tmp_path, kernel):
+    axes = [{"tokens": 7, "hidden": 40, "dtype": dtype, "kernel": kernel} for dtype in ("fp32", "bf16")]
+    cases = [("torch_norm", way, one) for way in ("forward", "backward") for one in axes]
+    suite, python = HERE / "suites" / "faults", str(python_of(*ENVIRONMENTS["torch"]))
+    job = driving.run(tmp_path, suite, "torch_compiled:{kernel}", cases, KERNELS, python=python)
+    assert (len(job.ends), job.red()) == (4, {}), job.output
+    told = [end["facts"]["checks"] for case, end in job.ends.items() if ".backward" in case]
+    twice = "torch.compile lets it run once: donated buffers"
+    assert [twice in one for one in told] == [kernel != "of_parts"] * 2, told
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("package", ["numpy", *ENVIRONMENTS])
 def test_over_twenty_seeds_none_is_red(tmp_path, package):

@@ -104,12 +104,17 @@ def run(
     variant: str = "",
     runs: int = 1,
     rows: int = 1,
+    first: bool = False,
 ) -> Answer:
     """Call the kernel, ``fresh`` with other addresses; return facts, its results, and the bytes of its arrays.
+
+    The ``first`` run of a case forgets what was compiled for others.
 
     Of several ``runs`` on the same arrays, what all but the last gave comes by their numbers. Rows come ``rows`` times.
     """
     frame, call = framework(kernel["framework"]), found(kernel, variant)
+    if first:
+        frame.begin()
     given = arrays_of(arrays, kernel, frame, secret, layout, fresh, FILLS[poison], rows)
     facts, marks = dict[str, Any](), given.marks(kernel["args"])
     leaves = list(kernel["floats"]) if mode == RECORDED else list(asked)
@@ -196,6 +201,7 @@ def called(
 ) -> list[dict[str, Any]]:
     """Call the kernel, and wait for its device."""
     incoming = {name: given.by_name[name] for name in kernel["incoming"]} if with_gradients else {}
+    frame.insist()
     given.called_with = _of_call(kernel, given)  # the framework puts leaves of autograd in the place of some
     try:
         rounds = frame.results(_call(kernel, call, given), given.called_with, leaves, incoming, times=times)

@@ -189,7 +189,7 @@ class Running:
         children = case.kernel_children()
         self._secret, how["variant"] = secrets.randbits(62), self.variant
         try:
-            told = {"secret": self._secret, "asked": asked, "runs": runs, **how}
+            told = {"secret": self._secret, "asked": asked, "runs": runs, "first": not self._seen, **how}
             facts, back = case.call(f"{_SIDE}:run", values, kernel=kernel, **told)
         except KernelProcessError as error:
             if error.stage == "crash" and what:

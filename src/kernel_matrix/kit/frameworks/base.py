@@ -90,6 +90,16 @@ class Framework:
         """Return all of an array that is not its elements, by its name in a sentence."""
         return {}
 
+    def begin(self) -> None:
+        """Forget what a compiler of the framework has made for the cases before."""
+
+    def insist(self) -> None:
+        """Have a compiler of the framework fail where it would run plain code in a kernel's place."""
+
+    def why_once(self, error: str) -> str:  # noqa: ARG002
+        """Return why a backward may not run twice on one forward, if this error of the framework says so."""
+        return ""
+
     def compiles(self) -> bool:
         """Return whether a compiler of the framework has made code in this process: other code in another mode."""
         return False

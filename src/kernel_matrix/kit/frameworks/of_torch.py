@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -19,7 +18,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from kernel_matrix.job.arrays import NARROW
 from kernel_matrix.job.inputs import Array
 from kernel_matrix.kit.frameworks import of_numpy, torch_calls
-from kernel_matrix.kit.frameworks.base import Call, Framework, NoScratch, Scratch, State
+from kernel_matrix.kit.frameworks.base import Call, NoScratch, Scratch, State
+from kernel_matrix.kit.frameworks.torch_compiler import Compiling
 from kernel_matrix.kit.layouts import Bytes, Place, laid, opened, place_of
 from kernel_matrix.kit.replaced import functions_of
 
@@ -117,7 +117,7 @@ def _is_dense(tensor: Any) -> bool:
     return True
 
 
-class Torch(Framework):
+class Torch(Compiling):
     """Tensors of PyTorch."""
 
     name = "torch"
@@ -190,11 +190,6 @@ class Torch(Framework):
             "its hooks": len(value._backward_hooks or ()),
             "its attributes": sorted(name for name in vars(value) if not name.startswith("_dynamo_")),
         }
-
-    def compiles(self) -> bool:
-        """Return whether PyTorch's compiler has made code in this process."""
-        dynamo = sys.modules.get("torch._dynamo.utils")
-        return dynamo is not None and dynamo.counters["frames"]["ok"] > 0
 
     @contextlib.contextmanager
     def scratch(self, kind: str, device: str, *, guarded: bool = True) -> Iterator[Scratch]:
