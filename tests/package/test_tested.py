@@ -15,7 +15,7 @@ from conforming import described
 import properties
 from kernel_matrix.kit import MisbehavedError
 from kernel_matrix.kit.checks import memory
-from kernel_matrix.kit.kernel_side import INTO
+from kernel_matrix.kit.laying import INTO
 from kernel_matrix.kit.layouts import laid, place_of
 from kernel_matrix.kit.running import Running
 from test_operators import FORWARD

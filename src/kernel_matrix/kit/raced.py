@@ -16,6 +16,7 @@ from kernel_matrix.kit import forbidden, kernel_side
 from kernel_matrix.kit.calls import as_called, by_name
 from kernel_matrix.kit.frameworks import framework
 from kernel_matrix.kit.frameworks.base import Framework
+from kernel_matrix.kit.laying import Arrays, arrays_of
 from kernel_matrix.kit.layouts import PACKED, UNWRITTEN
 
 _raced: dict[str, Any] = {}  # what the last race has called
@@ -29,7 +30,7 @@ def race(
     The arrays stay for :func:`again`.
     """
     frame, call = framework(kernel["framework"]), kernel_side.found(kernel)
-    given = kernel_side.arrays_of(arrays, kernel, frame, 1, PACKED, True, UNWRITTEN)
+    given = arrays_of(arrays, kernel, frame, 1, PACKED, True, UNWRITTEN)
     unwritten = given.written(kernel)
 
     def run() -> list[dict[str, Any]]:
@@ -49,7 +50,7 @@ def race(
 
 
 def _baseline(
-    plain: str, kernel: Mapping[str, Any], frame: Framework, given: kernel_side.Arrays, leaves: list[str]
+    plain: str, kernel: Mapping[str, Any], frame: Framework, given: Arrays, leaves: list[str]
 ) -> Callable[[], None]:
     """Import the baseline and call it once; return how it is called again."""
     module, _, name = plain.partition(":")

@@ -18,7 +18,7 @@ from kernel_matrix.job.small_rows import faults_of_small_rows
 from kernel_matrix.kit import draws, plain
 from kernel_matrix.kit.description import Operator, hold_reasons
 from kernel_matrix.kit.frameworks import framework
-from kernel_matrix.kit.kernel_side import FILLS, INTO, layout_of
+from kernel_matrix.kit.laying import FILLS, INTO, layout_of
 from kernel_matrix.kit.layouts import PACKED, UNWRITTEN, of_rows, opened, place_of, same_bytes, same_rows
 from kernel_matrix.kit.misbehaviour import MisbehavedError, WrongResultError
 from kernel_matrix.kit.orders import in_other_orders

@@ -20,8 +20,8 @@ from kernel_matrix.job.inputs import Array
 from kernel_matrix.kit.frameworks import of_numpy, torch_calls
 from kernel_matrix.kit.frameworks.base import Call, NoScratch, Scratch, State
 from kernel_matrix.kit.frameworks.torch_compiler import Compiling
+from kernel_matrix.kit.frameworks.torch_state import MODULES, STATE
 from kernel_matrix.kit.layouts import Bytes, Place, laid, opened, place_of
-from kernel_matrix.kit.replaced import functions_of
 
 # The dtypes that NumPy has from elsewhere, each with a dtype of PyTorch and one of the same size that both have.
 _NARROW = {
@@ -34,6 +34,7 @@ _SECRET = 1  # of the guards of scratch, which are looked at here
 _CACHED = 256 << 20  # bytes of a GPU's free memory that are poisoned before a run
 
 _blocks: list[TorchScratch] = []
+_one_call = threading.Lock()  # of a module: the arrays of a call are put into it
 
 
 class TorchScratch(TorchDispatchMode):  # type: ignore[misc]  # PyTorch need not be there
@@ -232,7 +233,7 @@ class Torch(Compiling):
 
     def state(self) -> State:
         """Return what of PyTorch, and of NumPy below it, belongs to the whole process."""
-        return {**of_numpy.FRAMEWORK.state(), **_STATE}
+        return {**of_numpy.FRAMEWORK.state(), **STATE}
 
     def wait(self, device: str) -> None:
         """Wait for the stream in which a caller goes on: what a kernel does in others, it must have handed over."""
@@ -249,7 +250,7 @@ class Torch(Compiling):
             return lambda arrays: kind.apply(*arrays.values())
         if issubclass(kind, torch.nn.Module):
             made = kind(**(module or {}))
-            _modules.append(made)
+            MODULES.append(made)
             return lambda arrays: _of_module(made, arrays)
         return None
 
@@ -326,105 +327,4 @@ def _block_sizes() -> list[int]:
     return [1 << 20] * 8 + [_CACHED // 8] * 4 + [_CACHED // 16] * 4 + [_CACHED // 64] * 16
 
 
-def _precision() -> tuple[str, ...]:
-    return torch.backends.cuda.matmul.fp32_precision, torch.backends.mkldnn.matmul.fp32_precision
-
-
-def _set_precision(state: Any) -> None:
-    torch.backends.cuda.matmul.fp32_precision, torch.backends.mkldnn.matmul.fp32_precision = state
-
-
-def _recording() -> dict[str, Any]:
-    """Return what is on for autograd, and the modes and hooks that are entered."""
-    return {
-        "anomaly mode": torch.is_anomaly_enabled(),
-        "inference mode": torch.is_inference_mode_enabled(),
-        "hooks of saved tensors": torch._C._autograd._top_saved_tensors_default_hooks(False),
-        "modes of functions": torch._C._len_torch_function_stack(),
-        "modes of the dispatcher": torch._C._len_torch_dispatch_stack(),
-        "deterministic algorithms warn": torch.is_deterministic_algorithms_warn_only_enabled(),
-    }
-
-
-def _set_recording(before: Mapping[str, Any]) -> None:
-    """Leave what a kernel has entered, as far as a program can."""
-    torch.autograd.set_detect_anomaly(before["anomaly mode"])
-    while torch._C._autograd._top_saved_tensors_default_hooks(False) not in (None, before["hooks of saved tensors"]):
-        torch._C._autograd._pop_saved_tensors_default_hooks()
-    while torch._C._len_torch_function_stack() > before["modes of functions"]:
-        torch._C._pop_torch_function_stack()
-    while torch._C._len_torch_dispatch_stack() > before["modes of the dispatcher"]:
-        torch._C._pop_torch_dispatch_stack()
-
-
-def _hooks() -> dict[str, Any]:
-    return {name: value for name, value in vars(torch.nn.modules.module).items() if name.startswith("_global_")}
-
-
-_one_call = threading.Lock()  # of a module: the arrays of a call are put into it
-_modules: list[Any] = []  # that were made of classes
-
-
-def _of_modules() -> dict[str, Any]:
-    """Return what modules are besides their values: whether they train, and which tensors they have."""
-    parts = [part for module in _modules for part in module.named_modules()]
-    return {
-        f"{name or type(part).__name__}: {word}": value
-        for name, part in parts
-        for word, value in (
-            ("training", part.training),
-            ("buffers", [*part._buffers]),
-            ("parameters", [(key, one is not None and one.requires_grad) for key, one in part._parameters.items()]),
-        )
-    }
-
-
-_ALGORITHMS = {
-    "cudnn.benchmark": torch.backends.cudnn,
-    "cudnn.deterministic": torch.backends.cudnn,
-    "cudnn.enabled": torch.backends.cudnn,
-    "mkldnn.enabled": torch.backends.mkldnn,
-    "matmul.allow_bf16_reduced_precision_reduction": torch.backends.cuda.matmul,
-    "matmul.allow_fp16_reduced_precision_reduction": torch.backends.cuda.matmul,
-}
-
-
-def _algorithms() -> dict[str, Any]:
-    return {name: getattr(owner, name.partition(".")[2]) for name, owner in _ALGORITHMS.items()}
-
-
-def _set_algorithms(before: Mapping[str, Any]) -> None:
-    for name, owner in _ALGORITHMS.items():
-        setattr(owner, name.partition(".")[2], before[name])
-
-
-def _devices_random() -> bytes:
-    return bytes(torch.cuda.get_rng_state().numpy().tobytes()) if torch.cuda.is_initialized() else b""
-
-
-def _set_devices_random(state: bytes) -> None:
-    if state:
-        torch.cuda.set_rng_state(torch.frombuffer(bytearray(state), dtype=torch.uint8))
-
-
-_STATE: State = {
-    "the default dtype": (torch.get_default_dtype, torch.set_default_dtype),
-    "the default device": (lambda: str(torch.get_default_device()), torch.set_default_device),
-    "the number of threads": (torch.get_num_threads, torch.set_num_threads),
-    "the grad mode": (torch.is_grad_enabled, torch._C._set_grad_enabled),
-    "deterministic algorithms": (torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms),
-    "the precision of fp32 products": (_precision, _set_precision),
-    "autocast": (lambda: torch.is_autocast_enabled("cpu"), lambda state: torch.set_autocast_enabled("cpu", state)),
-    "PyTorch's random numbers": (
-        lambda: torch.get_rng_state().numpy().tobytes(),
-        lambda state: torch.set_rng_state(torch.frombuffer(bytearray(state), dtype=torch.uint8)),
-    ),
-    "the GPU's random numbers": (_devices_random, _set_devices_random),
-    "what PyTorch does when it records": (_recording, _set_recording),
-    "the hooks of all modules": (lambda: {name: len(hooks or ()) for name, hooks in _hooks().items()}, None),
-    "which algorithms are allowed": (_algorithms, _set_algorithms),
-    "the module": (_of_modules, None),
-    "how PyTorch prints": (lambda: vars(torch._tensor_str.PRINT_OPTS).copy(), None),
-    "PyTorch's functions": functions_of(torch, torch.Tensor, torch.nn.functional),
-}
 FRAMEWORK = Torch()

@@ -10,6 +10,7 @@ from typing import Any
 
 from kernel_matrix.kit.frameworks.base import Framework
 
+_LIMITS = ("recompile_limit", "accumulated_recompile_limit")
 _COMPILATIONS = 1000  # of one function in one case, for other shapes, strides, dtypes and modes
 
 
@@ -27,10 +28,12 @@ class Compiling(Framework):
         The settings are those of a thread, and a package may set them where it is imported.
         """
         config: Any = sys.modules.get("torch._dynamo.config")
-        if config is not None:
-            config.recompile_limit = max(config.recompile_limit, _COMPILATIONS)
-            config.accumulated_recompile_limit = max(config.accumulated_recompile_limit, _COMPILATIONS)
-            config.fail_on_recompile_limit_hit, config.suppress_errors = True, False
+        if config is None:
+            return
+        limits = {name: max(getattr(config, name), _COMPILATIONS) for name in _LIMITS}
+        for name, value in {**limits, "fail_on_recompile_limit_hit": True, "suppress_errors": False}.items():
+            if getattr(config, name) != value:  # to set one takes PyTorch time in each call after it
+                setattr(config, name, value)
 
     def why_once(self, error: str) -> str:
         """Return that the backward which PyTorch's compiler makes writes into what the forward has saved."""
