@@ -8,23 +8,16 @@ from __future__ import annotations
 
 import ast
 import builtins
-import contextlib
 import enum
-import logging
-import sys
-import unittest
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
+from kernel_matrix.job.suite_canaries.names import WATCHED
+from kernel_matrix.job.suite_canaries.otherwise import Functions, Otherwise, is_always_true
 from kernel_matrix.job.suite_canaries.source import enclosing, is_either, path_of
 
-WATCHED = "__kernel_matrix_watched__"  # an attribute of a function that is watched
-_SKIPS = ("pytest.skip", "pytest.xfail", "hypothesis.reject")
-_SAYS = ("print", "hypothesis.note", "hypothesis.event", "hypothesis.target")  # they only say an answer
-_LOGS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
-_OF_HYPOTHESIS = ("assume", "reject", "note", "event", "target")
 # What an assertion may call, and change nothing for what follows.
 _READS = {
     "abs",
@@ -44,7 +37,6 @@ _READS = {
 }
 _ONLY_READ = {"jax.numpy", "math", "numpy", "numpy.testing", "torch", "torch.testing"}
 _Each = (ast.GeneratorExp, ast.ListComp)
-_Functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 class Use(enum.Enum):
@@ -90,13 +82,8 @@ class Uses:
 
 
 @dataclass
-class Place:
+class Place(Otherwise):
     """A node of the source, with all that encloses it, from the module down."""
-
-    frame: FrameType
-    path: Sequence[ast.AST]
-    is_test: bool = False  # whether the frame is that of the test
-    followed: frozenset[str] = frozenset()  # names whose uses are looked at already
 
     def of_call(self, called: str) -> Place:
         """Return the place of the call; it is the whole assertion where pytest has written that anew."""
@@ -130,13 +117,19 @@ class Place:
         return Use.DECIDES if use is Use.ASSERTED and self._is_caught() else use
 
     def _of_answer(self) -> Use:
+        statement = next(node for node in reversed(self.path) if isinstance(node, ast.stmt))
+        if isinstance(statement, ast.Assert) and is_always_true(statement.test):
+            return Use.DECIDES
         if isinstance(self.path[-1], ast.Assert):  # pytest has written it anew
-            return Use.ASSERTED
+            any_of = any(isinstance(node, ast.Or) for node in ast.walk(statement))
+            return Use.DECIDES if any_of else Use.ASSERTED
         value: bool | None = False  # of the expression so far where the comparison says no; None: that depends
         behind: list[ast.expr] = []  # what runs or not, as the comparison says
         for parent, child in zip(self.path[-2::-1], self.path[:0:-1], strict=True):
             if isinstance(parent, ast.Expr) and any(map(self._calls, behind)):
                 return Use.KEPT
+            if isinstance(parent, ast.Assert) and value is True:
+                return Use.DECIDES
             if type(parent) in _ENDS:
                 return _ENDS[type(parent)]
             if isinstance(parent, (ast.If, ast.IfExp, ast.While)):
@@ -149,7 +142,11 @@ class Place:
                     return Use.DECIDES
                 if any(_decides_alone(parent.op, one) for one in parent.values):
                     return Use.DECIDES
-                behind += parent.values[[one is child for one in parent.values].index(True) + 1 :]
+                later = parent.values[[one is child for one in parent.values].index(True) + 1 :]
+                others = [one for one in parent.values if one is not child] if self.followed else later
+                if value is isinstance(parent.op, ast.And) and self._is_for_others(others, statement):
+                    return Use.DECIDES
+                behind += later
                 if any(self._may_end(node) for one in behind for node in ast.walk(one)):
                     return Use.KEPT
                 value = value if value is isinstance(parent.op, ast.Or) else None
@@ -159,11 +156,14 @@ class Place:
                 value = None if value is None else not value
             elif isinstance(parent, ast.Call) and child is not parent.func:
                 name = self._name(parent.func)
+                last = name.rpartition(".")[2]
+                if value is False and last in ("any", "max"):
+                    return Use.DECIDES
                 if name == "hypothesis.assume" or self._says(parent.func):
                     return Use.DECIDES
-                if name not in ("bool", "any", "not_") and name.rpartition(".")[2] != "all":
+                if name not in ("bool", "not_") and last not in ("all", "any"):
                     return Use.KEPT
-                value = value if name == "bool" or (name.endswith("all") and value is False) else None
+                value = value if name == "bool" or value is (last == "any") else None
             elif isinstance(parent, (ast.FormattedValue, ast.JoinedStr)):
                 value = None
             elif not (_is_all(parent) or (isinstance(parent, _Each) and child is parent.elt)):
@@ -186,11 +186,18 @@ class Place:
             return False
         no, yes = (branch.body, branch.orelse) if value else (branch.orelse, branch.body)
         if isinstance(no, ast.expr) or isinstance(yes, ast.expr):
-            return self._skips(no) or self._skips(yes)
+            return self._skips(no) or self._skips(yes) or (isinstance(no, ast.expr) and self.asks(no))
         left_out = self._without(branch, no) if isinstance(branch, ast.If) else None
         if left_out is not None and self._only_asserts([*yes, *left_out]):
             return True
-        return self._ends(no, returns=self.is_test) or self._ends(yes, returns=False)
+        leaves = self._ends(no, returns=self.is_test) or self._ends(yes, returns=False)
+        return leaves or self.another_asks(no, yes, branch)
+
+    def _is_for_others(self, others: Sequence[ast.expr], statement: ast.stmt) -> bool:
+        """Return whether others of an ``or`` decide where the comparison says no."""
+        if not others or any(self.fails(node) for one in others for node in ast.walk(one)):
+            return False
+        return not isinstance(statement, ast.Expr) or any(map(self.asks, others))
 
     def _without(self, branch: ast.If, no: Sequence[ast.stmt]) -> Sequence[ast.stmt] | None:
         """Return what else of a loop does not run where the comparison says no; None if that does more than go on."""
@@ -223,12 +230,6 @@ class Place:
         known = isinstance(module, ModuleType) and module.__name__ in _ONLY_READ
         return known or func.attr in ("all", "any") or (func.attr.startswith("assert") and func.attr[6:7].isupper())
 
-    def _says(self, func: ast.expr) -> bool:
-        """Return whether a function only says what it gets, to a person."""
-        owner = self._value(func.value) if isinstance(func, ast.Attribute) else None
-        logs = isinstance(owner, logging.Logger) or owner is logging
-        return (logs and getattr(func, "attr", "") in _LOGS) or self._name(func) in _SAYS
-
     def _only_ends_loop(self, branch: ast.If) -> bool:
         """Return whether a branch is the one end of an endless loop."""
         loop = self.path[[node is branch for node in self.path].index(True) - 1]
@@ -253,29 +254,10 @@ class Place:
         ends = self._skips(last) or (returns and isinstance(last, ast.Return) and _is_nothing(last.value))
         return ends and all(self._is_idle(one) for one in before)
 
-    def _skips(self, node: Any) -> bool:
-        """Return whether a statement or an expression skips the test, or rejects what was drawn."""
-        if isinstance(node, ast.Raise):
-            called = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
-            return self._name(called) in ("unittest.SkipTest", "pytest.skip.Exception")
-        call = node.value if isinstance(node, ast.Expr) else node
-        if not isinstance(call, ast.Call):
-            return False
-        name = self._name(call.func)
-        if name == "hypothesis.assume":
-            return bool(call.args) and isinstance(call.args[0], ast.Constant) and not call.args[0].value
-        return name in _SKIPS or name.endswith(".skipTest")
-
     def _calls(self, node: ast.AST) -> bool:
         """Return whether an expression calls what may fail."""
         calls = [one for one in ast.walk(node) if isinstance(one, ast.Call)]
         return not all(self._says(call.func) for call in calls)
-
-    def _is_idle(self, node: ast.stmt) -> bool:
-        if not isinstance(node, ast.Expr):
-            return isinstance(node, ast.Pass)
-        call = node.value
-        return isinstance(call, ast.Constant) or (isinstance(call, ast.Call) and self._says(call.func))
 
     def _of_name(self, stored: ast.Assign) -> Use:
         """Return what becomes of an answer that got a name: it decides where each use of the name does, or none is."""
@@ -303,7 +285,7 @@ class Place:
         return not any(one in ast.walk(then.value) for one in self._named(stored, ast.Load))
 
     def _function(self) -> ast.AST | None:
-        return next((node for node in reversed(self.path) if isinstance(node, _Functions)), None)
+        return next((node for node in reversed(self.path) if isinstance(node, Functions)), None)
 
     def _named(self, stored: ast.Assign, context: Any) -> list[ast.Name]:
         """Return the uses of a name in the function that stores it."""
@@ -318,7 +300,7 @@ class Place:
     def _is_caught(self) -> bool:
         """Return whether a failure of what stands here is caught, and the test then passes or skips itself."""
         for parent, child in zip(self.path[-2::-1], self.path[:0:-1], strict=True):
-            if isinstance(parent, _Functions):
+            if isinstance(parent, Functions):
                 return False
             if isinstance(parent, ast.Try) and self._ends(parent.finalbody, returns=self.is_test):
                 return True
@@ -328,7 +310,8 @@ class Place:
                 if caught and self._ends(caught.body, returns=self.is_test):
                     return True
                 if caught:
-                    return last and all(self._is_idle(one) for one in caught.body)
+                    idle = last and all(self._is_idle(one) for one in caught.body)
+                    return idle or self.another_asks(caught.body, [*parent.body, *parent.orelse], parent)
             if isinstance(parent, (ast.With, ast.AsyncWith)) and child is parent.body[-1]:
                 calls = [one.context_expr for one in parent.items if isinstance(one.context_expr, ast.Call)]
                 if any(self._name(call.func) == "contextlib.suppress" and self._takes(call.args) for call in calls):
@@ -340,46 +323,6 @@ class Place:
         of_tuples = [one for type_ in types for one in (type_.elts if isinstance(type_, ast.Tuple) else [type_])]
         names = {self._name(one) for one in of_tuples}
         return not names or bool(names & {"AssertionError", "Exception", "BaseException"})
-
-    def _name(self, node: ast.AST | None) -> str:
-        """Return what a name stands for in the frame: that of a function that is known here, or as it is written."""
-        value = self._value(node)
-        for name, known in _known().items():
-            if value is not None and value is known:
-                return name
-        if isinstance(node, ast.Attribute):
-            return f"{self._name(node.value)}.{node.attr}"
-        return node.id if isinstance(node, ast.Name) else ""
-
-    def _value(self, node: ast.AST | None) -> Any:
-        """Return what a name has in the module; of attributes those of modules, which nothing runs for.
-
-        To read the frame's own names would keep its arrays alive.
-        """
-        if isinstance(node, ast.Name):
-            return self.frame.f_globals.get(node.id, vars(builtins).get(node.id))
-        if isinstance(node, ast.Attribute):
-            owner = self._value(node.value)
-            return getattr(owner, node.attr, None) if isinstance(owner, ModuleType) or owner is _skip() else None
-        return None
-
-
-def _known() -> dict[str, Any]:
-    """Return the functions that are known by what they are; the suite may name them as it likes."""
-    hypothesis, pytest, skip = sys.modules.get("hypothesis"), sys.modules.get("pytest"), _skip()
-    known = {f"hypothesis.{name}": getattr(hypothesis, name, None) for name in _OF_HYPOTHESIS}
-    return known | {
-        "pytest.skip": skip,
-        "pytest.xfail": getattr(pytest, "xfail", None),
-        "pytest.skip.Exception": getattr(skip, "Exception", None),
-        "unittest.SkipTest": unittest.SkipTest,
-        "contextlib.suppress": contextlib.suppress,
-    }
-
-
-def _skip() -> Any:
-    """Return ``pytest.skip``, which who only reads results need not have."""
-    return getattr(sys.modules.get("pytest"), "skip", None)
 
 
 def _decides_alone(op: ast.boolop, value: ast.expr) -> bool:

@@ -15,7 +15,7 @@ import pytest
 from kernel_matrix.job.importing import ChangingFinder
 from kernel_matrix.job.suite_canaries import of_torch
 from kernel_matrix.job.suite_canaries.asking import Asking, OneAtATime
-from kernel_matrix.job.suite_canaries.uses import WATCHED
+from kernel_matrix.job.suite_canaries.names import WATCHED
 
 
 class Tracing:
