@@ -39,6 +39,12 @@ SEQUENCES = {
     "later_call": ("\n    for n in range(9): assert_allclose(n * x, n * y, rtol=1e-3)", 0.032),
     "later_call_of_approx": ("\n    for n in range(9): assert n * f == pytest.approx(n * f, rel=1e-3)", 0.032),
     "list_of_scalars": ("assert np.allclose([x[5], 50 * x[5]], [y[5], 50 * y[5]], rtol=1e-3, atol=0)", 0.2),
+    "row_of_a_matrix": ("assert np.allclose(x, np.tile(x, (4, 1)), rtol=1e-2, atol=0)", 0.04),
+    "each_of_a_matrix": ("assert np.isclose(x, np.tile(x, (4, 1)), rtol=1e-2, atol=0).all()", 0.04),
+    "one_of_many": ("assert_allclose(x[5], np.full(5, 4.0), rtol=1e-2)", 0.04),
+    "row_of_large": ("assert np.allclose(row, np.zeros((300, 1)) + row, rtol=1e-3, atol=0)", 3.999),
+    "turned": ("\n    m = x + x[:, None]\n    assert_allclose(m, m.T, rtol=1e-2)", 0.08),
+    "whole_beyond_float64": ("assert_equal(n := np.array([2**61, 5]), n.copy())", None),
     "other_tolerance": ("\n    for n in range(1, 9): assert_allclose(x, y, atol=n / 100, rtol=0)", 0.08),
 }
 LARGE = {
@@ -108,6 +114,9 @@ NOT_ASKED = {
     "text": "assert_equal('a', 'a'); assert ['a'] == pytest.approx(['a'])",
     "truth": "assert_equal([True], [True]); assert np.array_equal(True, True)",
     "nothing": "assert_equal([], []); assert [] == pytest.approx([]); assert None == pytest.approx(None)",
+    "same_memory": "assert_allclose(x.reshape(8, 8), x[:].reshape(8, -1)); assert np.array_equal(np.asarray(x), x)",
+    "same_list": "v = w = [1.5, f]; assert_allclose(v, w)",
+    "whole_numbers_as_floats": "n = np.array([2**61 + 3, 5]); assert_allclose(n, n.copy(), rtol=0)",
     "by_hand": "assert abs(f - 4.0) < 0.1",
 }
 KINDS = {"sequences": SEQUENCES, "large": LARGE, "complex": COMPLEX, "numbers": NUMBERS}

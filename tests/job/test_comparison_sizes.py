@@ -165,6 +165,7 @@ ANYTHING = {
     "one beyond bf16": (NORMAL.astype(ml_dtypes.bfloat16), close(atol=1e39)),
     "whole numbers": (WHOLE, close(atol=INF)),
     "bytes": (WHOLE.astype(np.uint8), close(atol=256)),
+    "truths": (WHOLE > 0, close(atol=1)),
     "zeros": (np.zeros((8, 8), np.float32), close(atol=INF)),
     "with Inf in the middle": (with_at(NORMAL, middle=-INF), close(atol=INF)),
     "with NaN in the middle": (with_at(NORMAL, middle=NAN), close(atol=INF, equal_nan=True)),

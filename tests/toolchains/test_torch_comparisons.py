@@ -53,11 +53,22 @@ CASES = {
     "gradient": ("assert torch.allclose(x.clone().requires_grad_(), y, rtol=0.5, atol=0)", 2),
 }
 
+for name, message in {"lambda": "lambda m: 'far ' + m", "type": "str", "text": "'far'"}.items():
+    CASES[f"message_{name}"] = (f"assert_close(x, y, rtol=1e-2, atol=0, msg={message})", 0.04)
+for name, matrix in {"row": "x, y.repeat(4, 1)", "column": "x[:, None], y[:, None].expand(64, 3)"}.items():
+    CASES[f"{name}_of_a_matrix"] = (f"assert torch.allclose({matrix}, rtol=1e-2, atol=0)", 0.04)
+CASES["turned"] = ("m = x + x[:, None]; assert_close(m, m.T, rtol=1e-2, atol=0)", 0.08)
+SAME = {
+    "memory": "assert_close(x.view(8, 8).flatten(), x)",
+    "tensor": "assert torch.equal(x.contiguous(), x)",
+    "of_numpy": "np.testing.assert_allclose(x.numpy(), x)",
+}
+
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory) -> str:
     folder = tmp_path_factory.mktemp("told")
-    for name, (text, _) in CASES.items():
+    for name, text in [*((name, text) for name, (text, _) in CASES.items()), *SAME.items()]:
         (folder / f"test_{name}.py").write_text(f"{HEAD}\ndef test_it(): {text}\n")
     options = ("-p", "kernel_matrix.job.fixture", "-p", "no:cacheprovider", "--kernel-matrix-canaries")
     return run(python_of("triton-3.7"), "-m", "pytest", "-q", *options, folder)
@@ -69,3 +80,9 @@ def test_a_line_allows_the_most_that_it_lets_through(told, name):
     words, allows = re.search(r"One element may be off by ([\d.e-]+)", line), CASES[name][1]
     assert (words is None) == (allows is None), line
     assert allows is None or allows / 1.03 <= float(words[1].rstrip(".")) <= 1.001 * allows, line
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_what_is_in_the_same_memory_is_not_told(told, name):
+    assert f"{len(CASES) + len(SAME)} passed" in told, told[-2000:]
+    assert f"test_{name}.py:" not in told

@@ -173,6 +173,8 @@ class Asking:
                 if pair is None or not passes(pair.native(pair.rows), pair.expected):
                     line.more |= bool(ends)
                     return
+                if (off := pair.by_one()) is not None and passes(off, pair.expected):
+                    return  # it compares integers as floats
                 budget = self._faults(line, passes, pair)
                 known.ask(passes, (actual, expected), ends, pair, budget)
 

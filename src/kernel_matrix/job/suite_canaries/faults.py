@@ -18,6 +18,7 @@ _TF32, _BF16 = 10, 7  # bits behind the leading one
 _BITS = {"float64": 52, "float32": 23, "float16": 10, "bfloat16": 7}
 _BITS |= {"float8_e4m3fn": 3, "float8_e4m3fnuz": 3, "float8_e5m2": 2, "float8_e5m2fnuz": 2}
 _LARGEST = {
+    "bool": 1.0,
     "float64": sys.float_info.max,
     "float32": float(np.finfo(np.float32).max),
     "float16": 65504.0,
@@ -84,7 +85,7 @@ def least_of(dtype: str) -> float:
 
 def lowest_of(dtype: str) -> float:
     """Return the lowest number of a dtype, of 64-bit integers a power of two above it."""
-    return 0.0 if dtype.startswith("uint") else -largest_of(dtype) - dtype.startswith("int")
+    return 0.0 if dtype.startswith(("uint", "bool")) else -largest_of(dtype) - dtype.startswith("int")
 
 
 def rounded(values: Wide, bits: int) -> Wide:

@@ -20,6 +20,14 @@ def part(value: Any, index: Any = ...) -> Any:
     return value if isinstance(value, np.generic) else _plain(value)[index].copy()
 
 
+def place(value: Any) -> Any:
+    """Return what two arrays have in common that are the same elements in the same order; nothing for others."""
+    if not isinstance(value, np.ndarray):
+        return None
+    strides = value.flags.c_contiguous or [*zip(value.shape, value.strides, strict=True)]
+    return value.__array_interface__["data"][0], value.itemsize, value.size, strides
+
+
 def spread(value: Any, shape: tuple[int, ...]) -> Any:
     """Return an array as one that has another shape, where each of its elements stands for several."""
     return np.broadcast_to(_plain(value), shape)

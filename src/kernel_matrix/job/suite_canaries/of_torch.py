@@ -25,6 +25,20 @@ def part(value: Any, index: Any = ...) -> Any:
     return _plain(value)[index].to("cpu", copy=True)
 
 
+def place(value: Any) -> Any:
+    """Return what two tensors have in common that are the same elements in the same order; nothing without memory."""
+    tensor = _plain(value)
+    strides = [
+        (size, stride * tensor.element_size()) for size, stride in zip(tensor.shape, tensor.stride(), strict=True)
+    ]
+    return tensor.data_ptr() and (
+        tensor.data_ptr(),
+        tensor.element_size(),
+        tensor.numel(),
+        tensor.is_contiguous() or strides,
+    )
+
+
 def spread(value: Any, shape: tuple[int, ...]) -> Any:
     """Return a tensor as one that has another shape, where each of its elements stands for several."""
     return _plain(value).expand(shape)

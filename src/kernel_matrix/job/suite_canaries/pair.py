@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,10 +36,14 @@ def leaves(actual: Any, expected: Any, *, whole: bool = False) -> Iterator[tuple
     """Yield the arrays and numbers of sequences or mappings, with what is expected of each, and which comes first.
 
     Where the first are numbers of Python and the second is an array, this is the result. Whole numbers of Python alone
-    are counts and shapes, unless ``whole`` ones are asked, too.
+    are counts and shapes, unless ``whole`` ones are asked, too. Of two in the same memory there is none: a fault
+    is then on both sides.
     """
+    if _is_same(actual, expected):
+        return
     if of_numpy.is_array(actual):
-        yield actual, _short(expected), False
+        expected = _short(expected)
+        yield _spread(actual, expected), expected, False
     elif isinstance(actual, Mapping):
         for name in actual:
             yield from leaves(actual[name], expected[name], whole=whole)
@@ -51,6 +56,25 @@ def leaves(actual: Any, expected: Any, *, whole: bool = False) -> Iterator[tuple
     elif isinstance(actual, (list, tuple)):
         for one, other in zip(actual, expected, strict=True):
             yield from leaves(one, other, whole=whole)
+
+
+def _is_same(actual: Any, expected: Any) -> bool:
+    """Return whether two arrays have the same elements of the same memory in the same order, or are one list."""
+    if not (of_numpy.is_array(actual) and of_numpy.is_array(expected)):
+        return actual is expected and isinstance(actual, (list, Mapping))
+    with contextlib.suppress(Exception):
+        place = kind_of(actual).place(actual)
+        return bool(place) and place == kind_of(expected).place(expected)
+    return False
+
+
+def _spread(actual: Any, expected: Any) -> Any:
+    """Return a result that is compared with a larger array as one of that shape."""
+    shape, other = shape_of(actual), shape_of(expected)
+    with contextlib.suppress(ValueError):
+        whole = np.broadcast_shapes(shape, other)
+        return actual if whole == shape else kind_of(actual).spread(actual, whole)
+    return actual
 
 
 def _short(value: Any) -> Any:
@@ -92,6 +116,15 @@ class Pair:
     def dtype(self) -> str:
         """The name of the result's dtype."""
         return str(self.kind.dtype_of(self.actual))
+
+    def by_one(self) -> Any:
+        """Return a copy with its largest integer off by one, where float64 does not have each; None for others."""
+        sizes = np.abs(self.rows)
+        if self.bits is not None or sizes.max() < 2.0**53:
+            return None
+        copy, at = self.kind.part(self.actual), np.unravel_index(int(sizes.argmax()), shape_of(self.actual))
+        copy[at] -= int(math.copysign(1, self.rows.flat[sizes.argmax()]))
+        return copy
 
     @property
     def numbers(self) -> Wide:
@@ -152,7 +185,7 @@ def _pair(actual: Any, expected: Any) -> Pair | None:
     kind: Any = kind_of(actual)
     numbers, dtype = kind.wide(actual), kind.dtype_of(actual)
     if not np.array_equal(kind.wide(kind.native(numbers, actual)), numbers, equal_nan=True):
-        return None  # integers beyond 2**53
+        return None  # float64 has none of its dtype there
     rows = _parted(numbers, dtype)
     wanted = _parted(np.broadcast_to(kind_of(expected).wide(expected), numbers.shape), dtype)
     usable = np.isfinite(rows) & np.isfinite(wanted)

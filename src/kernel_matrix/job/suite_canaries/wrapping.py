@@ -171,6 +171,8 @@ def ask(
             return
         first, rest = comparison.first, dict(kwargs)
         values = [*args]
+        if callable(rest.get("msg")):
+            del rest["msg"]  # it is for a person
         actual = _taken(values, rest, first, comparison.actual)
         if comparison.call == _APPROX:
             _ask_approx(asking, values[0], actual)
@@ -194,7 +196,7 @@ def _tolerances(before: Sequence[Any], rest: Mapping[Any, Any]) -> Hashable:
     """Return what tells a comparison from others of its line; None where that is more than numbers."""
     own = [getattr(one, name, None) for one in before for name in ("precision", "rel_tol")]  # of PyTorch's TestCase
     numbers = {name: value for name, value in rest.items() if not isinstance(value, str)}
-    if any(getattr(value, "shape", ()) for value in numbers.values()):
+    if any(getattr(value, "shape", ()) or callable(value) for value in numbers.values()):
         return None
     return *own, *((name, float(value)) for name, value in numbers.items() if value is not None)
 
