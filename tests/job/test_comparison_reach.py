@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import ml_dtypes
@@ -196,3 +197,12 @@ def test_what_could_not_be_asked_is_at_least_that(tmp_path):
     fact = asking.facts()[FACT]
     assert json.loads(fact)["lines"][0]["at least"] is True
     assert "may be off by at least 0.38" in "".join(map(in_words, summed([fact])))
+
+
+@pytest.mark.parametrize(("rtol", "words"), [(0.1, "by 0.4[23].?"), (2, "by anything")])
+def test_the_larger_error_of_the_second_argument_is_told(rtol, words):
+    asking = Asking(Path(__file__).parent)
+    asking.begin(__file__)
+    asking.ask("close", close(rtol=rtol), NORMAL, NORMAL.copy(), asserts=True)
+    (line,) = map(in_words, summed([asking.facts()[FACT]]))
+    assert re.search(rf"may be off by [\d.]+, and {words} if the second argument is the result; four", line), line

@@ -188,6 +188,29 @@ def test_noise_beyond_all_numbers_is_no_number_of_its_own():
     assert math.isfinite(line["budget"])
 
 
+@pytest.mark.parametrize(
+    ("values", "rtol", "second"),
+    [
+        (NORMAL, 0.5, TOP),
+        (with_at(NORMAL, middle=-64), 0.2, 16),
+        (WHOLE * 1j + 6, 0.5, None),
+        (NORMAL, 1.5, INF),
+        (np.full(4, 250, np.uint8), 0.5, 0),
+        (NORMAL, 1e-3, 0),
+    ],
+)
+def test_where_the_second_argument_is_the_result_it_may_be_off_by_more(values, rtol, second):
+    line = asked(close(rtol=rtol), values)
+    if second == 0:
+        assert "second" not in line
+    elif second == INF:
+        assert line["second"] is None
+    else:
+        second = float(np.abs(values).max()) if second is None else second
+        assert second / 1.03 <= line["second"] <= float(f"{second:.3g}")
+        assert line["second"] > 1.2 * line["allows"]
+
+
 def test_a_line_that_compared_zeros_first_still_says_what_it_allows():
     asking, x = Asking(Path(__file__).parent), NORMAL.astype(np.float32)
     asking.begin(__file__)

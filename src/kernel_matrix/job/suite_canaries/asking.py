@@ -25,6 +25,7 @@ SHARE = 0.1  # of the CPU time since the process began that asking may take
 _FREE = 1.0  # CPU seconds that it may take in any case: a small suite is over soon
 _OFTEN = 2  # times that a line is asked about faults in one test
 _MOST_LINES = 25  # of one test, in its fact
+_CLEARLY = 1.05  # times what the first argument may be off: so much more of the second one is told
 
 
 @dataclass
@@ -36,6 +37,7 @@ class Line:
     passed: dict[str, int] = field(default_factory=dict)
     asked: int = 0
     allows: float = 0.0  # the largest error of one element that it lets through; Inf where any number passes
+    second: float = 0.0  # the same of the second argument, where that is more
     budget: float = 0.0  # the largest error that noise explains
     more: bool = False  # whether it compared what nobody could ask for ``allows``
 
@@ -48,7 +50,9 @@ class Line:
         """Return what is known of it as JSON: for each fault how often it was tried and let through."""
         faults = {fault: [count, self.passed[fault]] for fault, count in self.tried.items()}
         known = {"allows": self.allows, "budget": self.budget}
-        sizes = {name: _short(value) for name, value in known.items() if value and math.isfinite(value)}
+        sizes: dict[str, Any] = {name: _short(value) for name, value in known.items() if value and math.isfinite(value)}
+        if self.second > _CLEARLY * self.allows:
+            sizes["second"] = _short(self.second) if math.isfinite(self.second) else None
         anything = {"anything": True} if math.isinf(self.allows) else {"at least": True} if self.more else {}
         return {"at": at, "call": self.call, "faults": faults, **sizes, **anything}
 
@@ -156,6 +160,7 @@ class Asking:
         except Exception:
             line.more = True
         line.allows, line.more = max(line.allows, known.allows), line.more or known.more
+        line.second = max(line.second, known.second)
 
     def _ask_pair(self, line: Line, known: Known, passes: Passes, actual: Any, expected: Any) -> None:
         import numpy as np

@@ -38,6 +38,7 @@ class Known:
     """Hold how far a line let an element be off, and the sizes of those that were asked."""
 
     allows: float = 0.0  # Inf where any number passes
+    second: float = 0.0  # the same of the second argument, which a share of itself may let be off by more
     most: float = -1.0
     least: float = math.inf
     more: bool = False  # whether there were elements that were not looked at
@@ -63,7 +64,10 @@ class Known:
             ends, places = of_pair, self.beyond(of_pair) if of_pair else []
             reach = Reach(passes, pair.actual, pair.expected, places, self.allows)
         if ends and reach and largest_of(reach.dtype):
-            self.allows = reach.found(max(budget, 1.0 if pair.bits is None else least_of(reach.dtype)))
+            start = max(budget, 1.0 if pair.bits is None else least_of(reach.dtype))
+            self.allows = reach.found(start)
+            if math.isfinite(least := max(self.allows, self.second)) and reach.is_of_two():
+                self.second = reach.found_of_second(start, least)
             self.most, self.least = max(self.most, ends.most), min(self.least, ends.least)
 
 
@@ -117,6 +121,20 @@ class Reach:
             actual = kind.taken(kind.flat(actual, shape), places)
         alone = cls(passes, actual, expected, range(len(places)), allows)
         return alone if passes(alone.kind.native(alone.numbers, actual), expected) else None
+
+    def is_of_two(self) -> bool:
+        """Return whether each of the two can be the result: arrays of the same kind, shape and dtype."""
+        both = [(kind_of(one), shape_of(one), kind_of(one).dtype_of(one)) for one in (self.actual, self.expected)]
+        return hasattr(self.actual, "dtype") and both[0] == both[1]
+
+    def found_of_second(self, start: float, allows: float) -> float:
+        """Return the largest error that passes if the second argument is the result, away from zero, or ``allows``."""
+        turned = Reach(lambda one, two: self.passes(two, one), self.expected, self.actual, self.places, allows)
+        wanted = complex(turned.wanted[at := self.places[0]])
+        if (room := largest_of(self.dtype) - abs(wanted)) > 0:
+            way = wanted / abs(wanted) if wanted else 1.0
+            turned._search(at, way, start, room, longest=room > abs(wanted))
+        return turned.allows
 
     def found(self, start: float) -> float:
         """Return the largest error of one element that passes, if it is more than ``start``; Inf where any passes."""

@@ -20,6 +20,7 @@ class Sum:
     allows: float = 0.0  # Inf where any number passes
     budget: float = 0.0
     more: bool = False  # whether it may let one be off by more
+    second: float = 0.0  # as allows, where the second argument is the result and may be off by more
 
     @property
     def unseen(self) -> list[str]:
@@ -43,6 +44,8 @@ def summed(facts: Iterable[str]) -> list[Sum]:
                 line.passed[fault] = line.passed.get(fault, 0) + passed
             line.allows = max(line.allows, math.inf if said.get("anything") else said.get("allows", 0.0))
             line.budget = max(line.budget, said.get("budget", 0.0))
+            second = said.get("second", 0.0)
+            line.second = max(line.second, math.inf if second is None else second)
             line.more |= said.get("at least", False)
     return sorted(lines.values(), key=lambda line: (-len(line.unseen), line.at))
 
@@ -69,6 +72,9 @@ def in_words(line: Sum) -> str:
         words += ". It allows anything: one element may be any number"
     elif line.allows > line.budget:
         words += f". One element may be off by {'at least ' * line.more}{line.allows:.3g}"
+        if line.second > line.allows:
+            much = f"by {line.second:.3g}" if math.isfinite(line.second) else "by anything"
+            words += f", and {much} if the second argument is the result"
         words += f"; four times the noise here is {line.budget:.3g}" if line.budget else ""
     return words
 
