@@ -207,6 +207,11 @@ NOT_ASKED = {
     "        except AssertionError: continue\n    else: pytest.fail('far')",
     "looser_in_rounds_of_if": "def test_it():\n    for r in (1e-9, 1):\n        if np.allclose(x, y, rtol=r): break\n"
     "    else: pytest.fail('far')",
+    "any_of_a_list": "def test_it(): assert any([np.allclose(x, y), x.size])",
+    "max_of_a_tuple": "def test_it(): assert max((np.allclose(x, y), True))",
+    "any_kept": "def test_it():\n    ok = False\n    for n in range(2): ok |= np.allclose(x, y)\n    assert ok",
+    "at_least_none": "def test_it():\n    n = int(np.allclose(x, y))\n    assert n >= 0 and np.allclose(x, y) >= 0",
+    "is_a_truth": "def test_it(): assert isinstance(np.allclose(x, y), bool)",
     "always_a_list": "def test_it(): assert [np.allclose(x, y)]",
     "always_a_text": "def test_it(): assert f'{np.allclose(x, y)}'",
     "always_a_method": "def test_it(): assert np.isclose(x, y).all",
@@ -312,6 +317,11 @@ ASKED = {
     "fast_path_then_fails": "def test_it():\n    if np.allclose(x, y): return\n    print('far')\n    raise ValueError",
     "fails_with_a_look": "def test_it():\n    if not np.allclose(x, y):\n        far = np.isclose(x, y).sum()\n"
     "        raise ValueError(far)",
+    "none_of_a_list": "def test_it(): assert not any([not np.allclose(x, y)])",
+    "all_of_a_list": "def test_it(): assert all([np.allclose(x, y), x.size])",
+    "all_kept": "def test_it():\n    ok = True\n    ok &= np.allclose(x, y)\n    assert ok",
+    "at_least_one": "def test_it(): assert np.allclose(x, y) >= 1",
+    "is_one": "def test_it(): assert int(np.allclose(x, y)) == 1",
     "tried_again": "def test_it():\n    for n in range(3):\n        try:\n            assert_allclose(x, y)\n"
     "            break\n        except AssertionError:\n            if n == 2: raise",
     "caught_and_kept": "def test_it():\n    found = []\n    try: assert_allclose(x, y)\n"

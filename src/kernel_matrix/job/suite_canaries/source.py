@@ -51,8 +51,10 @@ def enclosing(node: ast.AST, span: Sequence[int | None]) -> list[ast.AST]:
 
 
 def is_either(node: ast.Compare) -> bool:
-    """Return whether an answer is only asked to be one: ``is None``, ``in (True, False)``."""
+    """Return whether an answer is only asked to be one: ``is None``, ``in (True, False)``, ``>= 0``."""
     other = node.comparators[0]
+    if isinstance(node.ops[0], ast.GtE):
+        return isinstance(other, ast.Constant) and other.value == 0
     values = {one.value for one in getattr(other, "elts", [other]) if isinstance(one, ast.Constant)}
     wanted = {True, False} if isinstance(node.ops[0], (ast.In, ast.NotIn)) else {None}
     return len(node.ops) == 1 and wanted <= values

@@ -36,6 +36,7 @@ _READS = {
     "type",
 }
 _ONLY_READ = {"jax.numpy", "math", "numpy", "numpy.testing", "torch", "torch.testing"}
+_ANY = ("any", "max")
 _Each = (ast.GeneratorExp, ast.ListComp)
 
 
@@ -157,13 +158,17 @@ class Place(Otherwise):
             elif isinstance(parent, ast.Call) and child is not parent.func:
                 name = self._name(parent.func)
                 last = name.rpartition(".")[2]
-                if value is False and last in ("any", "max"):
+                if (value is False and last in _ANY) or name == "isinstance":
                     return Use.DECIDES
                 if name == "hypothesis.assume" or self._says(parent.func):
                     return Use.DECIDES
-                if name not in ("bool", "not_") and last not in ("all", "any"):
+                if name not in ("bool", "int", "not_") and last not in ("all", "any"):
                     return Use.KEPT
-                value = value if name == "bool" or value is (last == "any") else None
+                value = value if name in ("bool", "int") or value is (last == "any") else None
+            elif isinstance(parent, ast.AugAssign):
+                return Use.DECIDES if value is False and isinstance(parent.op, ast.BitOr) else Use.KEPT
+            elif value is False and isinstance(parent, (ast.List, ast.Tuple)) and self._is_of_any(parent):
+                return Use.DECIDES
             elif isinstance(parent, (ast.FormattedValue, ast.JoinedStr)):
                 value = None
             elif not (_is_all(parent) or (isinstance(parent, _Each) and child is parent.elt)):
@@ -192,6 +197,11 @@ class Place(Otherwise):
             return True
         leaves = self._ends(no, returns=self.is_test) or self._ends(yes, returns=False)
         return leaves or self.another_asks(no, yes, branch)
+
+    def _is_of_any(self, node: ast.AST) -> bool:
+        """Return whether some of a list are asked for, of which this is one."""
+        around = self.path[[one is node for one in self.path].index(True) - 1]
+        return isinstance(around, ast.Call) and self._name(around.func).rpartition(".")[2] in _ANY
 
     def _is_for_others(self, others: Sequence[ast.expr], statement: ast.stmt) -> bool:
         """Return whether others of an ``or`` decide where the comparison says no."""
