@@ -118,12 +118,15 @@ class Place(Otherwise):
         return Use.DECIDES if use is Use.ASSERTED and self._is_caught() else use
 
     def _of_answer(self) -> Use:
-        statement = next(node for node in reversed(self.path) if isinstance(node, ast.stmt))
+        statement = self._statement()
         if isinstance(statement, ast.Assert) and is_always_true(statement.test):
             return Use.DECIDES
         if isinstance(self.path[-1], ast.Assert):  # pytest has written it anew
             any_of = any(isinstance(node, ast.Or) for node in ast.walk(statement))
             return Use.DECIDES if any_of else Use.ASSERTED
+        return self._of_expression()
+
+    def _of_expression(self) -> Use:
         value: bool | None = False  # of the expression so far where the comparison says no; None: that depends
         behind: list[ast.expr] = []  # what runs or not, as the comparison says
         for parent, child in zip(self.path[-2::-1], self.path[:0:-1], strict=True):
@@ -139,15 +142,9 @@ class Place(Otherwise):
             if isinstance(parent, ast.Assign):
                 return self._of_name(parent)
             if isinstance(parent, ast.BoolOp):
-                if any(self._skips(one) for one in parent.values if one is not child):
+                if self._is_beside(parent, child, value):
                     return Use.DECIDES
-                if any(_decides_alone(parent.op, one) for one in parent.values):
-                    return Use.DECIDES
-                later = parent.values[[one is child for one in parent.values].index(True) + 1 :]
-                others = [one for one in parent.values if one is not child] if self.followed else later
-                if value is isinstance(parent.op, ast.And) and self._is_for_others(others, statement):
-                    return Use.DECIDES
-                behind += later
+                behind += _later(parent, child)
                 if any(self._may_end(node) for one in behind for node in ast.walk(one)):
                     return Use.KEPT
                 value = value if value is isinstance(parent.op, ast.Or) else None
@@ -156,15 +153,9 @@ class Place(Otherwise):
             elif isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not):
                 value = None if value is None else not value
             elif isinstance(parent, ast.Call) and child is not parent.func:
-                name = self._name(parent.func)
-                last = name.rpartition(".")[2]
-                if (value is False and last in _ANY) or name == "isinstance":
-                    return Use.DECIDES
-                if name == "hypothesis.assume" or self._says(parent.func):
-                    return Use.DECIDES
-                if name not in ("bool", "int", "not_") and last not in ("all", "any"):
-                    return Use.KEPT
-                value = value if name in ("bool", "int") or value is (last == "any") else None
+                use, value = self._of_argument(parent.func, value)
+                if use:
+                    return use
             elif isinstance(parent, ast.AugAssign):
                 return Use.DECIDES if value is False and isinstance(parent.op, ast.BitOr) else Use.KEPT
             elif value is False and isinstance(parent, (ast.List, ast.Tuple)) and self._is_of_any(parent):
@@ -174,6 +165,24 @@ class Place(Otherwise):
             elif not (_is_all(parent) or (isinstance(parent, _Each) and child is parent.elt)):
                 return Use.KEPT
         return Use.KEPT
+
+    def _of_argument(self, func: ast.expr, value: bool | None) -> tuple[Use | None, bool | None]:
+        """Return what becomes of an answer that a function gets, or nothing, and what its own answer then is."""
+        name = self._name(func)
+        last = name.rpartition(".")[2]
+        if (value is False and last in _ANY) or name in ("isinstance", "hypothesis.assume") or self._says(func):
+            return Use.DECIDES, None
+        if name not in ("bool", "int", "not_") and last not in ("all", "any"):
+            return Use.KEPT, None
+        return None, value if name in ("bool", "int") or value is (last == "any") else None
+
+    def _is_beside(self, both: ast.BoolOp, child: ast.AST, value: bool | None) -> bool:
+        """Return whether what stands beside it skips, is the same in any case, or decides where it says no."""
+        others = [one for one in both.values if one is not child]
+        if any(map(self._skips, others)) or any(_decides_alone(both.op, one) for one in both.values):
+            return True
+        asked = others if self.followed else _later(both, child)
+        return value is isinstance(both.op, ast.And) and self._is_for_others(asked)
 
     def _leaves(self, branch: ast.If | ast.IfExp | ast.While, value: bool | None) -> bool:
         """Return whether a branch leaves the test without a failure, as the comparison says no or as it says yes.
@@ -203,11 +212,14 @@ class Place(Otherwise):
         around = self.path[[one is node for one in self.path].index(True) - 1]
         return isinstance(around, ast.Call) and self._name(around.func).rpartition(".")[2] in _ANY
 
-    def _is_for_others(self, others: Sequence[ast.expr], statement: ast.stmt) -> bool:
+    def _is_for_others(self, others: Sequence[ast.expr]) -> bool:
         """Return whether others of an ``or`` decide where the comparison says no."""
         if not others or any(self.fails(node) for one in others for node in ast.walk(one)):
             return False
-        return not isinstance(statement, ast.Expr) or any(map(self.asks, others))
+        return not isinstance(self._statement(), ast.Expr) or any(map(self.asks, others))
+
+    def _statement(self) -> ast.stmt:
+        return next(node for node in reversed(self.path) if isinstance(node, ast.stmt))
 
     def _without(self, branch: ast.If, no: Sequence[ast.stmt]) -> Sequence[ast.stmt] | None:
         """Return what else of a loop does not run where the comparison says no; None if that does more than go on."""
@@ -333,6 +345,11 @@ class Place(Otherwise):
         of_tuples = [one for type_ in types for one in (type_.elts if isinstance(type_, ast.Tuple) else [type_])]
         names = {self._name(one) for one in of_tuples}
         return not names or bool(names & {"AssertionError", "Exception", "BaseException"})
+
+
+def _later(both: ast.BoolOp, child: ast.AST) -> list[ast.expr]:
+    """Return what is asked after a part of an ``and`` or an ``or``."""
+    return both.values[[one is child for one in both.values].index(True) + 1 :]
 
 
 def _decides_alone(op: ast.boolop, value: ast.expr) -> bool:
