@@ -19,7 +19,7 @@ NUMPY = {
     "numpy_softmax": (
         *("columns", "read_only", "workspace", "compiles_once", "warns", "packs", "refuses", "row_by_row"),
         *("pool", "tuned", "view", "reserves_late", "for_each_layout", "ring", "grows"),
-        *("cycle", "frees_late"),
+        *("cycle", "frees_late", "waits_for_a_thread"),
     ),
     "numpy_table": ("table",),
     "numpy_sums": ("column_sums",),

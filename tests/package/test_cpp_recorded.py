@@ -183,7 +183,7 @@ def test_a_recorded_single_pass_is_of_one_device_and_kernel(runs):
 
 
 def test_a_tensor_that_is_handed_over_twice_makes_no_recorded_call(runs):
-    """What is written to and read from cannot be told apart in the next call."""
+    """The next call cannot tell what is written to from what is read."""
     values = drawn("mhc_single_pass", 1.0)
     values[2] = values[4]  # h_post and pre have one shape
     results("mhc_single_pass", values)

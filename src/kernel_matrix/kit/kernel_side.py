@@ -52,21 +52,14 @@ def run(
     rows: int = 1,
     first: bool = False,
 ) -> Answer:
-    """Call the kernel, ``fresh`` with other addresses; return facts, its results, and the bytes of its arrays.
-
-    The ``first`` run of a case forgets what was compiled for others.
-
-    Of several ``runs`` on the same arrays, what all but the last gave comes by their numbers. Rows come ``rows`` times.
-    """
+    """Call the kernel, ``fresh`` with other addresses; return facts, its results, and the bytes of its arrays."""
     frame, call = framework(kernel["framework"]), found(kernel, variant)
-    if first:
-        frame.begin()
     given = arrays_of(arrays, kernel, frame, secret, layout, fresh, FILLS[poison], rows)
     facts, marks = dict[str, Any](), given.marks(kernel["args"])
     leaves = list(kernel["floats"]) if mode == RECORDED else list(asked)
     with (
         _noted(frame, kernel) as operators,
-        _watched(frame, facts),
+        _watched(frame, facts, first=first),
         poisoned(frame, poison, kernel["device"], guarded=kernel["guards"]) as scratch,
     ):
         with frame.mode(mode, [given.by_name[name] for name in kernel["args"]]):
@@ -125,9 +118,11 @@ def _noted(frame: Framework, kernel: Kernel) -> contextlib.AbstractContextManage
 
 
 @contextlib.contextmanager
-def _watched(frame: Framework, facts: dict[str, Any]) -> Iterator[None]:
+def _watched(frame: Framework, facts: dict[str, Any], *, first: bool = False) -> Iterator[None]:
     """Note what of the process's state a block changes, and set it back, after an error too."""
     enter_stage("launch")
+    if first:  # of a case
+        frame.begin()
     before = state.now(frame.state())
     try:
         yield

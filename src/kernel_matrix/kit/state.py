@@ -157,10 +157,17 @@ def _files() -> int:
         return 0
 
 
-def _threads() -> set[int | None]:
+class _Threads(frozenset[int | None]):
+    """Threads. Those that have ended by now are no change: a library ends one that has had nothing to do."""
+
+    def __ne__(self, before: object) -> bool:
+        return not (isinstance(before, _Threads) and self <= before)
+
+
+def _threads() -> _Threads:
     """Return the threads, and of a pool the queue that its threads share: it may start more of them later."""
     pools = getattr(sys.modules.get("concurrent.futures.thread"), "_threads_queues", {})
-    return {id(pools[one]) if one in pools else one.ident for one in threading.enumerate()}
+    return _Threads(id(pools[one]) if one in pools else one.ident for one in threading.enumerate())
 
 
 def _limits() -> dict[str, tuple[int, int]]:

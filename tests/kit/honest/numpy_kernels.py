@@ -15,7 +15,7 @@ import numpy as np
 _lock = threading.Lock()
 _workspace = {}
 _said = []
-_pool = []
+_pool, _warming = [], []
 _tuned = {}
 _room, _layouts, _largest = [], set(), []
 _ring, _results, _late = collections.deque(maxlen=10), collections.deque(maxlen=20), []
@@ -122,6 +122,19 @@ def pool(x):
     if not _pool:
         _pool.append(ThreadPoolExecutor(3))
     return np.concatenate(list(_pool[0].map(_narrow, np.array_split(x, 2)))) if len(x) else _narrow(x)
+
+
+def waits_for_a_thread(x):
+    """Start a thread in the first call, which ends in the fourth."""
+    if not _warming:
+        enough = threading.Event()
+        _warming.extend([enough, threading.Thread(target=enough.wait, daemon=True), 0])
+        _warming[1].start()
+    _warming[2] += 1
+    if _warming[2] == 4:
+        _warming[0].set()
+        _warming[1].join()
+    return _narrow(x)
 
 
 def tuned(x):

@@ -1,10 +1,12 @@
 """PyTorch's compiler, which would run plain code in a kernel's place and say so in a log alone.
 
-Nothing here imports it: to import it takes seconds, and most kernels do not.
+Nothing here imports it: to import it takes seconds, and most kernels do not. It compiles in the kernel's process. By
+default it starts others for GPUs, which look once a second whether anybody needs them, and end after a minute.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -12,10 +14,11 @@ from kernel_matrix.kit.frameworks.base import Framework
 
 _LIMITS = ("recompile_limit", "accumulated_recompile_limit")
 _COMPILATIONS = 1000  # of one function in one case, for other shapes, strides, dtypes and modes
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # it is read when the compiler is imported
 
 
 class Compiling(Framework):
-    """What a framework with PyTorch's compiler says of it."""
+    """A framework that has PyTorch's compiler."""
 
     def begin(self) -> None:
         """Forget what PyTorch's compiler has made: what it makes for some shapes follows those that came before."""

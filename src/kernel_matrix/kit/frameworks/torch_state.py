@@ -1,4 +1,4 @@
-"""What of PyTorch belongs to the whole process: how it is read, and how it is set back."""
+"""The state of PyTorch that belongs to the whole process: how it is read, and how it is set back."""
 
 from __future__ import annotations
 
