@@ -1,9 +1,10 @@
 """Every command of the documentation is executed, or its page says why not; and the site is built without a dead link.
 
 A page has comments that its reader does not see. Before a block of commands: ``<!-- not run: why -->``, or
-``<!-- ends with 1 -->``. In a page: ``<!-- starts with: PAGE -->``, whose files are there when it begins, and
-``<!-- cases at the end: held 3, fail 1 -->``, the states that the last report counts. A block with a title, as in
-```` ```python title="suite/test_x.py" ````, is a file that is written before the commands.
+``<!-- ends with 1 -->``. Before a text whose lines those commands print: ``<!-- printed -->``. In a page:
+``<!-- starts with: PAGE -->``, whose files are there when it begins, and ``<!-- cases at the end: held 3, fail 1 -->``,
+the states that the last report counts. A block with a title, as in ```` ```python title="suite/test_x.py" ````, is a
+file that is written before the commands.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -41,12 +42,13 @@ EXECUTED = 21  # blocks: a mark that is wrong, or a parser that finds nothing, w
 
 @dataclass(frozen=True)
 class Block:
-    """A block of commands of a page, why it is not run, and the status that it ends with."""
+    """A block of commands of a page, why it is not run, the status that it ends with, and lines that it prints."""
 
     page: str
     text: str
     reason: str
     status: int
+    printed: tuple[str, ...] = ()
 
 
 def blocks_of(page: str, text: str) -> list[Block]:
@@ -56,6 +58,8 @@ def blocks_of(page: str, text: str) -> list[Block]:
             reason = re.search(r"<!-- not run: (.+) -->", marks)
             status = re.search(r"<!-- ends with (\d) -->", marks)
             found.append(Block(page, body, reason[1] if reason else "", int(status[1]) if status else 0))
+        elif "<!-- printed -->" in marks:
+            found[-1] = replace(found[-1], printed=tuple(body.splitlines()))
     return found
 
 
@@ -121,6 +125,7 @@ def test_every_command_of_a_page_ends_as_the_page_says(page, tmp_path, programs)
         done = execute(block, tmp_path, programs)
         assert done.returncode == block.status, f"{block.text}{done.stdout}{done.stderr}"
         assert "Traceback" not in done.stderr
+        assert {*block.printed} <= {*(done.stdout + done.stderr).splitlines()}, f"{done.stdout}{done.stderr}"
     if told := re.search(r"^<!-- cases at the end: (.+) -->$", read(page), re.MULTILINE):
         compat = json.loads((tmp_path / "build" / "site" / "compat.json").read_text(encoding="utf-8"))
         states = compat["run"]["cases_by_state"]
@@ -140,7 +145,7 @@ def test_the_documentation_has_commands_and_most_pages_that_teach_run_theirs():
 def test_a_block_that_is_not_run_says_why_and_a_test_that_it_names_exists():
     at_least(20, (block for block in BLOCKS if block.reason))
     for block in BLOCKS:
-        assert not block.reason or len(block.reason) > 10, block
+        assert not block.reason or (len(block.reason) > 10 and not block.printed), block
         for name in re.findall(r"tests/\S+\.py", block.reason):
             assert (ROOT / name).exists(), block
 
@@ -148,12 +153,9 @@ def test_a_block_that_is_not_run_says_why_and_a_test_that_it_names_exists():
 def test_the_parser_sees_marks_titles_and_blocks():
     text = (
         "<!-- not run: no GPU here -->\n```sh\na\n```\n\n<!-- ends with 1 -->\n```sh\nb\n```\n"
-        '```python title="x.py"\nc\n```\n'
+        '<!-- printed -->\n```text\nd\n  e\n```\n```python title="x.py"\nc\n```\n'
     )
-    assert [(block.text, block.reason, block.status) for block in blocks_of("p", text)] == [
-        ("a\n", "no GPU here", 0),
-        ("b\n", "", 1),
-    ]
+    assert blocks_of("p", text) == [Block("p", "a\n", "no GPU here", 0), Block("p", "b\n", "", 1, ("d", "  e"))]
     assert files_of("p", text) == {"x.py": "c\n"}
 
 
