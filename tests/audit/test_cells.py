@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+import io
+import json
 from dataclasses import replace
 from random import Random
 
+import pyarrow as pa
 import pytest
 from judges import judged, write_site
 from shown import Page
 from together import first_are_quick
 from worlds import raw_of, world
 
-from kernel_matrix.audit import figures
+from kernel_matrix.audit import figures, page
 from kernel_matrix.store.record import Record
 
 
@@ -38,6 +42,19 @@ def test_the_cells_of_worlds_at_random_have_the_figures_of_their_records(matrix,
         for result in results:
             if raw := raws.get(f"{name}/{result['name']}"):
                 assert list(figures.of_case(result, raw)) == [], raw.case
+
+
+def test_a_text_that_many_cases_share_is_read_once():
+    """A job's facts may name all tests of a suite, and each of its cases has them."""
+    job = json.dumps({"tests": [f"test_{number}" for number in range(1000)]})
+    table = pa.table({"job": pa.array([job, None, job]).dictionary_encode(), "seconds": [1.0, 2.0, 3.0]})
+    stream = io.BytesIO()
+    with pa.ipc.new_stream(stream, table.schema) as writer:
+        writer.write_table(table)
+    first, absent, last = page._rows(base64.b64encode(stream.getvalue()).decode())
+    assert [first["seconds"], absent, last["seconds"]] == [1.0, {"job": None, "seconds": 2.0}, 3.0]
+    assert first["job"] == job
+    assert first["job"] is last["job"]
 
 
 def with_other_figures(record: Record) -> Record:

@@ -6,6 +6,7 @@ It shares no code with the writer.
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import math
 import re
@@ -219,18 +220,34 @@ def _case(cell: str, row: Shown, overview: Shown) -> dict[str, Any]:
         "artifact": {name: _word(value) for name, value in row.get("artifact") or ()},
         "times": row.get("times"),
         "attempts": row.get("attempts") or [],
-        "diagnosis": json.loads(diagnosis) if diagnosis else None,
-        "job": json.loads(job) if job else {},
+        "diagnosis": _value_of(diagnosis) if diagnosis else None,
+        "job": _value_of(job) if job else {},
         "repeat": row["repeat"].replace("{case}", f"{cell}/{row['name']}"),
     }
 
 
+@functools.lru_cache(maxsize=64)
+def _value_of(text: str) -> Any:
+    """Return the value of a text in JSON. All cases of a job share one, which may name 20,000 tests."""
+    return json.loads(text)
+
+
 def _rows(text: str) -> list[dict[str, Any]]:
-    """Return the rows of a table, which is an Arrow stream as Base64."""
+    """Return the rows of a table, which is an Arrow stream as Base64. Equal texts of a column are one object."""
     from pyarrow.ipc import open_stream  # it takes long to import
 
-    rows: list[dict[str, Any]] = open_stream(base64.b64decode(text)).read_all().to_pylist()
-    return rows
+    table = open_stream(base64.b64decode(text)).read_all()
+    columns = [_values_of(column.combine_chunks()) for column in table.columns]
+    return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _values_of(column: Any) -> list[Any]:
+    """Return the values of a column; PyArrow's own would copy a text for each row that has it."""
+    if not hasattr(column, "dictionary"):
+        values: list[Any] = column.to_pylist()
+        return values
+    texts = column.dictionary.to_pylist()
+    return [None if place is None else texts[place] for place in column.indices.to_pylist()]
 
 
 def _word(number: float) -> float | str:
