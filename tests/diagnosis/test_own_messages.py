@@ -26,6 +26,7 @@ PARTS = (
     "an interpreter or an emulator takes long",
     "a backward runs as its forward did",
     "a CPU has no streams",
+    "torch.compile lets it run once: donated buffers",
     "7 is not in the container",
     "7. Run it again; if the machine has too little memory, with --jobs 1",
 )
