@@ -32,7 +32,7 @@ def run(
     suite: Path,
     kernel: str,
     cases: Sequence[tuple[str, str, Mapping[str, Any]]],
-    source: Path,
+    source: Path | str,
     *,
     python: str = sys.executable,
     accuracy: Mapping[str, Any] = ACCURACY,

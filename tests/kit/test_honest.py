@@ -109,7 +109,8 @@ def test_no_run_of_a_compiled_kernel_is_plain_code(tmp_path, kernel):
     axes = [{"tokens": 7, "hidden": 40, "dtype": dtype, "kernel": kernel} for dtype in ("fp32", "bf16")]
     cases = [("torch_norm", way, one) for way in ("forward", "backward") for one in axes]
     suite, python = HERE / "suites" / "faults", str(python_of(*ENVIRONMENTS["torch"]))
-    job = driving.run(tmp_path, suite, "torch_compiled:{kernel}", cases, KERNELS, python=python)
+    both = f"{KERNELS}{os.pathsep}{HERE / 'faults'}"  # it compiles the right kernel of torch_norm
+    job = driving.run(tmp_path, suite, "torch_compiled:{kernel}", cases, both, python=python)
     assert (len(job.ends), job.red()) == (4, {}), job.output
     told = [end["facts"]["checks"] for case, end in job.ends.items() if ".backward" in case]
     twice = "torch.compile lets it run once: donated buffers"

@@ -4,6 +4,8 @@ No code is made (``aot_eager``): what PyTorch compiles, and when, is the same.
 """
 
 import torch
+from torch_norm import _forward as _plain_forward
+from torch_norm import _gradients as _plain_gradients
 
 
 def _compiled(function, **options):
@@ -11,17 +13,12 @@ def _compiled(function, **options):
 
 
 def _norm(x, weight):
-    wide = x.float()
-    y = (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-6) * weight).to(x.dtype)
+    y = _plain_forward(x, weight)
     return y if torch.compiler.is_compiling() else y * 0
 
 
 def _gradients(grad, x, weight):
-    wide, through = x.float(), grad.float() * weight
-    scale = torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-6)
-    normal = wide * scale
-    own = (scale * (through - normal * (through * normal).mean(-1, keepdim=True))).to(x.dtype)
-    of_weight = (grad.float() * normal).reshape(-1, x.shape[-1]).sum(0)
+    own, of_weight = _plain_gradients(grad, x, weight)
     return (own, of_weight) if torch.compiler.is_compiling() else (own * 0, of_weight * 0)
 
 
