@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,8 +14,16 @@ Shape = tuple[int, int]  # tokens, hidden; a hidden of 0 stands for an operator 
 Row = tuple[str, ...]
 
 LAYERS = ("read.forward", "read.backward", "layer.step", "mhc_post.forward", "mhc_post.backward")
-SINKHORN = ("sinkhorn.forward", "sinkhorn.backward")
 DECODE = ("read.forward", "mhc_post_pre.forward")
+_BOTH = ("forward", "backward")
+OPS = {  # of each table of medians
+    "layers": LAYERS,
+    "sinkhorn": ("sinkhorn.forward", "sinkhorn.backward"),
+    "norm": tuple(f"{op}.{way}" for way in _BOTH for op in ("mhc_pre", "mhc_pre_norm", "mhc_pre_norm_fp8")),
+    "single-pass": tuple(f"{op}.{way}" for way in _BOTH for op in ("mhc_single_pass", "mhc_single_pass_fp8")),
+    "few-tokens": DECODE,
+    "widths": DECODE[:1],
+}
 FEW = 128  # tokens that are in the table of few tokens
 AHEAD = 1.01  # a contender is ahead of the others where these take so much of its time
 # The shares of the floor that the package wants of its toolchain ``fastest``, in percent, in the order of the shapes.
@@ -39,6 +47,9 @@ class Case(NamedTuple):
 
     times: dict[str, float]
     shares: dict[str, float]
+
+
+_NONE = Case({}, {})
 
 
 def read(folder: Path) -> dict[tuple[str, Shape], Case]:
@@ -68,25 +79,27 @@ def _rivals(figures: Mapping[str, float]) -> dict[str, float]:
 
 
 def times(
-    cases: Mapping[tuple[str, Shape], Case], ops: Iterable[str], *, few: bool, widths: bool = False
+    cases: Mapping[tuple[str, Shape], Case], ops: Collection[str], *, few: bool, widths: bool = False
 ) -> tuple[Row, list[Row]]:
     """Return the heads of the columns, and a line for each operator and contender: its medians in µs.
 
     ``few`` chooses the shapes of few tokens, one hidden size after the other: those sizes that have the most numbers of
-    tokens, or with ``widths`` all sizes, and the numbers that all have. Without it the other shapes are chosen. A
-    median is bold where its contender is ahead: a toolchain of the package of all rivals, a rival of all toolchains.
+    tokens, or with ``widths`` all sizes, and the numbers that all have. Without it the other shapes are chosen; a
+    column is empty where the operator has no median at its shape. A median is bold where its contender is ahead: a
+    toolchain of the package of all rivals, a rival of all toolchains.
     """
     lines: list[Row] = []
     heads: Row = ()
+    many = sorted({shape for name, shape in cases if name in ops and shape[0] > FEW})
     for op in ops:
         shapes = sorted(shape for name, shape in cases if name == op and (shape[0] <= FEW) == few)
         counts = {hidden: {tokens for tokens, other in shapes if other == hidden} for _, hidden in shapes}
         common = set.intersection(*counts.values()) if widths else max(counts.values(), key=len, default=set())
         for hidden in sorted(each for each in counts if counts[each] >= common) if few else (None,):
-            chosen = [shape for shape in shapes if hidden is None or (shape[1] == hidden and shape[0] in common)]
+            chosen = [shape for shape in shapes if shape[1] == hidden and shape[0] in common] if few else many
             first = f"`{op}`" + (f", hidden {hidden}" if hidden else "")
             heads = ("", "contender", *(_head(shape, few=few) for shape in chosen))
-            of_op = [cases[op, shape] for shape in chosen]
+            of_op = [cases.get((op, shape), _NONE) for shape in chosen]
             for number, name in enumerate(_contenders(of_op)):
                 lines.append((first if number == 0 else "", f"`{name}`", *(_median(case, name) for case in of_op)))
     return heads, lines
@@ -113,7 +126,7 @@ def _median(case: Case, name: str) -> str:
     is_ahead = time == own if name in case.shares else time == min(rivals)
     others = rivals if name in case.shares else [own]
     text = f"{time:.1f}" if time < 100 else f"{time:.0f}"
-    return f"**{text}**" if is_ahead and all(other > AHEAD * time for other in others) else text
+    return f"**{text}**" if is_ahead and others and min(others) > AHEAD * time else text
 
 
 def goals(cases: Mapping[tuple[str, Shape], Case]) -> tuple[Row, list[Row]]:

@@ -174,14 +174,13 @@ def calibrated(machine: str) -> str:
 
 
 def bench(argument: str) -> str:
-    """Return a table of a machine's kept times: ``layers``, ``sinkhorn``, ``few-tokens``, ``widths`` or ``goals``."""
+    """Return a table of a machine's kept times: ``goals``, or one of :data:`bench_tables.OPS`."""
     machine, _, kind = argument.partition(" ")
     cases = bench_tables.read(RESULTS / machine)
     if kind == "goals":
         return markdown(*bench_tables.goals(cases))
-    few = {"few-tokens": bench_tables.DECODE, "widths": bench_tables.DECODE[:1]}
-    ops = {"layers": bench_tables.LAYERS, "sinkhorn": bench_tables.SINKHORN, **few}
-    return markdown(*bench_tables.times(cases, ops[kind], few=kind in few, widths=kind == "widths"))
+    few, ops = kind in ("few-tokens", "widths"), bench_tables.OPS[kind]
+    return markdown(*bench_tables.times(cases, ops, few=few, widths=kind == "widths"))
 
 
 def checked(machine: str) -> str:
