@@ -13,6 +13,12 @@ export function beginning(text: string, length = 200): string {
   return line.length > length ? `${line.slice(0, length - 1)}…` : line;
 }
 
+/** Return the name of a commit in short, with the mark of changes that were not committed. */
+export function commitOf(commit: string | undefined): string {
+  const [hash, ...changes] = (commit ?? "").split("+");
+  return hash ? beginning([hash.slice(0, 12), ...changes].join("+"), 40) : "unknown";
+}
+
 function size(length: number): string {
   if (length >= 1e6) return `${(length / 1e6).toFixed(1)} million characters`;
   return `${length.toLocaleString("en")} characters`;

@@ -6,7 +6,7 @@ import { largest, nearestToLimit, results, seed } from "../src/cell/result";
 import type { CellChunk, CellDetail } from "../src/data";
 import { markOf } from "../src/charts";
 import { badness, daysSince, duration, number, percent, short, times } from "../src/numbers";
-import { beginning } from "../src/text";
+import { beginning, commitOf } from "../src/text";
 import { visible } from "../src/visible";
 import { agreementStep, heatStep } from "../src/views/scales";
 import { small } from "./helpers";
@@ -33,6 +33,12 @@ test("numbers are written in about three digits", () => {
     [duration(0.0000123), duration(0.0123), duration(1.234), duration(200)],
     ["12.3 µs", "12.3 ms", "1.23 s", "3.33 min"],
   );
+});
+
+test("a commit is short, keeps the mark of its changes, and is unknown where nobody said it", () => {
+  assert.equal(commitOf("0123456789abcdef"), "0123456789ab");
+  assert.equal(commitOf("0123456789abcdef+changes"), "0123456789ab+changes");
+  assert.deepEqual([commitOf(""), commitOf(undefined), commitOf("+changes")], ["unknown", "unknown", "unknown"]);
 });
 
 test("control characters and marks of direction can be seen", () => {

@@ -7,7 +7,7 @@ import { toHash } from "../link";
 import { duration, moment, outOf, percent, short, times, type Written } from "../numbers";
 import { pattern } from "../search/match";
 import { bar, pill } from "../states";
-import { beginning, block, command } from "../text";
+import { beginning, block, command, commitOf } from "../text";
 import { diagnosed } from "./diagnosis";
 import { largest, nearestToLimit, seed, type Result } from "./result";
 
@@ -179,7 +179,7 @@ function caseBody(context: Context, one: Result): HTMLElement {
       ["device", ran ? (one.job["device"] ?? "") : ""],
       ["executor", one.job["executor"] ?? ""],
       ["image", one.job["image"] ?? one.job["image.id"] ?? ""],
-      ["commit", one.job["commit"] ?? ""],
+      ["commit", Object.keys(one.job).length > 0 ? commitOf(one.job["commit"]) : ""],
       ["started", moment(one.job["started"])],
     ]),
     one.detail !== "" && details("Everything it said", () => block(one.detail, "everything it said")),

@@ -7,6 +7,7 @@ import { facts, h, inSteps, table, type Child, type ColumnOf } from "../dom";
 import { later } from "../later";
 import { load } from "../load";
 import { duration, moment, number, outOf, percent, plural, short, times } from "../numbers";
+import { commitOf } from "../text";
 import { rowChart } from "./row_chart";
 import { trendCharts } from "./trends";
 
@@ -84,7 +85,7 @@ function ofDevice(results: readonly BenchResult[]): HTMLElement {
       ["threads", first.facts["threads"] ?? ""],
       ["OMP_WAIT_POLICY", first.facts["OMP_WAIT_POLICY"] ?? ""],
       ["clock", clockOf(first)],
-      ["commit", [...new Set(results.map((one) => one.commit))].join(", ")],
+      ["commit", [...new Set(results.map((one) => commitOf(one.commit)))].join(", ")],
       ["started", `${moment(first.started)} UTC`],
     ]),
     h("p", null, `${outOf(timed.length, results.length)} results have a time.`),

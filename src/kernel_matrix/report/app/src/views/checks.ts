@@ -7,7 +7,7 @@ import { later } from "../later";
 import { toHash } from "../link";
 import { load } from "../load";
 import { moment } from "../numbers";
-import { beginning, block } from "../text";
+import { beginning, block, commitOf } from "../text";
 
 interface Line {
   cell: string;
@@ -58,7 +58,7 @@ function shown(context: Context, data: ChecksData): HTMLElement {
           null,
           h("b", null, name),
           `: ${check.sees}. ${check.program}, commit `,
-          h("code", null, check.commit.slice(0, 12)),
+          h("code", null, commitOf(check.commit)),
           `, ${moment(check.when)} UTC. ${notesOf(data.checks, name)}`,
         ),
       ),

@@ -9,6 +9,7 @@ import { load } from "../load";
 import type { Model } from "../model";
 import { moment, outOf, percent } from "../numbers";
 import { written } from "../search/parse";
+import { commitOf } from "../text";
 
 const WORKS = ["pass", "held", "told", "flaky", "fixed"];
 const CODE = ["compiled", "lowered"];
@@ -137,7 +138,7 @@ function overTime({ model }: Context, coverage: readonly Coverage[]): HTMLElemen
   const vendorOf = new Map(model.overview.platforms.map((one) => [one.name, one.vendor || one.name]));
   const runs = new Map<string, Map<string, { works: number; operators: number }>>();
   for (const one of coverage) {
-    const key = `${moment(one.started).slice(0, 10)} ${one.commit.slice(0, 12)}`;
+    const key = `${moment(one.started).slice(0, 10)} ${commitOf(one.commit)}`;
     const run = runs.get(key) ?? new Map<string, { works: number; operators: number }>();
     const vendor = vendorOf.get(one.platform) ?? one.platform;
     const sum = run.get(vendor) ?? { works: 0, operators: 0 };

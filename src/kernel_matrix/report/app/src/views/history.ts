@@ -8,7 +8,7 @@ import { toHash } from "../link";
 import { load } from "../load";
 import { moment, outOf } from "../numbers";
 import { pill } from "../states";
-import { beginning } from "../text";
+import { beginning, commitOf } from "../text";
 import { trendCharts } from "./trends";
 
 export function historyView(context: Context): View {
@@ -99,12 +99,11 @@ export function transitionsTable(
         title: "at commit",
         wide: true,
         cell: (one) => [
-          h("code", null, one.commit.slice(0, 12)),
-          one.commit_before !== "" &&
-            one.commit_before !== one.commit && [
-              h("br"),
-              h("small", { class: "dim" }, "before: ", h("code", null, one.commit_before.slice(0, 12))),
-            ],
+          h("code", null, commitOf(one.commit)),
+          one.commit_before !== one.commit && [
+            h("br"),
+            h("small", { class: "dim" }, "before: ", h("code", null, commitOf(one.commit_before))),
+          ],
           one.between !== "" && [h("br"), h("small", { "data-test": "between" }, beginning(one.between, 200))],
         ],
       },

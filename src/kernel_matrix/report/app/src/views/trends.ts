@@ -4,6 +4,7 @@ import { chart, dot, lineY, markOf, PALETTE, ruleY, scales, width } from "../cha
 import type { Trend } from "../data";
 import { h } from "../dom";
 import { moment } from "../numbers";
+import { commitOf } from "../text";
 
 interface Point {
   run: number;
@@ -44,7 +45,7 @@ function series(
               run,
               value,
               name,
-              title: `${name}: ${value}\n${moment(trend.started[run])} UTC, commit ${(trend.commits[run] ?? "").slice(0, 40)}`,
+              title: `${name}: ${value}\n${moment(trend.started[run])} UTC, commit ${commitOf(trend.commits[run])}`,
             },
           ]
         : [],
