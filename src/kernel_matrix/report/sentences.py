@@ -126,7 +126,7 @@ def in_lines(difference: Difference) -> Iterator[str]:
     for slow in difference.slower:
         yield (
             f"slower: {slow.cell}/{slow.case}: {slow.before:.2f} -> {slow.after:.2f} times as fast as the baseline, "
-            f"since {slow.since} (commit {slow.commit}; {slow.runs} runs)"
+            f"since {slow.since} (commit {slow.commit or 'unknown'}; {slow.runs} runs)"
         )
     yield from difference.notes
 
