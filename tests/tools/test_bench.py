@@ -7,6 +7,7 @@ import math
 import signal
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -153,6 +154,14 @@ def test_an_error_that_is_no_number_is_over_every_limit():
         made = judge({"out": Distance(Pair(math.nan, math.nan))}, {"out": YARDSTICK}, RULES, own=own)
         assert made.faults
         assert made.rel_fro == math.inf
+
+
+def test_a_cap_that_plain_code_exceeds_too_is_said():
+    ill = replace(YARDSTICK, floor=Pair(2.78, 1e-3), conditioning=Pair(1e-3, 1e-6))
+    [fault] = judge({"alpha": Distance(Pair(2.79, 1e-3))}, {"alpha": ill}, RULES, own=True).faults
+    assert fault == "alpha: max_abs 2.79 is over 0.01, and plain code has 2.78"
+    [fault] = judge({"alpha": Distance(Pair(2.79, 0.0))}, {"alpha": YARDSTICK}, RULES, own=True).faults
+    assert fault == "alpha: max_abs 2.79 is over 1.91e-06"
 
 
 def test_a_kernel_owes_every_output_and_a_rival_at_least_one():
