@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from importlib import import_module
 
 import torch
 
@@ -21,6 +22,8 @@ TENSORS = {
     "mhc_single_pass": 10,
     "expand": 1,
 }  # the first arguments
+EQUATIONS = {op: import_module(f"mhc.backends.reference.{op}").forward for op in TENSORS}
+OPS = list(TENSORS)
 
 
 # The sizes that Inductor runs with. The conformance cases have the same, so it takes their code from its cache.

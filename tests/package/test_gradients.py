@@ -9,33 +9,10 @@ import torch
 from torch import nn
 
 import mhc
-from mhc.backends.reference import (
-    expand,
-    mhc_coefficients,
-    mhc_head,
-    mhc_post,
-    mhc_post_pre,
-    mhc_pre,
-    mhc_pre_norm,
-    mhc_read,
-    mhc_single_pass,
-    sinkhorn,
-)
+from mhc.backends.reference import mhc_post, mhc_pre, sinkhorn
 from mhc.library import eager, execution
-from spy import HIDDEN, TENSORS, TOKENS, N, Spy, arguments, call, mapping, tensor
+from spy import EQUATIONS, HIDDEN, OPS, TENSORS, TOKENS, N, Spy, arguments, call, mapping, tensor
 
-EQUATIONS = {
-    "mhc_pre": mhc_pre.forward,
-    "mhc_pre_norm": mhc_pre_norm.forward,
-    "sinkhorn": sinkhorn.forward,
-    "mhc_post": mhc_post.forward,
-    "mhc_post_pre": mhc_post_pre.forward,
-    "mhc_head": mhc_head.forward,
-    "mhc_read": mhc_read.forward,
-    "mhc_coefficients": mhc_coefficients.forward,
-    "mhc_single_pass": mhc_single_pass.forward,
-    "expand": expand.forward,
-}
 GRADIENTS = {
     "mhc_pre": 3,
     "mhc_pre_norm": 3,
@@ -48,7 +25,6 @@ GRADIENTS = {
     "mhc_single_pass": 5,
     "expand": 1,
 }  # outputs that have one
-OPS = list(EQUATIONS)
 
 
 @pytest.fixture

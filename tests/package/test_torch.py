@@ -9,33 +9,7 @@ import torch
 from torch import nn
 
 import mhc
-from mhc.backends.reference import (
-    expand,
-    mhc_coefficients,
-    mhc_head,
-    mhc_post,
-    mhc_post_pre,
-    mhc_pre,
-    mhc_pre_norm,
-    mhc_read,
-    mhc_single_pass,
-    sinkhorn,
-)
-from spy import COMPILED, HIDDEN, N, arguments, mapping, tensor
-
-EQUATIONS = {
-    "mhc_pre": mhc_pre.forward,
-    "mhc_pre_norm": mhc_pre_norm.forward,
-    "sinkhorn": sinkhorn.forward,
-    "mhc_post": mhc_post.forward,
-    "mhc_post_pre": mhc_post_pre.forward,
-    "mhc_head": mhc_head.forward,
-    "mhc_read": mhc_read.forward,
-    "mhc_coefficients": mhc_coefficients.forward,
-    "mhc_single_pass": mhc_single_pass.forward,
-    "expand": expand.forward,
-}
-OPS = list(EQUATIONS)
+from spy import COMPILED, EQUATIONS, HIDDEN, OPS, N, arguments, mapping, tensor
 
 
 @pytest.mark.parametrize("op", OPS)
