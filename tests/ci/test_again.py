@@ -108,7 +108,6 @@ def test_running_again_has_limits_and_says_what_it_left_out(changed: Doubles):
     for options, text in (
         ((), "the results are of commit"),
         (("--base", "nowhere"), "the base nowhere: git merge-base"),
-        (("--cases", "0"), "each must be more than 0"),
     ):
         done = run(changed, "ci again", *options)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)

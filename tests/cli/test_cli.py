@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import errno
 import importlib
 import os
@@ -27,6 +28,38 @@ from kernel_matrix.store.record import Record
 def repeats(output: str) -> list[list[str]]:
     """Return the words of the commands that repeat the red cases of a run."""
     return [shlex.split(line) for line in re.findall(r"repeat it: .*(kernel-matrix run .*)", output)]
+
+
+ANY_NUMBER = {"--port", "--seed", "--number"}  # the first has a check of its own, and any whole number is a seed
+
+
+@pytest.mark.parametrize("command", commands())
+def test_no_option_takes_a_number_that_is_no_limit(command):
+    parser = argparse.ArgumentParser()
+    importlib.import_module(commands()[command]).arguments(parser)
+    bare = {word for one in parser._actions if one.type in (int, float) for word in one.option_strings}
+    assert bare <= ANY_NUMBER
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        *(
+            ("query 'SELECT 1' --seconds=" + text, f"{text}: give a number above 0.")
+            for text in ("nan", "inf", "0", "-1")
+        ),
+        ("fuzz --minutes=five", "argument --minutes: five: give a number above 0."),
+        ("launches --memory=nan -- python calls.py", "argument --memory: nan: give a number above 0."),
+        ("calibrate --seeds=0", "--seeds: 0: give a whole number from 1 on."),
+        ("ci again --cases=1.5", "--cases: 1.5: give a whole number from 1 on."),
+        ("verify candidate.py --mutants=-1", "--mutants: -1: give a whole number from 0 on."),
+    ],
+)
+def test_a_number_that_is_no_limit_is_refused_with_what_to_give(words, said, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(shlex.split(words))
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
 
 
 # What these say is of no matrix.

@@ -370,13 +370,6 @@ def test_the_answer_is_printed_for_people_and_for_programs():
     assert json.loads(in_json(answer)) == [{"name": long, "n": 1, "x": "nan"}, {"name": "b", "n": None, "x": "inf"}]
 
 
-@pytest.mark.parametrize("seconds", ["nan", "inf", "0", "-1"])
-def test_a_limit_that_is_no_time_is_refused(seconds):
-    done = harness("query", "SELECT 1", f"--seconds={seconds}")
-    assert done.returncode == 2
-    assert f"--seconds {seconds}: give a number above 0." in done.stderr
-
-
 @pytest.mark.slow
 def test_every_type_of_the_tables_can_be_printed(past):
     with opened([past, KEPT / "nvidia-h200"]) as database:

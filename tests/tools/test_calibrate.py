@@ -78,7 +78,6 @@ def test_a_case_that_is_known_to_fail_is_no_false_alarm(with_seeds: Doubles):
     [
         (["--toolchain", "segfault", "--op", "triple"], "--op triple: there is no such operator with the axis 'seed'."),
         (["--toolchain", "goood"], "--toolchain goood: there is no such toolchain. Did you mean 'good'?"),
-        (["--seeds", "0"], "--seeds 0: at least one seed is needed."),
     ],
 )
 def test_bad_input_is_said_in_one_line(with_seeds: Doubles, words, message):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kernel_matrix import pipeline
 from kernel_matrix.base.commands import here
-from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.numbers import whole
 from kernel_matrix.config.load import MATRIX_FILE
 from kernel_matrix.config.selection import Selection, parse_shard
 from kernel_matrix.pipeline import Project, Selected
@@ -41,7 +41,7 @@ def add_selection_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--changed-since", metavar="REF", help="only what the changes since REF concern, and sentinels")
     parser.add_argument("--shard", metavar="K/N", help="the K-th of N parts that take about as long")
     parser.add_argument(
-        "--sample", type=int, metavar="N", help="N tests of each job, spread over its files and parameters"
+        "--sample", type=whole(1), metavar="N", help="N tests of each job, spread over its files and parameters"
     )
     parser.add_argument("--history", type=Path, help="results of an earlier run, for the time that cases take")
     parser.add_argument("--plan", type=Path, help="a plan's file, whose row --row names")
@@ -63,7 +63,7 @@ def selection_of(options: argparse.Namespace) -> Selection:
     """Return the part of the plan that the options ask for; a command may have only some of these options.
 
     Raises:
-        UserError: ``--shard`` is not K/N, or ``--sample`` is no number of tests.
+        UserError: ``--shard`` is not K/N.
     """
     given = {name: value for name, value in vars(options).items() if value is not None}
     return Selection(
@@ -73,17 +73,11 @@ def selection_of(options: argparse.Namespace) -> Selection:
         cases=tuple(given.get("case", ())),
         changed_since=given.get("changed_since"),
         shard=parse_shard(given["shard"]) if "shard" in given else None,
-        sample=_sample(given.get("sample")),
+        sample=given.get("sample"),
         history=given.get("history"),
         row_plan=given.get("plan"),
         row=given.get("row"),
     )
-
-
-def _sample(count: int | None) -> int | None:
-    if count is not None and count < 1:
-        raise UserError(f"--sample {count}: write how many tests of each job are to run, such as 200.")
-    return count
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
@@ -94,7 +88,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         default=AUTO,
         help="where the jobs run (auto: in containers where an engine answers)",
     )
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many jobs at a time")
+    parser.add_argument("--jobs", type=whole(1), default=os.cpu_count() or 1, help="how many jobs at a time")
     parser.add_argument("--resume", action="store_true", help="keep what an interrupted run has finished")
     parser.add_argument("--excluded", action="store_true", help="try the excluded cases too")
     parser.add_argument(

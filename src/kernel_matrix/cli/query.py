@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from threading import TIMEOUT_MAX
 
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.numbers import above_zero
 from kernel_matrix.cli.interruption import time_limit
 
 
@@ -20,7 +20,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--csv", action="store_true", help="print CSV")
     form.add_argument("--json", action="store_true", help="print JSON")
     form.add_argument("--files", action="store_true", help="print the SQL of the views, for another DuckDB")
-    parser.add_argument("--seconds", type=float, default=60, help="the time limit of the query (60)")
+    parser.add_argument("--seconds", type=above_zero, default=60, help="the time limit of the query (60)")
 
 
 def main(options: argparse.Namespace) -> int:
@@ -29,8 +29,6 @@ def main(options: argparse.Namespace) -> int:
 
     if not options.files and not options.query:
         raise UserError('Give a query, such as `kernel-matrix query "SELECT * FROM cells"`. docs/queries.md has more.')
-    if not 0 < options.seconds <= TIMEOUT_MAX:
-        raise UserError(f"--seconds {options.seconds:g}: give a number above 0.")
     text, *rest = ["", *options.query] if options.files else options.query
     folders = rest or [str(Path("build") / "results")]
     if options.files:

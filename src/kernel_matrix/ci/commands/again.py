@@ -10,6 +10,7 @@ from pathlib import Path
 
 from kernel_matrix.base import git
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.numbers import above_zero, whole
 from kernel_matrix.ci.again import Budget, checks_of, red_cases, run_again, write
 from kernel_matrix.ci.passed import Passed
 from kernel_matrix.cli.options import add_matrix_options, load_project
@@ -31,17 +32,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("results", nargs="*", type=Path, help="folders of the results (build/results)")
     parser.add_argument("--base", metavar="REF", help="where the change began: the commit at which this branch left "
                         f"REF; by default what {', '.join(_BASES)} say")  # fmt: skip
-    parser.add_argument("--times", type=int, default=Budget.times, help="how often each case runs again (3)")
-    parser.add_argument("--minutes", type=float, default=Budget.minutes, help="how long all of this may take (20)")
-    parser.add_argument("--cases", type=int, default=Budget.cases, help="how many cases run again at most (20)")
+    parser.add_argument("--times", type=whole(1), default=Budget.times, help="how often each case runs again (3)")
+    parser.add_argument("--minutes", type=above_zero, default=Budget.minutes, help="how long all of this may take (20)")
+    parser.add_argument("--cases", type=whole(1), default=Budget.cases, help="how many cases run again at most (20)")
     parser.add_argument("--history", type=Path, help="tables of earlier runs, for what passed on which machine")
     parser.add_argument("--executor", choices=(AUTO, *EXECUTORS), default=AUTO, help="where the cases run")
 
 
 def main(options: argparse.Namespace) -> int:
     """Run again, and print and write what was found. What was red stays red."""
-    if options.times < 1 or options.cases < 1 or not options.minutes > 0:
-        raise UserError("--times, --cases and --minutes: each must be more than 0.")
     project, when = load_project(options), datetime.now(UTC)
     budget = Budget(options.times, options.minutes, options.cases)
     commit = git.commit(project.root)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 
+from kernel_matrix.base.numbers import above_zero, whole
 from kernel_matrix.cli.options import add_matrix_options, load_project
 from kernel_matrix.run.settings import EXECUTORS
 from kernel_matrix.tools.bench.run import Wish, bench
@@ -24,14 +25,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--shapes", default="", metavar="NAME", help="the shapes of this list of bench.more alone")
     parser.add_argument(
         "--compile",
-        type=int,
+        type=whole(0),
         default=0,
         metavar="N",
         help="first compile what the timing needs, in N processes at a time",
     )
     parser.add_argument(
         "--limit",
-        type=float,
+        type=above_zero,
         default=math.inf,
         metavar="SECONDS",
         help="of the timing of an environment; what is left then is missing",

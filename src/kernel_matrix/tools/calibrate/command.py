@@ -6,8 +6,8 @@ import argparse
 import sys
 
 from kernel_matrix.base.commands import command
-from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.files import write_atomically
+from kernel_matrix.base.numbers import whole
 from kernel_matrix.cli.options import add_matrix_options, add_run_options, load_project, selection_of
 from kernel_matrix.run.progress import Console
 from kernel_matrix.run.settings import Settings
@@ -19,7 +19,7 @@ from kernel_matrix.vendors.machine import detect
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options: which cases, how many seeds, and where they run."""
     add_matrix_options(parser)
-    parser.add_argument("--seeds", type=int, default=20, help="how many seeds, from 0 on (20)")
+    parser.add_argument("--seeds", type=whole(1), default=20, help="how many seeds, from 0 on (20)")
     parser.add_argument("--platform", action="append", help="only this platform (repeatable)")
     parser.add_argument("--toolchain", action="append", help="only this toolchain (repeatable)")
     parser.add_argument("--op", action="append", help="only this operator, as 'op' or 'op.direction' (repeatable)")
@@ -28,8 +28,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Run, print the table and the proposals, and write both. 1: a case did not pass."""
-    if options.seeds < 1:
-        raise UserError(f"--seeds {options.seeds}: at least one seed is needed.")
     project, machine = load_project(options), detect()
     folder = project.apart("calibrate").build
     work = seeded(project, machine, options.seeds, selection_of(options), options.op or (), build=folder)

@@ -6,7 +6,7 @@ import argparse
 import secrets
 from collections.abc import Sequence
 
-from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.numbers import above_zero
 from kernel_matrix.cli.options import add_matrix_options, load_project
 from kernel_matrix.run.settings import EXECUTORS
 
@@ -14,7 +14,7 @@ from kernel_matrix.run.settings import EXECUTORS
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options: how long, what, and with which seed."""
     add_matrix_options(parser)
-    parser.add_argument("--minutes", type=float, default=5.0, help="how long to search (5)")
+    parser.add_argument("--minutes", type=above_zero, default=5.0, help="how long to search (5)")
     parser.add_argument("--seed", type=int, help="of the search; by default another one each time")
     parser.add_argument("--platform", action="append", help="only this platform (repeatable)")
     parser.add_argument("--target", action="append", help="only this target (repeatable)")
@@ -34,8 +34,6 @@ def main(options: argparse.Namespace) -> int:
     """Search, or run named cases again. 1: a case fails."""
     from kernel_matrix.tools.fuzz.run import Wish, repeat, search  # hypothesis takes long to import
 
-    if options.minutes <= 0:
-        raise UserError(f"--minutes {options.minutes:g}: the search needs some time.")
     project = load_project(options)
     seed = options.seed if options.seed is not None else secrets.randbelow(10**6)
     lanes, cases = _lanes_of(options.case or ())

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.base.files import write_atomically
+from kernel_matrix.base.numbers import above_zero, whole
 from kernel_matrix.cli.options import print_dashboard
 from kernel_matrix.results.states import Verdict
 from kernel_matrix.tools.launches import card, shapes, simulators, versions
@@ -43,9 +44,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--versions", metavar="NAME=V1,V2", help="do it with each version of a distribution (triton=3.6.0,3.7.1)"
     )
     parser.add_argument("--cases", type=Path, metavar="FILE", help="write the shapes of all calls, as cases")
-    parser.add_argument("--jobs", type=int, default=2, help="how many compilers work at a time (2)")
-    parser.add_argument("--seconds", type=float, default=150, help="the time of one compilation (150)")
-    parser.add_argument("--memory", type=float, default=8, help="the memory of one compilation, in GiB (8)")
+    parser.add_argument("--jobs", type=whole(1), default=2, help="how many compilers work at a time (2)")
+    parser.add_argument("--seconds", type=above_zero, default=150, help="the time of one compilation (150)")
+    parser.add_argument("--memory", type=above_zero, default=8, help="the memory of one compilation, in GiB (8)")
     parser.add_argument("--package", default="", help="the name of the package in the dashboard")
     parser.add_argument("--build", type=Path, default=Path("build"), help="where everything is written (build)")
     parser.set_defaults(words=[])
@@ -96,7 +97,7 @@ def main(options: argparse.Namespace) -> int:
         interpret=options.interpret,
         configurations=_number("--configs", options.configs),
         specialisations=_number("--launches", options.launches),
-        jobs=max(1, options.jobs),
+        jobs=options.jobs,
         seconds=options.seconds,
         memory_gib=options.memory,
         cache=options.build / "cache" / "launches",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from kernel_matrix.base.numbers import above_zero
 from kernel_matrix.cli.options import (
     add_matrix_options,
     add_run_options,
@@ -26,7 +27,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options: which tools, which cases, and where they run."""
     parser.add_argument("--tool", action="append", choices=tuple(tools.TOOLS), help="only this tool (repeatable); "
                         "by default all tools of NVIDIA's compute-sanitizer")  # fmt: skip
-    parser.add_argument("--minutes", type=float, help="of each tool and job, at most; what it has seen by then is kept")
+    parser.add_argument(
+        "--minutes", type=above_zero, help="of each tool and job, at most; what it has seen by then is kept"
+    )
     add_matrix_options(parser)
     add_selection_options(parser)
     add_run_options(parser)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.base.files import write_atomically
+from kernel_matrix.base.numbers import above_zero, whole
 from kernel_matrix.store import signing
 from kernel_matrix.tools.sanitize import tools
 from kernel_matrix.tools.verify import page, python
@@ -34,10 +35,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--strict", action="store_true", help="also red: other strides, no rows, threads")
     parser.add_argument("--quick", action="store_true", help="leave out what the task does not ask, and mutants")
     parser.add_argument(
-        "--mutants", type=int, default=12, metavar="N", help="faults put into the candidate's text (12)"
+        "--mutants", type=whole(0), default=12, metavar="N", help="faults put into the candidate's text (12)"
     )
     parser.add_argument(
-        "--seconds", type=float, default=120, help="the CPU time of a call that compiles; a sixth of it else (120)"
+        "--seconds", type=above_zero, default=120, help="the CPU time of a call that compiles; a sixth of it else (120)"
     )
     _of_steps(parser)
     _of_answers(parser)
@@ -75,7 +76,7 @@ def _of_answers(parser: argparse.ArgumentParser) -> None:
     """Add the options that say in which form the verdicts come."""
     parser.add_argument("--json", action="store_true", help="print the verdict as verdict.schema.json has it")
     parser.add_argument("--jsonl", type=Path, metavar="FILE", help="judge each line: {candidate, against}")
-    parser.add_argument("--jobs", type=int, default=1, help="how many candidates at a time (1)")
+    parser.add_argument("--jobs", type=whole(1), default=1, help="how many candidates at a time (1)")
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="of --jsonl: the verdicts, which a second run goes on with"
     )

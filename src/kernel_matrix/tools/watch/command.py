@@ -12,6 +12,7 @@ from typing import Any
 
 from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.base.files import write_atomically
+from kernel_matrix.base.numbers import above_zero, whole
 from kernel_matrix.tools.launches.recording import Options
 from kernel_matrix.tools.launches.versions import installed
 from kernel_matrix.tools.watch import environment, kept, names, news, page, plan, rows
@@ -24,8 +25,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", nargs="+", default=[], metavar="PACKAGE", help="these packages only")
     parser.add_argument("--kept", type=Path, metavar="FILE", help="what was found before (BUILD/watch/kept.xz)")
     parser.add_argument("--names", action="store_true", help="ask for names only, and compile nothing")
-    parser.add_argument("--jobs", type=int, default=2, help="how many compilers work at a time (2)")
-    parser.add_argument("--seconds", type=float, default=150, help="the time of one compilation (150)")
+    parser.add_argument("--jobs", type=whole(1), default=2, help="how many compilers work at a time (2)")
+    parser.add_argument("--seconds", type=above_zero, default=150, help="the time of one compilation (150)")
     parser.add_argument("--build", type=Path, default=Path("build"), help="where everything is written (build)")
 
 

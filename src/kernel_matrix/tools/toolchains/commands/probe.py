@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 
+from kernel_matrix.base.numbers import whole
 from kernel_matrix.cli.options import add_matrix_options, load_project
 from kernel_matrix.probes.probe import select_probes
 from kernel_matrix.probes.probe_toolchains import probe_toolchains
@@ -18,7 +19,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--toolchain", action="append", help="only this toolchain (repeatable)")
     parser.add_argument("--probe", action="append", help="only this probe, FAMILY/NAME (repeatable)")
     parser.add_argument("--executor", choices=("venv", "current"), default="venv", help="where the probes run")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many probes at a time")
+    parser.add_argument("--jobs", type=whole(1), default=os.cpu_count() or 1, help="how many probes at a time")
 
 
 def main(options: argparse.Namespace) -> int:

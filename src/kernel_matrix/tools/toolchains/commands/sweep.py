@@ -15,6 +15,7 @@ from packaging.version import Version
 
 from kernel_matrix.base.console import ColouredConsole
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.numbers import whole
 from kernel_matrix.base.pairs import pairs
 from kernel_matrix.cli.options import load_project
 from kernel_matrix.config.model.platforms import Versions
@@ -43,7 +44,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output", type=Path, help="the JSON result (build/sweeps/PACKAGE.json); one that is there is added to"
     )
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many versions at a time")
+    parser.add_argument("--jobs", type=whole(1), default=os.cpu_count() or 1, help="how many versions at a time")
 
 
 def main(options: argparse.Namespace) -> int:
