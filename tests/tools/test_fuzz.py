@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from common import ROOT, harness
 from hypothesis import given, settings
@@ -20,7 +21,10 @@ from kernel_matrix.config.load import load
 from kernel_matrix.config.model import Bounds
 from kernel_matrix.config.plan import plan
 from kernel_matrix.config.reads import content_of, read_by_job
+from kernel_matrix.job.suite_compare import Comparer
 from kernel_matrix.report import checks
+from kernel_matrix.tools.fuzz import fixture
+from kernel_matrix.tools.fuzz.fixture import fuzzed
 from kernel_matrix.tools.fuzz.run import Wish, repeat, search
 from kernel_matrix.tools.fuzz.search import Search, Verdict
 from kernel_matrix.tools.fuzz.space import Space, space_of
@@ -126,12 +130,19 @@ def test_repro_prints_the_command_for_a_name(faulty):
         ("fuzz:double.forward:token=1:plain:0", "Did you mean 'tokens'?"),
         ("fuzz:double.forward::plain:0", "the axis 'tokens' has no value"),
         ("fuzz:double.forward:tokens=1:x=denormal:0", "is no rule TENSOR=KIND@PLACE"),
-        ("fuzz:double.forward:tokens=1:plain:first", "invalid literal"),
+        ("fuzz:double.forward:tokens=1:plain:first", "the seed 'first' is no whole number"),
     ],
 )
 def test_a_name_that_is_none_is_refused_with_the_reason(faulty, name, said):
     with pytest.raises(UserError, match=re.escape(said)):
         repeat(faulty, wish("good", name), print)
+
+
+def test_a_name_whose_tensor_nobody_draws_is_red(faulty):
+    said: list[str] = []
+    assert repeat(faulty, wish("good", "fuzz:double.forward:tokens=1:y=zero@all:0"), said.append)
+    assert said[-1] == "  no value was unusual in y: this case draws x"
+    assert not repeat(faulty, wish("good", "fuzz:double.forward:tokens=1:x=zero@all:0"), said.append)
 
 
 def test_what_cannot_be_searched_is_said_in_one_sentence_with_status_2(faulty):
@@ -140,7 +151,6 @@ def test_what_cannot_be_searched_is_said_in_one_sentence_with_status_2(faulty):
         (["--case", "double.sideways"], "no such operator"),
         (["--toolchain", "goood"], "Did you mean 'good'?"),
         (["--target", "sm_90"], "no such target"),
-        (["--minutes", "0"], "the search needs some time"),
     ):
         done = harness("fuzz", *file, *words)
         assert (done.returncode, done.stdout) == (2, ""), done.stderr
@@ -281,3 +291,66 @@ def test_one_operator_may_have_sizes_of_its_own():
     entry = matrix.platforms["cpu-llvm"].by_toolchain["cpp"]
     steps = {op: space_of(matrix, cells[op], entry).sizes["hidden"].step for op in ("mhc_pre", "mhc_single_pass_fp8")}
     assert steps == {"mhc_pre": 1, "mhc_single_pass_fp8": 128}
+
+
+@pytest.fixture
+def softplus(monkeypatch):
+    """Run one case of a test that compares log(1 + exp(x)) in fp32, and return the fixture with its figures."""
+
+    def run(variable: str, value: str, examples: int = 1) -> Comparer:
+        @fuzzed(columns=(8, 8), examples=examples)
+        def test(matrix, columns):
+            x = matrix.draw("x", (2, columns)).astype(np.float32)
+            with np.errstate(over="ignore"):
+                matrix.compare(
+                    np.log(1 + np.exp(x)), np.log1p(np.exp(x.astype(np.float64))), eager=np.log1p(np.exp(x)), name="y"
+                )
+
+        monkeypatch.setenv(variable, value)
+        matrix = Comparer("a test", None)
+        test(matrix=matrix)
+        return matrix
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "values", ["x=ones@all+x=large@all:0", "x=zero@all+x=infinite@all:0", "x=equal@all+x=large@all:3"]
+)
+def test_a_case_whose_golden_or_plain_code_is_no_measure_counts_as_passed(softplus, values):
+    softplus("KERNEL_MATRIX_FUZZ", f"fuzz:columns=8:{values}")
+
+
+def test_the_facts_of_a_test_are_those_of_its_last_case(softplus):
+    same = softplus("KERNEL_MATRIX_FUZZ", "fuzz:columns=8:x=zero@all:0").facts
+    other = softplus("KERNEL_MATRIX_FUZZ", "fuzz:columns=8:plain:1").facts
+    only = same.keys() - other.keys()
+    assert only
+    matrix, made = Comparer("a test", None), iter([same, other])
+    matrix.facts["own"] = "of a fixture"
+    search = fixture._Search(lambda own, _: own.facts.update(next(made)), matrix, {"columns": (8, 8)}, 1)
+    for seed in range(2):
+        search.attempt(fixture._Case({"columns": 8}, seed=seed))
+    assert not only & matrix.facts.keys()
+    assert matrix.facts["own"] == "of a fixture"
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("KERNEL_MATRIX_FUZZ", "rubbish", "is called fuzz:columns=N:VALUES:SEED"),
+        ("KERNEL_MATRIX_FUZZ", "fuzz::plain:0", "is called fuzz:columns=N:VALUES:SEED"),
+        ("KERNEL_MATRIX_FUZZ", "fuzz:columns=x:plain:0", "is called fuzz:columns=N:VALUES:SEED"),
+        ("KERNEL_MATRIX_FUZZ", "fuzz:columns=8,rows=2:plain:0", "is called fuzz:columns=N:VALUES:SEED"),
+        ("KERNEL_MATRIX_FUZZ", "fuzz:columns=8:plain:first", "is called fuzz:columns=N:VALUES:SEED"),
+        ("KERNEL_MATRIX_FUZZ", "fuzz:columns=8:x=nothing@all:0", "is no rule TENSOR=KIND@PLACE"),
+        ("KERNEL_MATRIX_FUZZ", "fuzz:columns=8:z=zero@all:0", "the test draws no 'z'; it draws x"),
+        ("KERNEL_MATRIX_FUZZ_MINUTES", "five", "for how many minutes"),
+        ("KERNEL_MATRIX_FUZZ_MINUTES", "nan", "for how many minutes"),
+        ("KERNEL_MATRIX_FUZZ_MINUTES", "inf", "for how many minutes"),
+        ("KERNEL_MATRIX_FUZZ_MINUTES", "-1", "for how many minutes"),
+    ],
+)
+def test_a_variable_that_is_none_is_refused_with_what_to_write(softplus, variable, value, said):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        softplus(variable, value)

@@ -73,12 +73,14 @@ def read(matrix: Matrix, name: str) -> Tried:
             raise UserError(f"{name}: {op_name} has no axis {axis!r}.{did_you_mean(axis, axes)}")
     if lacking := [axis for axis in axes if axis not in given and axis not in op.defaults]:
         raise UserError(f"{name}: the axis {lacking[0]!r} has no value.")
+    if not parts[4].isdecimal():
+        raise UserError(f"{name}: the seed {parts[4]!r} is no whole number.")
     try:
-        rules, seed = unusual.read(parts[3]), int(parts[4])
+        rules = unusual.read(parts[3])
     except ValueError as error:
         raise UserError(f"{name}: {error}.") from None
     values = {axis: _value(given[axis]) if axis in given else op.defaults[axis] for axis in axes}
-    return Tried(op_name, direction, values, VIEWS in words, rules, seed)
+    return Tried(op_name, direction, values, VIEWS in words, rules, int(parts[4]))
 
 
 def _text(value: Scalar) -> str:

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import os
+import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +35,9 @@ NAME, MINUTES = "KERNEL_MATRIX_FUZZ", "KERNEL_MATRIX_FUZZ_MINUTES"  # variables:
 _VIEWS = "views"
 _USUAL = 4  # the size of the first case, which has usual values
 _FINITE = tuple(kind for kind in KINDS if kind not in NOT_FINITE)
+_UNJUDGED = re.compile(
+    "no budget follows|so nothing is compared|[Ss]ay why: source="
+)  # golden or plain code is no measure
 
 Test = Callable[..., None]
 
@@ -56,21 +61,19 @@ class _Case:
         return f"fuzz:{','.join(words)}:{unusual.write(self.rules)}:{self.seed}"
 
     @classmethod
-    def read(cls, name: str) -> _Case:
-        """Return the case of a name.
+    def read(cls, name: str, axes: Collection[str]) -> _Case:
+        """Return the case of a name; ``axes`` are the sizes that the test has.
 
         Raises:
             ValueError: it is none.
         """
-        begin, words, rules, seed = name.split(":")
-        if begin != "fuzz":
-            raise ValueError(f"{name}: a case is called fuzz:SIZES:VALUES:SEED")
-        sizes = dict(word.split("=") for word in words.split(",") if word != _VIEWS)
+        found = re.fullmatch(r"fuzz:([^:]*):([^:]+):(\d+)", name)
+        words = [word for word in found[1].split(",") if word] if found else []
+        sizes = dict(word.split("=") for word in words if re.fullmatch(r"\w+=\d+", word))
+        if not found or {*words} - {f"{axis}={size}" for axis, size in sizes.items()} - {_VIEWS} or {*sizes} != {*axes}:
+            raise ValueError(f"{NAME}={name}: a case of this test is called fuzz:{'=N,'.join(axes)}=N:VALUES:SEED")
         return cls(
-            {axis: int(size) for axis, size in sizes.items()},
-            _VIEWS in words.split(","),
-            unusual.read(rules),
-            int(seed),
+            {axis: int(size) for axis, size in sizes.items()}, _VIEWS in words, unusual.read(found[2]), int(found[3])
         )
 
 
@@ -115,14 +118,18 @@ class _Search:
     bounds: Mapping[str, tuple[int, int]]
     examples: int
     drawn: dict[str, None] = field(default_factory=dict)
+    kept: dict[str, str] = field(default_factory=dict)  # the facts of the case whose figures the test has
 
     def run(self) -> None:
         """Try the usual case and others, or the one that is named; raise what the smallest raises that fails."""
         if name := os.environ.get(NAME):
-            self.attempt(_Case.read(name))
+            case = _Case.read(name, self.bounds)
+            self.attempt(case)
+            if absent := {rule.tensor for rule in case.rules} - self.drawn.keys():
+                raise ValueError(f"{name}: the test draws no {sorted(absent)[0]!r}; it draws {', '.join(self.drawn)}")
             return
         self.attempt(_Case({axis: min(most, max(least, _USUAL)) for axis, (least, most) in self.bounds.items()}))
-        minutes = float(os.environ.get(MINUTES, 0))
+        minutes = _minutes(os.environ.get(MINUTES, "0"))
         ends = time.monotonic() + 60 * minutes
         failed: list[BaseException] = []
 
@@ -157,8 +164,7 @@ class _Search:
             if compared.faults:
                 raise OutOfBudgetError(f"the test caught the error of a comparison: {compared.faults[0]}")
         except Exception as error:
-            unjudged = isinstance(error, BlindComparisonError) or "no budget follows" in str(error)
-            if case.rules and (unjudged or "nothing can be compared" in str(error)):
+            if case.rules and (isinstance(error, BlindComparisonError) or _UNJUDGED.search(str(error))):
                 return
             error.add_note(f"{case.name}\nAgain: {NAME}='{case.name}' and this test")
             self._keep(compared)
@@ -171,7 +177,25 @@ class _Search:
         """Give the test the figures of this case, and no others: the last case is the one that fails, if any does."""
         self.matrix.metrics.clear()
         self.matrix.metrics.update(compared.metrics)
-        self.matrix.facts.update(compared.facts)
+        for name in self.kept:
+            self.matrix.facts.pop(name, None)
+        self.kept = compared.facts
+        self.matrix.facts.update(self.kept)
+
+
+def _minutes(text: str) -> float:
+    """Return how long a search takes by its variable.
+
+    Raises:
+        ValueError: it is no time.
+    """
+    try:
+        minutes = float(text)
+    except ValueError:
+        minutes = math.nan
+    if not 0 <= minutes < math.inf:
+        raise ValueError(f"{MINUTES}={text}: write for how many minutes to search, such as 5")
+    return minutes
 
 
 def fuzzed(*, examples: int = 50, **sizes: int | tuple[int, int]) -> Callable[[Test], Test]:

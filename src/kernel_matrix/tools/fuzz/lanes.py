@@ -65,7 +65,8 @@ def lanes_of(
         for lane in _lanes_of(project, machine, job, ops, say)
     ]
     if not lanes:
-        raise UserError("nothing of what is asked for runs on this machine, and only what runs can be searched.")
+        has = f" has {' or '.join(ops)} and" if ops else ""
+        raise UserError(f"no lane that is asked for{has} runs on this machine, and only what runs can be searched.")
     return lanes
 
 

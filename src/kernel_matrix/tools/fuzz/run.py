@@ -12,7 +12,7 @@ from hashlib import sha256
 
 from kernel_matrix.base.commands import command
 from kernel_matrix.base.errors import UserError, unknown
-from kernel_matrix.base.words import counted
+from kernel_matrix.base.words import counted, some
 from kernel_matrix.config.plan import Case
 from kernel_matrix.config.selection import Selection
 from kernel_matrix.pipeline import Project
@@ -125,7 +125,10 @@ def _searched(lane: Lane, one: Search, began: float, finding: Finding | None) ->
 
 
 def repeat(project: Project, wish: Wish, say: Say) -> bool:
-    """Run the named cases in every lane of the selection, and print how each ends. Return whether one fails."""
+    """Run the named cases in every lane of the selection, and print how each ends.
+
+    Return whether one fails, or names a tensor that it does not draw.
+    """
     project = _own(project)
     tried = [case_names.read(project.matrix, name) for name in wish.names]
     ops = list(dict.fromkeys(f"{one.op}.{one.direction}" for one in tried))
@@ -142,6 +145,10 @@ def repeat(project: Project, wish: Wish, say: Say) -> bool:
                     say(f"{lane.name}: {verdict.state} {one.name(project.matrix.ops[one.op])}")
                     if verdict.message:
                         say(f"  {verdict.words}")
+                    if found.drawn and (absent := {rule.tensor for rule in one.rules} - found.drawn.keys()):
+                        drawn = ", ".join(found.drawn)
+                        say(f"  no value was unusual in {some(sorted(absent))}: this case draws {drawn}")
+                        fails = True
     return fails
 
 
