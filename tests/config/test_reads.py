@@ -147,7 +147,15 @@ def test_of_the_repository_a_job_reads_the_package_and_the_suite(doubles, path, 
     assert stale(doubles, job) == (f"its job read another {part}" if part else "")
 
 
-@pytest.mark.parametrize(("path", "part"), [("suite/data/numbers.bin", "suite"), ("src/doubles/table.toml", "package")])
+@pytest.mark.parametrize(
+    ("path", "part"),
+    [
+        ("suite/data/numbers.bin", "suite"),
+        ("src/doubles/table.toml", "package"),
+        ("suite/data/caf\udce9.bin", "suite"),  # in Latin-1: the name of a file is any bytes
+        ("src/doubles/a b\n\xe9.bin", "package"),
+    ],
+)
 def test_what_git_tracks_counts_whatever_it_is(repository, doubles, path, part):
     job = job_of(doubles)
     edit(repository / path)

@@ -250,4 +250,8 @@ def _output(root: Path, *arguments: str) -> str:
 
 
 def _git(root: Path, *arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["git", "-C", str(root), *arguments], input=text, capture_output=True, text=True, check=False)
+    # The name of a file is any bytes, and not always UTF-8: as Python itself has it, it still names the file.
+    return subprocess.run(
+        ["git", "-C", str(root), *arguments],
+        input=text, capture_output=True, encoding="utf-8", errors="surrogateescape", check=False,
+    )  # fmt: skip

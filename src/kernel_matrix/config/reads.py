@@ -96,7 +96,7 @@ class Checkout:
         """Return the fact that says which loose files counted for a job."""
         marks = sorted(_mark(name, self.root / name) for name in names)
         if len(marks) > _MOST_MARKS:
-            marks = [_digest("\n".join(marks).encode())]
+            marks = [_digest_of_text("\n".join(marks))]
         return {LOOSE: " ".join(marks)} if marks else {}
 
     def difference(self, platform: str, toolchain: str, job: Mapping[str, str]) -> str:
@@ -121,13 +121,13 @@ class Checkout:
                 if _reads(file.readers, platform, toolchain, way.outside) and self._is_hashed(file, way):
                     parts[file.readers.part].append(f"{file.name} {digest_of(file.path)}")
             parts["matrix"] = [json.dumps(read_by_job(self._content, platform, toolchain), sort_keys=True)]
-            self._facts[key] = {f"{_FACT}{name}": _digest("\n".join(lines).encode()) for name, lines in parts.items()}
+            self._facts[key] = {f"{_FACT}{name}": _digest_of_text("\n".join(lines)) for name, lines in parts.items()}
             code_digests.keep()
         return self._facts[key]
 
     def _is_hashed(self, file: _File, way: _Way) -> bool:
         """Return whether a file stands in the hash of its part, the way that a job took its files."""
-        if way.apart and _digest(file.name.encode())[:_OF_NAME] in way.apart:
+        if way.apart and _digest_of_text(file.name)[:_OF_NAME] in way.apart:
             return False
         if way.without_git:
             return not self._is_loose(file.name, file.readers, None)
@@ -136,7 +136,7 @@ class Checkout:
     def has_loose(self, marks: str) -> bool:
         """Return whether the loose files of a job's fact are here, as they were."""
         names = _names_of(marks)
-        found = (file for file in self._files if names and _digest(file.name.encode())[:_OF_NAME] in names)
+        found = (file for file in self._files if names and _digest_of_text(file.name)[:_OF_NAME] in names)
         return {*marks.split()} <= {_mark(file.name, file.path) for file in found}
 
     def files_of(self, platform: str, toolchain: str, executor: str) -> dict[str, tuple[str, int]]:
@@ -177,7 +177,7 @@ class Checkout:
 
     @cached_property
     def _axes(self) -> dict[str, str]:
-        return {name: _digest(" ".join(op.axes).encode()) for name, op in self.matrix.ops.items()}
+        return {name: _digest_of_text(" ".join(op.axes)) for name, op in self.matrix.ops.items()}
 
     @cached_property
     def tracked(self) -> frozenset[str] | None:
@@ -280,7 +280,7 @@ def _names_of(marks: str) -> frozenset[str]:
 
 def _mark(name: str, path: Path) -> str:
     """Return what stands for a loose file in a fact: short hashes of its name and of its content."""
-    return _digest(name.encode())[:_OF_NAME] + digest_of(path)[:_OF_NAME]
+    return _digest_of_text(name)[:_OF_NAME] + digest_of(path)[:_OF_NAME]
 
 
 def digest_of(path: Path) -> str:
@@ -299,6 +299,10 @@ def _digest_at(path: Path, state: tuple[int, ...]) -> str:  # noqa: ARG001  it s
 
 def _digest(content: bytes) -> str:
     return sha256(content).hexdigest()[:16]
+
+
+def _digest_of_text(text: str) -> str:
+    return _digest(text.encode("utf-8", "surrogateescape"))  # the name of a file need not be UTF-8
 
 
 _NONE: Mapping[str, Any] = {}
