@@ -489,3 +489,50 @@ def test_a_rule_of_the_repository_makes_other_names_tests(tmp_path, rule, text):
     assert seen(tmp_path, rules | {"tests/test_it.py": f"import kern\n{text}"})[0].suite == "tests"
     text = "import kern\nAT = [1]\n" if "doctest" not in rule else "import kern\ndef check_it(): pass\n"
     assert seen(tmp_path, {"tests/test_it.py": text})[0].suite is None, "a rule says what more is a test, and not all"
+
+
+UNNAMED = {
+    "of several files the end": (["tests/api_tests.py", "tests/odeint_tests.py"], "python_files = *_tests.py"),
+    "the begin": (["tests/check_own.py"], "python_files = check_*.py"),
+    "one file": (["tests/tests.py"], "python_files = tests.py"),
+    "beside the package": (["test.py"], "python_files = test.py"),
+    "nothing in common": (["tests/TestAdd.py", "tests/adding.py"], "python_files = TestAdd.py adding.py"),
+}
+
+
+@pytest.mark.parametrize("name", UNNAMED)
+@pytest.mark.parametrize(
+    "body", ["def test_it(): pass\n", "class Case(unittest.TestCase):\n    def test_it(self): pass\n"]
+)
+def test_tests_in_files_that_pytest_does_not_take_are_named_with_what_makes_it_take_them(tmp_path, name, body):
+    files, setting = UNNAMED[name]
+    package = {"pyproject.toml": project("own"), "own/__init__.py": BODY}
+    said = []
+    with pytest.raises(UserError) as raised:
+        seen(tmp_path, package | dict.fromkeys(files, body))
+    said.append(str(raised.value))
+    for folder in {file.rpartition("/")[0] for file in files} - {""}:
+        with pytest.raises(UserError) as raised:
+            look(tmp_path, folder)
+        said.append(str(raised.value))
+    for sentence in said:
+        assert f"There are tests in {', '.join(files)}, and pytest takes no file of such a name" in sentence
+        assert sentence.endswith(setting)
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\n{setting}\n")
+    assert look(tmp_path).test_files
+
+
+@pytest.mark.parametrize("text", ["", "from own import *\n", "def testing(x): return x\n", "def not python"])
+def test_a_file_without_tests_is_not_named_as_one(tmp_path, text):
+    with pytest.raises(UserError) as raised:
+        seen(tmp_path, {"pyproject.toml": project("own"), "own/__init__.py": BODY, "tests/helpers.py": text})
+    assert str(raised.value).endswith("name the folder of the tests: --suite FOLDER.")
+
+
+def test_a_package_of_kernels_says_so_too(tmp_path):
+    files = {
+        "pyproject.toml": project("kern"),
+        "kern/__init__.py": KERNEL,
+        "tests/kern_tests.py": "def test_it(): pass",
+    }
+    assert "until its settings say python_files = *_tests.py\n" in seen(tmp_path, files)[1]

@@ -42,6 +42,18 @@ def has_tests(path: Path, rules: Iterable[re.Pattern[bytes]] = ()) -> bool:
     return bool(names_things) or any(map(_is_test, _statements(tree.body)))
 
 
+def defines_tests(path: Path) -> bool:
+    """Return whether a file has functions or methods of its own with the name of a test, whatever it is called."""
+    try:
+        tree = parsed(content_of(path))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    statements = [node for node in _statements(tree.body) if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
+    inside = (part for node in statements if isinstance(node, ast.ClassDef) for part in node.body)
+    functions = (node for node in (*statements, *inside) if isinstance(node, ast.FunctionDef))
+    return any(function.name.startswith("test_") for function in functions)
+
+
 def content_of(path: Path) -> bytes:
     """Return the content of a file; nothing if it cannot be read."""
     try:

@@ -74,6 +74,17 @@ def test_folders(root: Path, tests: Iterable[Path], module: str, inside: Path) -
     ]
 
 
+def pattern_of(names: Sequence[str]) -> str:
+    """Return what these names of files have in common, as pytest's ``python_files`` has it; else the names."""
+    parts = [name.removesuffix(".py").split("_") for name in names]
+    begins, ends = {one[0] for one in parts}, {one[-1] for one in parts}
+    if min(map(len, parts)) > 1 and len(ends) == 1 and "test" in min(ends).lower():
+        return f"*_{min(ends)}.py"
+    if min(map(len, parts)) > 1 and len(begins) == 1:
+        return f"{min(begins)}_*.py"
+    return " ".join(sorted({*names}))
+
+
 def is_of_another(root: Path, folder: Path, files: Iterable[str] = _PROJECT) -> bool:
     """Return whether a folder lies in a project that is another than the repository's own, such as a copied library.
 

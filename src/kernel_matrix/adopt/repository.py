@@ -13,12 +13,13 @@ from pathlib import Path, PurePosixPath
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from kernel_matrix.adopt import layout, project_file, workspace
-from kernel_matrix.adopt.collected import has_tests, own_rules
+from kernel_matrix.adopt.collected import defines_tests, has_tests, own_rules
 from kernel_matrix.adopt.compiled import UNPACKED
 from kernel_matrix.adopt.package_map import likeness
 from kernel_matrix.adopt.project_file import ProjectFile
 from kernel_matrix.adopt.sources import CUDA_SUFFIXES, Source, collected, files_of, imported_by, is_test, read_sources
 from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.words import some
 
 PYTHONS = ("3.11", "3.12", "3.13")
 # The modules that write kernels or run them, by the name that people know; the first of them names the environment.
@@ -95,7 +96,7 @@ def look(root: Path, suite: str | None = None) -> Repository:
     tests = {path: has_tests(path, rules) for path in paths if is_test(path, project.python_files)}
     ordered = layout.test_folders(root, (path for path in tests if tests[path]), module, inside)
     files = [path for path in tests if suite or tests[path]]
-    folder = project.compiled.ctest or _suite(root, files, ordered, named, named=bool(suite))
+    folder = project.compiled.ctest or _suite(root, files, ordered, named, project if suite else None)
     own, test_sources = _sources(root, paths, inside, folder, project)
     repository = Repository(
         *(root, project, module, source, inside.relative_to(root).as_posix(), folder),
@@ -188,11 +189,25 @@ def _demand_something(repository: Repository) -> None:
     if not repository.module:
         raise UserError(f"{root}: there is no Python package here. Name the folder of one: --root FOLDER.")
     if repository.suite is None and not repository.kernels:
-        found = f"pytest finds no test in {', '.join(programs)}" if programs else "no test_*.py"
+        named = " or ".join(repository.project.python_files)
+        found = f"pytest finds no test in {', '.join(programs)}" if programs else f"no {named}"
+        remedy = passed_over(root, root, repository.project)
         raise UserError(
             f"{root}: there is no file of tests ({found}) and no Triton kernel, so there is nothing to test. "
-            "Write tests/test_one.py, or name the folder of the tests: --suite FOLDER."
+            f"{remedy or 'Write tests/test_one.py, or name the folder of the tests: --suite FOLDER.'}"
         )
+
+
+def passed_over(root: Path, folder: Path, project: ProjectFile) -> str:
+    """Return which files have tests and no name of a test, and what makes pytest take them; empty if none is so."""
+    unnamed = (path for path in files_of(root, (".py",)) if not is_test(path, project.python_files))
+    found = [path for path in unnamed if path.is_relative_to(folder) and defines_tests(path)]
+    if not found:
+        return ""
+    return (
+        f"There are tests in {some([path.relative_to(root).as_posix() for path in found])}, and pytest takes no file "
+        f"of such a name until its settings say python_files = {layout.pattern_of([path.name for path in found])}"
+    )
 
 
 def _demand_no_member(root: Path, inside: Path) -> None:
@@ -214,9 +229,15 @@ def _split(path: Path, sources: Iterable[str]) -> tuple[str, tuple[str, ...]]:
 
 
 def _suite(
-    root: Path, tests: Sequence[Path], ordered: Sequence[layout.Tests], configured: Iterable[str], *, named: bool
+    root: Path,
+    tests: Sequence[Path],
+    ordered: Sequence[layout.Tests],
+    configured: Iterable[str],
+    named: ProjectFile | None,
 ) -> str | None:
     """Return the folder of the tests: the configured one if it has any, else the first in the order.
+
+    ``named`` is the project whose folder a person has named; None where the repository's settings did.
 
     Raises:
         UserError: the folder that a person has named has no tests.
@@ -226,7 +247,10 @@ def _suite(
         if folder.is_dir() and any(path.resolve().is_relative_to(folder) for path in tests):
             return Path(name).as_posix()
         if named:
-            raise UserError(f"--suite {name}: there is no file of tests (test_*.py) in this folder of {root}.")
+            patterns, remedy = " or ".join(named.python_files), passed_over(root, folder, named)
+            raise UserError(
+                f"--suite {name}: there is no file of tests ({patterns}) in this folder of {root}. {remedy}".rstrip()
+            )
     return next((one.folder for one in ordered if not one.of_another), None)
 
 

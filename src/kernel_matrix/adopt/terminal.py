@@ -11,7 +11,7 @@ from kernel_matrix.adopt import layout, requirements
 from kernel_matrix.adopt.compiled import UNPACKED
 from kernel_matrix.adopt.first_cell import Idle
 from kernel_matrix.adopt.proposal import WORKFLOW
-from kernel_matrix.adopt.repository import TOOLCHAINS, Repository
+from kernel_matrix.adopt.repository import TOOLCHAINS, Repository, passed_over
 from kernel_matrix.base import installation
 from kernel_matrix.base.git import why_no_checkout
 from kernel_matrix.base.wheels import wheels_of
@@ -47,6 +47,8 @@ def seen_lines(repository: Repository) -> Iterator[str]:
             "no test that imports it was found, so no matrix.yaml is written: write tests/test_one.py and begin again, "
             "or name the folder of its tests, `kernel-matrix init --suite FOLDER`"
         )
+        if hint := passed_over(repository.root, repository.root, repository.project):
+            yield hint
     if repository.programs:
         yield f"programs, as pytest finds no test in them: {some(repository.programs, _SHOWN)}"
     if repository.not_taken:
