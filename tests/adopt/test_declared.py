@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from packaging.requirements import Requirement
 
 from kernel_matrix.adopt import requirements, terminal
 from kernel_matrix.adopt.lock import Locks
@@ -191,6 +192,33 @@ def test_an_optional_need_that_cannot_be_resolved_gives_way(tmp_path, monkeypatc
         propose(lay(tmp_path, "import tabulate", files), Machine(()))
 
 
+NOT_RESOLVED = {
+    "was not found": (
+        "Because tabulate was not found in the package registry and you require tabulate>=0.8, they cannot be.",
+        " Asked for by the extra 'test' (tabulate>=0.8). Remedy: correct the name in the lock file ",
+    ),
+    "the cache": ("error: Failed to initialize cache at `/root/x`", " Remedy: set UV_CACHE_DIR to a folder that "),
+    "no network": ("cause: dns error cause: failed to lookup address information: Name or service not known",
+                   " Remedy: connect the machine, or "),
+    "in no rule": ("Because pytest is what it is, nothing goes.", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NOT_RESOLVED)
+def test_what_cannot_be_resolved_is_told_with_who_asks_for_it_and_the_remedy(tmp_path, monkeypatch, name):
+    fault, more = NOT_RESOLVED[name]
+
+    def resolve(*_, **__):
+        raise UserError(fault)
+
+    monkeypatch.setattr("kernel_matrix.adopt.lock.resolve", resolve)
+    files = {"pyproject.toml": '[project.optional-dependencies]\ntest = ["tabulate>=0.8"]'}
+    with pytest.raises(UserError) as raised:
+        propose(lay(tmp_path, "import tabulate", files), Machine(()))
+    assert str(raised.value).startswith(f"{fault}{more}")
+    assert ("Remedy" in str(raised.value)) == bool(more)
+
+
 @pytest.mark.parametrize("test", [*POLITE, "import pytest\ntabulate = pytest.importorskip('tabulate')"])
 def test_what_tests_ask_for_and_no_list_names_is_said(tmp_path, monkeypatch, test):
     monkeypatch.setattr("kernel_matrix.adopt.lock.resolve", lambda *_, **__: Locks({"": "numpy==1.0\n"}))
@@ -330,3 +358,34 @@ def test_doctests_outside_of_the_suite_are_no_cases_and_init_says_so(tmp_path, f
     said = [*lay(tmp_path / "asked", "", files).project.notes]
     assert "of the doctests (--doctest-modules) only those in the suite's folder are cases" in said
     assert not [note for note in lay(tmp_path / "plain", "", {}).project.notes if "doctest" in note]
+
+
+OLD_PYTEST = {
+    "an extra": ("[project.optional-dependencies]\ntest = ['pytest{}']\n", "the extra 'test'"),
+    "a group": ("[dependency-groups]\ntest = ['pytest{}']\n", "the group 'test'"),
+    "what the package needs": ("dependencies = ['pytest{}']\n", "pyproject.toml, dependencies"),
+    "a list of another name": ("[project.optional-dependencies]\nextra = ['pytest{}']\n",
+                               "pyproject.toml, project.optional-dependencies.extra"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OLD_PYTEST)
+@pytest.mark.parametrize("wanted", ["<8", "~=7.4", "==7.4.4", "<=7.9,>=6"])
+def test_a_limit_that_no_job_can_keep_is_left_out_and_named(tmp_path, name, wanted):
+    text, origin = OLD_PYTEST[name]
+    repository = lay(tmp_path, "import pytest", {"pyproject.toml": text.format(wanted)})
+    lines = requirements.lines(repository)
+    assert [line for line in lines if line.startswith("pytest")] == ["pytest>=8"]
+    specifier = Requirement(f"pytest{wanted}").specifier
+    assert f"# {origin}; left out: pytest, as it wants {specifier} and a job >=8" in lines
+    assert [*requirements.against_a_job(repository)] == [
+        f"not kept: pytest: {origin} wants {specifier}, and a job needs >=8"
+    ]
+
+
+@pytest.mark.parametrize("wanted", ["", ">=7", ">7,<9", ">8,<9", "<8; python_version < '3'", ">=8,<8.1", "!=8.0.0"])
+def test_a_limit_that_a_job_can_keep_is_kept(tmp_path, wanted):
+    text = OLD_PYTEST["an extra"][0].replace("'", '"').format(wanted)
+    repository = lay(tmp_path, "import pytest", {"pyproject.toml": text})
+    assert f"pytest{wanted}" in requirements.lines(repository)
+    assert not [*requirements.against_a_job(repository)]

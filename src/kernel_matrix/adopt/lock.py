@@ -23,6 +23,7 @@ from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.base.wheels import wheels_of
 from kernel_matrix.config import locks
+from kernel_matrix.diagnosis import diagnose
 from kernel_matrix.vendors import builds
 
 NO_PINS = Pins()
@@ -79,6 +80,12 @@ def resolve(
             raise
         made = _resolved(resolution, [])
         return replace(made, notes=(f"not with all pins: {error}", *made.notes))
+
+
+def with_remedy(error: UserError) -> UserError:
+    """Return what was said of a lock that cannot be resolved, with the remedy where the diagnosis knows one."""
+    found = diagnose(str(error), "install")
+    return UserError(f"{error} Remedy: {found.remedy}" if found else str(error))
 
 
 def _resolved(resolution: _Resolution, limits: Sequence[str]) -> Locks:

@@ -101,12 +101,26 @@ def propose(
             needed = requirements.lines(repository, lines)
             optional = [line for line in lines if line not in needed and not line.startswith("#")]
             if not optional:
-                raise
+                raise lock.with_remedy(UserError(f"{error}{_whose(lines, str(error))}")) from None
             blamed = [line for line in optional if re.search(rf"\b{re.escape(Requirement(line).name)}\b", str(error))]
             without += blamed or optional
             notes.append(f"without what tests ask for and do without ({', '.join(blamed or optional)}): {error}")
         else:
             return made._replace(notes=(*notes, *made.notes))
+
+
+def _whose(lines: Sequence[str], fault: str) -> str:
+    """Return which list of the repository asks for what a fault names; else nothing."""
+    origin, found = "", dict[str, list[str]]()
+    for line in lines:
+        if line.startswith("#"):
+            origin = line.removeprefix("# ").partition(";")[0]
+        elif origin != requirements.OF_JOBS and re.search(
+            rf"(?<![\w.-]){re.escape(Requirement(line).name)}(?![\w-])", fault
+        ):
+            found.setdefault(origin, []).append(line)
+    named = "; ".join(f"{origin} ({', '.join(texts)})" for origin, texts in found.items())
+    return f" Asked for by {named}." if named else ""
 
 
 def _with_lines(
@@ -137,7 +151,7 @@ def _with_lines(
     said = (
         (*_said_of_needs(asked, toolchain), *_said(lanes, names["unreached"])) if repository.suite is not None else ()
     )
-    return Proposal(toolchain, files, (*made.notes, *said))
+    return Proposal(toolchain, files, (*made.notes, *requirements.against_a_job(repository), *said))
 
 
 def _names(

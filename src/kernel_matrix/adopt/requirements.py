@@ -18,6 +18,7 @@ from kernel_matrix.adopt.sources import files_of
 
 # What a job needs. pytest runs the tests, by classes that release 8 has first; the other two compare numbers.
 _JOB = ("pytest>=8", "numpy", "ml_dtypes")
+OF_JOBS = "every job"  # who asks for these
 # Distributions whose name is known for certain. Another name is not guessed: anybody can publish under a guessed name.
 _KNOWN = {
     **{
@@ -103,13 +104,16 @@ def lines(repository: Repository, without: Collection[str] = ()) -> list[str]:
             left.setdefault(origin, []).append(f"{name}, which is built with CUDA")
         elif text not in without:
             of_lists.append((text, origin))
-    needs = (*repository.project.needs, *of_lists, *_imported(repository), *((name, "every job") for name in _JOB))
+    needs = (*repository.project.needs, *of_lists, *_imported(repository), *((name, OF_JOBS) for name in _JOB))
     for text, origin in needs:
         name = canonicalize_name(Requirement(text).name)
         if name == _own_name(repository):
             continue  # an extra that names the package itself with other extras
         if _TOOLS.fullmatch(name) and not any(_has(name, module) for module in imported):
             left.setdefault(origin, []).append(f"{name}, which nothing here imports")
+            continue
+        if other := _for_a_job(text):
+            left.setdefault(origin, []).append(f"{name}, as it wants {Requirement(text).specifier} and a job {other}")
             continue
         is_there = any(text in texts for texts in origins.values())
         if not is_there and (name not in taken or _is_one_more_limit(text, origin, repository, origins)):
@@ -120,6 +124,26 @@ def lines(repository: Repository, without: Collection[str] = ()) -> list[str]:
         *_written(origins, left),
         *_not_taken(repository, taken.union(one.partition(",")[0] for names in left.values() for one in names)),
     ]
+
+
+def against_a_job(repository: Repository) -> Iterator[str]:
+    """Yield what the repository asks for and no job can have, in a sentence each."""
+    for text, origin in dict.fromkeys((*repository.project.needs, *_of_lists(repository, _needed_modules(repository)))):
+        if other := _for_a_job(text):
+            one = Requirement(text)
+            yield f"not kept: {one.name}: {origin} wants {one.specifier}, and a job needs {other}"
+
+
+def _for_a_job(text: str) -> str:
+    """Return what a job needs of a distribution, where no version of it is in both; else an empty text."""
+    one = Requirement(text)
+    for need in map(Requirement, _JOB):
+        both = need.specifier & one.specifier
+        named = {part.version.removesuffix(".*") for part in both}
+        tried = ("99999", *named, *(f"{version}{more}" for version in named for more in (".1", ".0.1")))
+        if need.name == canonicalize_name(one.name) and _holds(text) and not any(both.filter(tried, prereleases=True)):
+            return str(need.specifier)
+    return ""
 
 
 def _is_one_more_limit(text: str, origin: str, repository: Repository, origins: Mapping[str, list[str]]) -> bool:

@@ -69,7 +69,10 @@ def _write(matrix: Matrix, root: Path, wanted: list[str], choice: str) -> int:
                 if line not in said:
                     print(line, flush=True)
             said |= {*about}
-            made[name] = lock.resolve(source, kinds[name], pythons=pythons, pins=pins)
+            try:
+                made[name] = lock.resolve(source, kinds[name], pythons=pythons, pins=pins)
+            except UserError as error:
+                raise lock.with_remedy(error) from None
     for name, of_kinds in made.items():
         print("\n".join([*of_kinds.write(root, name), *of_kinds.notes]), flush=True)
     return 0
