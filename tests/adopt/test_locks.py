@@ -504,7 +504,18 @@ def simple(wheels: Path, folder: Path) -> str:
     return folder.as_uri()
 
 
-def test_the_doctor_compares_the_table_with_an_index_that_answers(index, tmp_path, monkeypatch):
+@pytest.mark.parametrize("wheels", ["nowhere", "UV_FIND_LINKS", "PIP_FIND_LINKS", "pip's file"])
+def test_the_doctor_compares_the_table_with_an_index_that_answers(index, tmp_path, monkeypatch, wheels):
+    """A folder of wheels has the build of one kind, and is no index."""
+    (tmp_path / "wheels").mkdir()
+    stand_in(tmp_path / "wheels", "torch", "2.13.0", [])
+    for name in ("UV_FIND_LINKS", "PIP_FIND_LINKS"):
+        monkeypatch.delenv(name, raising=False)
+    if wheels == "pip's file":
+        (tmp_path / "pip.conf").write_text(f"[global]\nfind-links = {tmp_path}/wheels\n")
+        monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    elif wheels != "nowhere":
+        monkeypatch.setenv(wheels, str(tmp_path / "wheels"))
     matrix = matrix_of(tmp_path, "nvidia", "amd")
     (tmp_path / "own.cuda.txt").write_text("torch==2.13.0\n")
     (tmp_path / "own.rocm.txt").write_text("torch==2.13.0\n")

@@ -21,8 +21,9 @@ from kernel_matrix.vendors.system import last_line
 
 _LINUX = "x86_64-manylinux_2_36"
 _REMEDY = "correct src/kernel_matrix/vendors/builds.toml, and make the locks anew: `kernel-matrix lock`"
-# The index is asked, and no folder of wheels; and no longer than a person waits.
-_ASKING = {"UV_FIND_LINKS": None, "PIP_FIND_LINKS": None, "UV_HTTP_RETRIES": "0", "UV_HTTP_TIMEOUT": "10"}
+# The index is asked, and no folder of wheels, also of pip's files: what has a value is not taken from there. And no
+# longer than a person waits.
+_ASKING = {"UV_FIND_LINKS": "", "PIP_FIND_LINKS": None, "UV_HTTP_RETRIES": "0", "UV_HTTP_TIMEOUT": "10"}
 
 
 def build_findings(matrix: Matrix, root: Path) -> Iterator[Finding]:
