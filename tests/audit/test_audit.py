@@ -273,6 +273,9 @@ def test_the_command_ends_with_1_where_a_figure_differs_and_with_2_without_a_pag
     assert harness("report", *options).returncode == 1, "all cases are missing"
     done = harness("audit", *options)
     assert (done.returncode, done.stdout[:15]) == (0, "all figures of "), done.stdout
+    done = harness("audit", str(doubles.root / "gone"), *options)
+    assert (done.returncode, done.stdout) == (2, ""), "no figure can differ from results that are not there"
+    assert f"{doubles.root / 'gone'}: there is no such results folder. " in done.stderr
     path = doubles.root / "build" / "site" / "compat.json"
     path.write_text(re.sub(r'"cases": \d+', '"cases": 4711', path.read_text(), count=1))
     done = harness("audit", *options)

@@ -304,6 +304,11 @@ def test_a_part_of_the_matrix_has_a_page_of_its_own_and_only_what_was_asked_for_
     assert run["cases_by_state"] == {"fail": 1, "known": 1, "pass": 5}
     assert (run["cases"], run["left_out"]) == (7, 32)
     assert harness("audit", *options(here)).returncode == 0
+    source = here.root / "src" / "doubles" / "__init__.py"
+    source.write_text(f"{source.read_text()}\nmore = 1\n")
+    done = harness("audit", *options(here))
+    assert done.returncode == 1
+    assert done.stdout.endswith("If one has changed since the page was made, make it anew: kernel-matrix report\n")
 
 
 @pytest.mark.slow

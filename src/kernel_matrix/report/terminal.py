@@ -128,7 +128,7 @@ def _compared(judged: Judged) -> Iterator[str]:
         cases = counted(judged.counts["held"], "case")
         yield (
             f"No comparison of arrays was seen in {judged.unseen} of {cases} that held: either it compares none, or "
-            "what is not watched (whole numbers of Python, `abs(a - b) < tol`, a program that it starts)."
+            "what is not watched (whole numbers of Python, `abs(a - b) < tol`, `gradcheck`, a program that it starts)."
         )
 
 

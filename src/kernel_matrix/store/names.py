@@ -157,6 +157,17 @@ class ResultFiles:
     refused: Mapping[Path, str]
 
 
+def demand_folders(folders: Iterable[Path]) -> None:
+    """Check that all folders of results are there.
+
+    Raises:
+        UserError: one is not.
+    """
+    for folder in folders:
+        if not folder.exists():
+            raise UserError(f"{folder}: there is no such results folder. Run the matrix first: `kernel-matrix matrix`")
+
+
 def find_results(folders: Sequence[Path], bounds: Bounds) -> ResultFiles:
     """Return the result files below the folders; a folder may also be a file of results.
 
@@ -167,9 +178,8 @@ def find_results(folders: Sequence[Path], bounds: Bounds) -> ResultFiles:
     runs: dict[JobFiles, None] = {}
     left: dict[Path, None] = {}
     refused: dict[Path, str] = {}
+    demand_folders(folders)
     for folder in folders:
-        if not folder.exists():
-            raise UserError(f"{folder}: there is no such results folder. Run the matrix first: `kernel-matrix matrix`")
         if folder.is_dir():
             good, bad = validation.find(folder, [*sorted(_below(folder, "*.xml")), *journals(folder)], bounds)
             refused |= dict(bad)
