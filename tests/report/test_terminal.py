@@ -37,6 +37,23 @@ def test_a_shared_error_has_its_words_once_and_each_case_is_named(lines):
     assert sum("pip install ipdb" in line for line in said) == 2
 
 
+def test_an_error_is_told_beside_many_failures_also_where_only_the_report_finds_it(matrix):
+    planned = few_cells(plan(matrix, "quick"))
+    by_cell: dict[str, list[str]] = {}
+    for case in planned.cases:
+        by_cell.setdefault(case.cell.id, []).append(case.id)
+    cell, cases = max(by_cell.items(), key=lambda item: len(item[1]))
+    records = [Record(case, "fail", "run", message="y: far off", metrics={"y.rel_fro": 1.0}) for case in cases[:-2]]
+    records.append(Record(cases[-2], "pass", "run", metrics={"elements": 8.0}))
+    with judges.judged(planned, records) as judged:
+        said = list(terminal.summary(matrix, judged, harness_rules))
+    at = next(place for place, line in enumerate(said) if line.startswith(f"error: {cases[-2]}\n"))
+    assert "the record owes the figures of" in said[at]
+    assert said[at + 1].startswith("  cause: The outputs that matrix.yaml names")
+    [more] = [line for line in said if line.startswith(f"  and {len(cases) - 3} more of {cell}: ")]
+    assert more.endswith("; the page has those that are red in no table")
+
+
 def test_a_case_without_a_result_is_told_what_goes_on_where_a_run_was_killed(matrix):
     with judges.judged(few_cells(plan(matrix, "quick")), []) as judged:
         said = list(terminal.summary(matrix, judged, harness_rules))

@@ -71,7 +71,7 @@ def summary(matrix: Matrix, judged: Judged, rules: Rules, options: Sequence[str]
     yield from _checks(judged)
     yield from _compared(judged)
     commands, said = Commands(matrix), dict[tuple[str, str], str]()
-    for number, first in judged.red_by_cell(_MOST_CASES):
+    for number, unsaid, first in judged.red_by_cell(_MOST_CASES):
         for verdict in first:
             same = said.setdefault((_state_of(verdict), _reason(verdict)), verdict.case.id)
             if verdict.state in ("error", "missing") and verdict.reason and same != verdict.case.id:
@@ -80,7 +80,9 @@ def summary(matrix: Matrix, judged: Judged, rules: Rules, options: Sequence[str]
                 yield from _red_case(commands, verdict, rules, options)
         if number > len(first):
             cell = first[0].case.cell.id
-            yield f"  and {number - len(first)} more of {cell}: {_asked(_OF_CELL, cell, options)}"
+            ways = [_asked(_OF_CELL, cell, options)] if unsaid < number else []
+            ways += ["the page has those that are red in no table"] if unsaid else []
+            yield f"  and {number - len(first)} more of {cell}: {'; '.join(ways)}"
 
 
 def _lacking(judged: Judged) -> Iterator[str]:
@@ -102,7 +104,8 @@ def _noise(judged: Judged, baseline: str) -> Iterator[str]:
                 if noise.ratio is not None:
                     worst[dtype] = max(worst.get(dtype, (-1.0, "", "")), (noise.ratio, output, cell))
     for dtype, (ratio, output, place) in sorted(worst.items()):
-        yield f"noise ratio (the error over that of {baseline}), {dtype}: at most {ratio:.3g} ({output} in {place})"
+        of = f"{output} over the cases of {place}"
+        yield f"noise ratio (the error over that of {baseline}), {dtype}: of a cell at most {ratio:.3g} ({of})"
 
 
 def _checks(judged: Judged) -> Iterator[str]:
@@ -167,7 +170,7 @@ def _red_case(commands: Commands, verdict: Verdict, rules: Rules, options: Seque
         yield f"  the whole: {_asked(_OF_CASE, case.id, options)}"
     if record and verdict.state == "fail" and (ratios := noises.in_words(record, _MOST_OUTPUTS)):
         yield f"  noise ratio: {ratios}"
-    text = record.text if record else reason
+    text = record.text if record and record.message else reason  # a pass may be an error by the report
     found = diagnose(text, record.stage if record else "", record.job if record else {}, rules())
     if (record and verdict.state == "error") or (found and not found.general):
         yield f"  {in_words(found, text)}"

@@ -283,22 +283,34 @@ class Judged:
         """Return the first red cases in the order of the cells, as objects without the figures of outputs."""
         return self._verdicts(f"{_IS_RED} AND {self.where}", "" if most is None else f"LIMIT {most}", outputs=False)
 
-    def red_by_cell(self, most: int) -> list[tuple[int, list[Verdict]]]:
-        """Return, for each cell with red cases, their number and the worst of them, in the order of the plan."""
-        question = f"""
-            SELECT cell, count(*) FROM verdicts JOIN planned USING (planned) WHERE {_IS_RED} AND {self.where}
-            GROUP BY cell ORDER BY cell
+    def red_by_cell(self, most: int) -> list[tuple[int, int, list[Verdict]]]:
+        """Return, for each cell with red cases, in the order of the plan, their number, how many of them are red in no
+        table, and some of them: the first that failed and the first error, and then the worst.
         """
-        numbers = [number for _, number in rows(self.connection, question)]
-        first = f"QUALIFY row_number() OVER (PARTITION BY cell ORDER BY {_WORST_FIRST}, planned) <= {most}"
-        verdicts = self._verdicts(f"{_IS_RED} AND {self.where}", order_after=first)
+        question = f"""
+            SELECT cell, count(*), count(*) FILTER (outcome IS NULL OR outcome NOT IN ('fail', 'error', 'missing'))
+            FROM verdicts JOIN planned USING (planned) LEFT JOIN cases USING (record)
+            WHERE {_IS_RED} AND {self.where} GROUP BY cell ORDER BY cell
+        """
+        numbers = rows(self.connection, question)
+        order = f"nth > 1 OR state = 'missing', {_WORST_FIRST}, planned"
+        first = f"""
+            planned IN (
+                SELECT planned FROM (
+                    SELECT planned, cell, state, row_number() OVER (PARTITION BY cell, state ORDER BY planned) AS nth
+                    FROM verdicts JOIN planned USING (planned) WHERE {_IS_RED} AND {self.where}
+                )
+                QUALIFY row_number() OVER (PARTITION BY cell ORDER BY {order}) <= {most}
+            )
+        """
+        verdicts = self._verdicts(first)
         groups = [list(group) for _, group in groupby(verdicts, lambda verdict: verdict.case.cell)]
-        return list(zip(numbers, groups, strict=True))
+        return [(count, unsaid, group) for (_, count, unsaid), group in zip(numbers, groups, strict=True)]
 
-    def _verdicts(self, where: str, limit: str = "", *, order_after: str = "", outputs: bool = True) -> list[Verdict]:
+    def _verdicts(self, where: str, limit: str = "", *, outputs: bool = True) -> list[Verdict]:
         question = f"""
             SELECT planned, state, evidence, reason, record, stale FROM verdicts JOIN planned USING (planned)
-            WHERE {where} {order_after} ORDER BY cell, planned {limit}
+            WHERE {where} ORDER BY cell, planned {limit}
         """
         found = rows(self.connection, question)
         numbers = [record for *_, record, _ in found if record is not None]
