@@ -103,7 +103,7 @@ def test_running_again_has_limits_and_says_what_it_left_out(changed: Doubles):
     done = run(changed, "ci again", "--executor", "current", "--cases", "1", "--times", "1")
     assert done.returncode == 0, done.stderr
     assert words_of(changed) == {1: "red 2 of 2 on one commit; no base was run"}
-    assert done.stdout.count(": it was not run again\n") == 2
+    assert done.stdout.count(": it was not run again: --cases is 1, --minutes 20\n") == 2
     git(changed, "commit", "--quiet", "--allow-empty", "--message", "another")
     for options, text in (
         ((), "the results are of commit"),

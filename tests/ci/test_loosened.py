@@ -173,13 +173,21 @@ def test_the_plan_prints_the_table_and_adds_it_to_a_summary(branch: Doubles, tmp
             "1, such as here/any/good/double.forward/tokens2 |"
         ),
     ]
-    assert all(line in rows.stdout.splitlines() for line in table), rows.stdout
+    plain = [line.replace("&#91;", "[").replace("&#93;", "]") for line in table]
+    assert all(line in rows.stdout.splitlines() for line in plain), "a terminal shows no Markdown"
     written = summary.read_text()
     assert written.startswith("before\nNothing in matrix.yaml became looser since main.")
     assert all(line in written.splitlines() for line in table)
     programs = planned(branch, "--github", "--changed-since", "main")
     assert programs.stdout.startswith("{"), "only what a program reads"
     assert table[0] in programs.stderr.splitlines()
+
+
+def test_an_event_of_a_matrix_without_events_is_refused_with_what_to_do(branch: Doubles):
+    done = planned(branch, "--event", "main")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "matrix.yaml has no ci.events" in done.stderr
+    assert "leave --event out" in done.stderr
 
 
 def test_a_former_file_that_cannot_be_read_is_a_row_and_not_silent(branch: Doubles, monkeypatch):

@@ -136,7 +136,9 @@ def test_two_equal_runs_do_not_differ(planned, site, good, diff):
     status, text, _ = diff(before, now)
     assert status == 0
     cells = {case.cell for case in planned.cases if not case.exclusion}
-    assert f"nothing differs; {len(cells)} cells are as they were" in text, "all of these records are believed"
+    assert f"nothing differs; in the same state: {len(cells)} cells not red, 0 red" in text, (
+        "all of these records are believed"
+    )
     status, text, _ = diff(before, now, "--json")
     found = json.loads(text)
     assert (status, found["broke"], found["less_exact"], found["gone"], found["slower"]) == (0, [], [], [], [])

@@ -54,6 +54,18 @@ def test_an_error_is_told_beside_many_failures_also_where_only_the_report_finds_
     assert more.endswith("; the page has those that are red in no table")
 
 
+def test_a_summary_gives_a_wrong_number_its_cause_and_leaves_out_what_is_not_there(matrix, tmp_path):
+    planned = few_cells(plan(matrix, "quick"))
+    wrong = "kernel_matrix.job.case.OutOfBudgetError: y: max_abs 0.1 is over 0.01"
+    records = [Record(planned.cases[0].id, "fail", "run", message=wrong, metrics={"y.rel_fro": 1.0})]
+    records.append(Record(planned.cases[1].id, "pass", "compile"))
+    judges.write_site(matrix, planned, records, tmp_path)
+    text = (tmp_path / "summary.md").read_text()
+    assert "Cause: A number is outside its error budget." in text
+    assert "no rule of the diagnosis" not in text
+    assert "- cause not known (1 case): " in text
+
+
 def test_a_case_without_a_result_is_told_what_goes_on_where_a_run_was_killed(matrix):
     with judges.judged(few_cells(plan(matrix, "quick")), []) as judged:
         said = list(terminal.summary(matrix, judged, harness_rules))

@@ -162,7 +162,10 @@ def checks_of(
             f"The base is {base or 'not known'}.",
             cells=checks.cells_of([one.case for one in ones], findings, unfinished),
             findings=tuple(findings),
-            unfinished=tuple(f"{case}: it was not run again" for case in unfinished),
+            unfinished=tuple(
+                f"{case}: it was not run again: --cases is {budget.cases}, --minutes {budget.minutes:g}"
+                for case in unfinished
+            ),
         )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kernel_matrix.base import git
-from kernel_matrix.base.errors import unknown
+from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.base.words import counted
 from kernel_matrix.ci import preference
 from kernel_matrix.ci.budget import Budget, within
@@ -49,6 +49,9 @@ def plan_rows(
     """
     project = without_tests(project)
     matrix, events = project.matrix, project.matrix.ci.events
+    if event and not events:
+        raise UserError(f"--event {event}: matrix.yaml has no ci.events, which says what each event tests. Write it, "
+                        "or leave --event out: then all of the quick tier is planned.")  # fmt: skip
     if event and event not in events:
         raise unknown("--event", "event in matrix.yaml's ci.events", event, events)
     asked = asked_for(matrix, labels)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from packaging.requirements import Requirement
@@ -268,24 +268,27 @@ def since_commit(project: Project, since: str) -> list[Loosening]:
     return loosened(before, former, project.matrix, plan(project, "full"))
 
 
-def loosened_table(rows: Sequence[Loosening], since: str) -> str:
-    """Return a heading with the table of all that became looser since a commit, or a sentence that nothing did."""
-    name = cell(since)
+def loosened_table(rows: Sequence[Loosening], since: str, text: Callable[[str], str] = cell) -> str:
+    """Return a heading with the table of all that became looser since a commit, or a sentence that nothing did.
+
+    ``text`` escapes what is not ours: for Markdown, or for a terminal, where ``str`` leaves it as it is.
+    """
     if not rows:
-        return f"Nothing in matrix.yaml became looser since {name}.\n"
-    return "\n".join(_of_loosened(rows, name)) + "\n"
+        return f"Nothing in matrix.yaml became looser since {text(since)}.\n"
+    return "\n".join(_of_loosened(rows, since, text)) + "\n"
 
 
-def _of_loosened(rows: Sequence[Loosening], since: str) -> Iterator[str]:
-    yield f"### Looser in matrix.yaml since {since}\n"
+def _of_loosened(rows: Sequence[Loosening], since: str, text: Callable[[str], str]) -> Iterator[str]:
+    yield f"### Looser in matrix.yaml since {text(since)}\n"
     yield "| where | what | before | now | cases |"
     yield "| --- | --- | --- | --- | --- |"
     for row in rows:
-        yield f"| {cell(row.place)} | {cell(row.change)} | {cell(row.before)} | {cell(row.after)} | {_concerned(row)} |"
+        cells = (row.place, row.change, row.before, row.after, _concerned(row))
+        yield f"| {' | '.join(map(text, cells))} |"
 
 
 def _concerned(row: Loosening) -> str:
     """Return how many cases a row concerns, and one of them; a limit concerns all."""
     if not row.cases:
         return "all"
-    return f"{len(row.cases)}, such as {cell(row.cases[0])}"
+    return f"{len(row.cases)}, such as {row.cases[0]}"

@@ -107,7 +107,8 @@ def counts(difference: Difference) -> str:
 def in_lines(difference: Difference) -> Iterator[str]:
     """Yield the difference of two runs as lines for a terminal."""
     changed = counts(difference) or "nothing differs"
-    yield f"against {difference.base}: {changed}; {difference.same} cells are as they were"
+    same = f"{counted(difference.same, 'cell')} not red, {difference.still_red} red"
+    yield f"against {difference.base}: {changed}; in the same state: {same}"
     groups = {"broke": difference.broke, "gone": difference.gone, "mended": difference.mended}
     for title, changes in (groups | {"changed": difference.changed}).items():
         for one in changes[:_MOST_CELLS]:

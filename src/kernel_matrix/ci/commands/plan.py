@@ -86,8 +86,8 @@ def _print_loosened(project: Project, options: argparse.Namespace) -> None:
     since = options.limits_since or options.changed_since
     if not since:
         return
-    text = loosened_table(since_commit(project, since), since)
-    print(text, file=sys.stdout if options.rows else sys.stderr)
+    found = since_commit(project, since)
+    print(loosened_table(found, since, str), file=sys.stdout if options.rows else sys.stderr)
     if options.summary:
         with options.summary.open("a", encoding="utf-8") as summary:
-            summary.write(f"{text}\n")
+            summary.write(f"{loosened_table(found, since)}\n")
