@@ -55,6 +55,11 @@ def test_facts_are_image_lock_seed_and_gpu_flags(matrix):
     assert "lock: ci/locks/triton-3.7.txt sha256:aa11" in said
     assert "seed: 0, and the inputs are made from the case's name" in said
     assert "GPU flags: --gpus all" in said
+    without = {name: value for name, value in FACTS.items() if name != "lock.sha256"}
+    said = repro.facts(matrix, TRITON, replace(RECORD, job=without))
+    assert "lock: none: its environment was there before" in said
+    said = repro.facts(matrix, TRITON, replace(RECORD, job=without, outcome="unavailable", action=""))
+    assert not [line for line in said if line.startswith("lock: ")], "nothing ran, so there was no environment"
 
 
 def test_no_fact_of_a_machine_stands_in_a_line_of_its_own(matrix):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from kernel_matrix.base.commands import command
 from kernel_matrix.base.errors import UserError, unknown
@@ -114,7 +114,7 @@ def facts(matrix: Matrix, identity: str, record: Record) -> list[str]:
         "result": f"{record.outcome}{f' in {record.stage}' if record.stage else ''} ({record.action or 'nothing ran'})",
         "commit": record.job.get("commit", ""),
         "image": record.job.get("image") or record.facts.get("image", ""),
-        "lock": _lock(matrix.lock_of(name, toolchain), record.job),
+        "lock": _lock(matrix.lock_of(name, toolchain), record),
         "seed": f"{seed[1]}, and the inputs are made from the case's name" if seed else "",
         "noise ratio": in_words(record),
         "inputs": record.facts.get("inputs.sha256", ""),
@@ -125,11 +125,11 @@ def facts(matrix: Matrix, identity: str, record: Record) -> list[str]:
     return [printable(f"{name}: {value}") for name, value in known.items() if value]
 
 
-def _lock(named: str, job: Mapping[str, str]) -> str:
-    """Return the lock that a job's environment was made from."""
-    if digest := job.get("lock.sha256"):
-        return f"{job.get('lock', named)} sha256:{digest}"
-    return "none: its environment was there before"
+def _lock(named: str, record: Record) -> str:
+    """Return the lock that the environment of a record's job was made from; empty where there was no environment."""
+    if digest := record.job.get("lock.sha256"):
+        return f"{record.job.get('lock', named)} sha256:{digest}"
+    return "none: its environment was there before" if record.action else ""
 
 
 def cases_named(planned: Plan, identity: str) -> list[Case]:
