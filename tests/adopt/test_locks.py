@@ -29,10 +29,12 @@ from kernel_matrix.config.lock_faults import _of_file, faults_of, lock_differenc
 from kernel_matrix.config.model import Installer, Matrix
 from kernel_matrix.config.plan import Job
 from kernel_matrix.doctor.build_checks import build_findings
+from kernel_matrix.run.decide import preview
 from kernel_matrix.run.environments.builds import chosen_build
 from kernel_matrix.run.environments.venv import install
 from kernel_matrix.run.executors import InstallError, Request, UnavailableError
 from kernel_matrix.vendors import builds
+from kernel_matrix.vendors.machine import Machine
 from kernel_matrix.vendors.vendor import Device
 
 MACHINE = "x86_64-manylinux_2_36"
@@ -351,8 +353,17 @@ def test_the_command_makes_every_kind_that_a_platform_asks_for_and_check_finds_w
     assert "own.rocm.txt: own.in is not what it was made from." in capsys.readouterr().out
     assert len(faults()) == 3
     assert all("own.in is not what it was made from. Make it: `kernel-matrix lock own`" in one for one in faults())
+    jobs = [Job(name, "one", ()) for name in matrix.platforms]
+    [line, _, *_] = preview(matrix, jobs, Machine(()), "venv", tmp_path)
+    assert line == (
+        "own.txt: own.in has changed since it was made, and the versions of the lock are taken. Make it anew: "
+        "`kernel-matrix lock own`"
+    )
+    assert next(preview(matrix, jobs, Machine(()), "current", tmp_path)).startswith("this machine: ")
+    assert next(preview(matrix, [], Machine(()), "venv", tmp_path)).startswith("this machine: ")
     (tmp_path / "own.in").write_text("torch==2.13.0\ntriton\n")
     (tmp_path / "own.rocm.txt").write_text(made["own.cpu.txt"])
+    assert next(preview(matrix, jobs, Machine(()), "venv", tmp_path)).startswith("this machine: "), "it is of today"
     assert any(one.startswith("own.rocm.txt: it was made for cpu, and not for rocm.") for one in faults())
     (tmp_path / "own.rocm.txt").unlink()
     (tmp_path / "own.txt").write_text("torch==2.13.0\n")

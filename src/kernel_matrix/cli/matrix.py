@@ -42,8 +42,8 @@ def main(options: argparse.Namespace) -> int:
     keeper = None if options.anew or options.resume else Keeper(project, machine)
     executor = "current" if options.executor == "current" else "venv"
     with Console(selected.jobs) as console:
-        for line in preview(project.matrix, selected.jobs, machine, options.executor):
-            console.say(line)
+        for line in preview(project.matrix, selected.jobs, machine, options.executor, project.root):
+            console.say(here(line))
 
         def show(judged: Judged) -> None:
             for line in summary(project.matrix, judged, lambda: project.rules, project.options):

@@ -44,8 +44,8 @@ def main(options: argparse.Namespace) -> int:
     machine = detect()
     settings = replace(settings_of(options, project, selected), gathered=options.gathered)
     with Console(selected.jobs) as console:
-        for line in preview(project.matrix, selected.jobs, machine, options.executor):
-            console.say(line)
+        for line in preview(project.matrix, selected.jobs, machine, options.executor, project.root):
+            console.say(here(line))
         files = pipeline.run_selected(project, selected, machine, settings, console)
     if options.gathered and not options.expect and passed_at_once(files, selected.part.cases):
         print(f"{counted(len(selected.part.cases), 'case')}: all passed; the report judges them")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from kernel_matrix.config.lock_faults import outdated
 from kernel_matrix.config.model import Matrix, Platform
 from kernel_matrix.config.plan import Case, Job
 from kernel_matrix.config.suite import is_suite
@@ -70,8 +72,15 @@ def device_of(job: Job, decisions: Mapping[str, Decision]) -> Device | None:
     return next((device for device in devices if device is not None), None)
 
 
-def preview(matrix: Matrix, jobs: Sequence[Job], machine: Machine, executor: str) -> Iterator[str]:
-    """Yield one line for the machine, and for each platform its executor and what runs or is only compiled."""
+def preview(
+    matrix: Matrix, jobs: Sequence[Job], machine: Machine, executor: str, root: Path | None = None
+) -> Iterator[str]:
+    """Yield one line for the machine, and for each platform its executor and what runs or is only compiled.
+
+    With the folder of matrix.yaml, a line for each lock whose requirements have changed since it was made comes first.
+    """
+    if root and executor != "current":
+        yield from outdated(matrix, root, {matrix.lock_of(job.platform, job.toolchain) for job in jobs})
     yield f"this machine: {'; '.join(device.name for device in machine.devices)}"
     for name in dict.fromkeys(job.platform for job in jobs):
         platform = matrix.platforms[name]
