@@ -62,6 +62,23 @@ def test_a_number_that_is_no_limit_is_refused_with_what_to_give(words, said, cap
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "watch nowhere.yaml --python python",
+        "launches --compile-commands nowhere.json",
+        "wheel nowhere.whl",
+        "wheel nowhere.whl --load nowhere.python",
+        "report nowhere.xml",
+    ],
+)
+def test_a_file_that_is_not_there_is_said_in_words(words):
+    done = harness(*words.split())
+    assert done.returncode == 2
+    assert "nowhere." in done.stderr
+    assert "Errno" not in done.stderr
+
+
 # What these say is of no matrix.
 WITHOUT_MATRIX = {
     *("init", "ci comment", "ci history", "ci labels", "ci notify"),

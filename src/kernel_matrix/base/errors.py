@@ -29,6 +29,12 @@ def unknown(where: str, kind: str, name: str, known: Iterable[str]) -> UserError
     return UserError(f"{place}: there is no such {kind}.{did_you_mean(name, known)}")
 
 
+def reason_of(error: Exception) -> str:
+    """Return why a file cannot be read, in one line, without the number and the path that Python adds."""
+    text = getattr(error, "strerror", None) or str(error)
+    return (text.splitlines() or [type(error).__name__])[0]
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return `` Did you mean 'runner'?`` for the words that begin so, else the closest, else a list of the words."""
     words = sorted(set(known))

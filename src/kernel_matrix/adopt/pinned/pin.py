@@ -18,6 +18,8 @@ from packaging.utils import (
 )
 from packaging.version import Version
 
+from kernel_matrix.base import errors
+
 _LONGEST = 120
 
 
@@ -171,5 +173,4 @@ class Reader:
 
 def reason_of(error: Exception) -> str:
     """Return why a file could not be read, in one line."""
-    text = getattr(error, "strerror", None) or str(error)
-    return shown((text.splitlines() or [type(error).__name__])[0])
+    return shown(errors.reason_of(error))

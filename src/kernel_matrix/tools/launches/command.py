@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kernel_matrix.base.errors import UserError, unknown
+from kernel_matrix.base.errors import UserError, reason_of, unknown
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.base.numbers import above_zero, whole
 from kernel_matrix.cli.options import print_dashboard
@@ -191,7 +191,7 @@ def _files(paths: list[Path]) -> tuple[Path, ...]:
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise UserError(f"--compile-commands {path}: it cannot be read: {error}.") from error
+            raise UserError(f"--compile-commands {path}: it cannot be read: {reason_of(error)}.") from error
         if not isinstance(content, list) or not all(isinstance(one, dict) and "file" in one for one in content):
             raise UserError(f"--compile-commands {path}: this is no list of commands as CMake writes it.")
     return tuple(paths)

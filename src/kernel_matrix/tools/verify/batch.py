@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.errors import UserError, reason_of
 from kernel_matrix.tools.verify import python
 from kernel_matrix.tools.verify.verdict import HACK, RIGHT, UNDECIDED, UNUSABLE, WRONG, digest
 
@@ -77,7 +77,7 @@ def _read(path: Path) -> list[Line]:
     try:
         texts = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"--jsonl {path}: it cannot be read: {error}.") from error
+        raise UserError(f"--jsonl {path}: it cannot be read: {reason_of(error)}.") from error
     found = []
     for number, text in enumerate(texts, 1):
         if not text.strip():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.errors import UserError, reason_of
 from kernel_matrix.tools.verify.tasks.backendbench import BackendBench, implementation
 from kernel_matrix.tools.verify.tasks.flashinfer import FlashInfer
 from kernel_matrix.tools.verify.tasks.functions import Functions, source_of
@@ -77,4 +77,4 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: it cannot be read: {error}.") from error
+        raise UserError(f"{path}: it cannot be read: {reason_of(error)}.") from error

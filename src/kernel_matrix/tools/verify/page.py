@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.errors import UserError, reason_of
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.tools.verify.verdict import HACK, RIGHT, UNDECIDED, UNUSABLE, WRONG
 
@@ -47,7 +47,7 @@ def _verdicts(path: Path) -> list[Told]:
     try:
         lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     except (OSError, ValueError) as error:
-        raise UserError(f"{path}: the verdicts cannot be read: {error}.") from error
+        raise UserError(f"{path}: the verdicts cannot be read: {reason_of(error)}.") from error
     if not all(isinstance(one, dict) and one.get("verdict") in _ORDER for one in lines):
         raise UserError(f"{path}: a line is no verdict.")
     return lines

@@ -13,6 +13,7 @@ from typing import Any
 from kernel_matrix.base.errors import UserError, unknown
 from kernel_matrix.base.files import write_atomically
 from kernel_matrix.base.numbers import above_zero, whole
+from kernel_matrix.base.words import some
 from kernel_matrix.tools.launches.recording import Options
 from kernel_matrix.tools.launches.versions import installed
 from kernel_matrix.tools.watch import environment, kept, names, news, page, plan, rows
@@ -124,9 +125,11 @@ def main(options: argparse.Namespace) -> int:
     watch = _Watch(options, read, newest, environment.asked(options.python), file, kept.read(file))
     chosen = options.only or list(read.packages)
     gone = watch.names_gone(chosen)
+    kept.write(file, watch.kept)
+    if options.names and not gone:
+        print(f"every name of Triton that {some(chosen)} use is there in {', '.join(watch.releases)}")
     for line in gone:
         print(line)
-    kept.write(file, watch.kept)
     if options.names:
         return 0
     found = _page(watch, chosen, gone)

@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError, model_validator
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.errors import UserError, reason_of
 from kernel_matrix.base.models import Strict
 
 
@@ -76,7 +76,7 @@ def read(path: Path) -> Plan:
         content = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
         plan = Plan.model_validate(content)
     except (OSError, YAMLError) as error:
-        raise UserError(f"{path}: it cannot be read: {error}") from error
+        raise UserError(f"{path}: it cannot be read: {reason_of(error)}") from error
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))

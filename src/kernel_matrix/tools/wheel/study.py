@@ -13,7 +13,7 @@ from typing import Any
 
 from packaging.version import Version
 
-from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.errors import UserError, reason_of
 from kernel_matrix.job.ahead.nvcc import demangled
 from kernel_matrix.tools.wheel import promises
 from kernel_matrix.tools.wheel.builds import Build
@@ -145,7 +145,7 @@ def _asked(python: str, words: Sequence[str]) -> dict[str, Any]:
     try:
         done = subprocess.run([python, str(_LOAD), *words], capture_output=True, text=True, check=False)
     except OSError as error:
-        raise UserError(f"--load {python}: it cannot be started: {error}.") from None
+        raise UserError(f"--load {python}: it cannot be started: {reason_of(error)}.") from None
     if done.returncode:
         raise UserError(f"--load {python}: PyTorch is not imported there: {done.stderr.strip().rpartition(chr(10))[2]}")
     return dict(json.loads(done.stdout.splitlines()[-1]))

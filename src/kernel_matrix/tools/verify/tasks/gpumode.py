@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from kernel_matrix.base.errors import reason_of
 from kernel_matrix.tools.verify.tasks.calls import Calls, Drawn, Step, loaded, named_in, of_values
 from kernel_matrix.tools.verify.tasks.task import UndecidedError, UnusableError
 
@@ -130,7 +131,7 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UnusableError(f"{path.name} cannot be read: {error}") from error
+        raise UnusableError(f"{path.name} cannot be read: {reason_of(error)}") from error
 
 
 def _entries(text: str, section: str) -> list[dict[str, Any]]:
