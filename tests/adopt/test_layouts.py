@@ -167,6 +167,33 @@ def test_a_package_with_neither_tests_nor_kernels_of_triton_is_told_what_to_writ
     assert "Write tests/test_one.py" in str(error.value)
 
 
+POETRY = '[tool.poetry]\nname = "kern"\nversion = "0"\n[tool.poetry.dependencies]\npython = ">=3.9"\n'
+CFG = "[metadata]\nname = kern\n[options]\ninstall_requires = numpy\n[options.entry_points]\n"
+ENTRIES = {
+    "a plugin of pytest": ("pyproject.toml", project("kern") + "[project.entry-points.pytest11]\na = 'kern'\n", True),
+    "a backend": ("pyproject.toml", project("kern") + "[project.entry-points.'torch.backends']\na = 'kern:f'\n", True),
+    "a command": ("pyproject.toml", project("kern") + "[project.scripts]\na = 'kern:f'\n", False),
+    "Poetry's": ("pyproject.toml", POETRY + "[tool.poetry.plugins.'jax_plugins']\na = 'kern'\n", True),
+    "setup.cfg": ("setup.cfg", CFG + "jax_plugins =\n  a = kern\n", True),
+    "a command of setup.cfg": ("setup.cfg", CFG + "console_scripts =\n  a = kern:f\n", False),
+    "setup.py": ("setup.py", "setup(name='kern', entry_points={\n  'pytest11': ['a = kern'],\n})\n", True),
+    "a command of setup.py": (
+        "setup.py",
+        "setup(name='kern', entry_points={'console_scripts': ['a = kern:f']})\n",
+        False,
+    ),
+    "no table": ("setup.cfg", "[options\nentry_points = a\n", False),
+}
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_a_package_whose_parts_others_find_by_its_metadata_is_installed(tmp_path, name):
+    file, text, is_installed = ENTRIES[name]
+    repository, _ = seen(tmp_path, {file: text, "kern/__init__.py": BODY, **some_tests("kern", 1, "tests")})
+    commands = ("pip install --no-build-isolation --no-deps .",)
+    assert repository.project.compiled.commands == (commands if is_installed else ())
+
+
 @pytest.mark.parametrize(
     ("code", "is_installed"),
     [
