@@ -130,7 +130,7 @@ def _reads_own_metadata(root: Path, document: Mapping[str, Any]) -> bool:
 
 
 def _has_entry_points(root: Path, document: Mapping[str, Any], script: str) -> bool:
-    """Return whether others find parts of a package by its metadata: a plugin of pytest, a backend of PyTorch or JAX."""
+    """Return whether others find parts of a package by its metadata: a plugin of pytest, a backend of PyTorch."""
     project, tool = document.get("project", {}), document.get("tool", {})
     groups = {*project.get("entry-points", {}), *tool.get("poetry", {}).get("plugins", {})}
     cfg = configparser.ConfigParser(interpolation=None, strict=False)
