@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 
+import numpy as np
 import pytest
 from common import harness
 from loops import at_least
@@ -11,6 +12,7 @@ from own_messages import own_messages
 from suites import MATRIX, Suite
 
 from kernel_matrix.diagnosis import diagnose
+from kernel_matrix.job.suite_compare import Comparer
 from kernel_matrix.job.suite_plugin import _other_tests
 from kernel_matrix.vendors.machine import detect
 
@@ -83,3 +85,30 @@ def test_what_repeats_a_test_whose_name_changes_runs_its_whole_file(tmp_path):
     assert again[again.index("--case") + 1] == f"here/{target}/plain/test_a.tests"
     done = harness(*again)
     assert (done.returncode, "2 cases: 1 error, 1 held" in done.stdout) == (1, True), done
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"golden": "float32", "eager": 1e-7},
+        {"eager": 0.01},
+        {"eager": 1e-7, "nudged": 0.1},
+        {"budget": 0.5, "scale": 1e-4, "source": "a sentence that is long enough"},
+        {"budget": 0.02, "few": 3, "source": "a sentence that is long enough"},
+    ],
+)
+def test_what_makes_a_comparison_no_measure_has_its_rule(given):
+    exact = np.random.default_rng(0).normal(size=(32, 64)) * given.get("scale", 1.0)
+    exact[given.get("few", 32) :] *= 1e-3
+    result = exact.astype(np.float32)
+    words = {name: given[name] for name in ("budget", "source") if name in given}
+    if "eager" in given:
+        words["eager"] = result * np.float32(1 + given["eager"])
+    if "nudged" in given:
+        words["nudged"] = [exact * (1 + given["nudged"])]
+    golden = result.astype(np.float64) if "golden" in given else exact
+    with pytest.raises(ValueError, match="y: ") as raised:
+        Comparer("a test", None).compare(result, golden, name="y", **words)
+    found = diagnose(f"ValueError: {raised.value}")
+    assert found, raised.value
+    assert found.rule == "comparison-without-measure"
