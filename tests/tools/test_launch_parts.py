@@ -245,7 +245,10 @@ def test_a_program_that_does_not_end_well_is_said():
 
 def test_the_sample_is_said():
     assert words.sample_of(Options(configurations=None, specialisations=None)) == (
-        "Compiled are every specialisation of each kernel, and every configuration of an autotuned one."
+        "Compiled: of each kernel every specialisation, and of an autotuned one every configuration."
+    )
+    assert words.sample_of(Options(configurations=1, specialisations=5)) == (
+        "Compiled: of each kernel at most 5 specialisations, and of an autotuned one the first configuration."
     )
 
 

@@ -207,7 +207,7 @@ def test_a_second_run_takes_what_was_compiled_from_the_cache(done, python, tmp_p
 def test_with_the_interpreter_the_programs_own_assertions_are_real(python, tmp_path):
     holds = launches(python, tmp_path, "--targets", "sm_90", "--interpret", FEW="1")
     assert holds.status == 0, holds.output
-    assert "computed by the interpreter" in holds.output
+    assert "the interpreter computed" in holds.output
     assert "answered without knowing" not in holds.output
     wrong = launches(python, holds.build, "--targets", "sm_90", "--interpret", FEW="1", WRONG="1")
     assert wrong.status == RED

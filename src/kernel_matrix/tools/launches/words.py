@@ -17,17 +17,14 @@ _MOST = 20
 
 def sample_of(options: Options) -> str:
     """Return which launches are compiled, as a sentence."""
-    calls = (
-        "every specialisation"
-        if options.specialisations is None
-        else f"at most {options.specialisations} specialisations"
-    )
-    tuned = (
-        "every configuration"
-        if options.configurations is None
-        else f"at most {options.configurations} of the configurations"
-    )
-    return f"Compiled are {calls} of each kernel, and {tuned} of an autotuned one."
+    calls = _first(options.specialisations, "specialisation")
+    tuned = _first(options.configurations, "configuration")
+    return f"Compiled: of each kernel {calls}, and of an autotuned one {tuned}."
+
+
+def _first(most: int | None, noun: str) -> str:
+    """Return how many of several are taken at most."""
+    return f"every {noun}" if most is None else f"the first {noun}" if most == 1 else f"at most {most} {noun}s"
 
 
 def recorded_lines(recording: Recording) -> Iterator[str]:
@@ -38,11 +35,11 @@ def recorded_lines(recording: Recording) -> Iterator[str]:
         f"told that it runs on {recording.told.name}: "
         f"{counted(recording.total, 'launch', 'launches')} of {counted(len(kernels), 'kernel')}, "
         f"{len(recording.launches)} of them distinct ({tuned} are configurations of autotuned launches); "
-        f"{len(recording.taken)} compiled for {len(recording.targets)} targets"
+        f"{len(recording.taken)} compiled for {counted(len(recording.targets), 'target')}"
     )
     if computed := sum(launch.emulated for launch in recording.launches):
         held = "" if recording.fault else ", and the program ended well"
-        yield f"  {computed} of the distinct launches were computed by the interpreter{held}"
+        yield f"  the interpreter computed {computed} of the distinct launches{held}"
     yield from emulated.lines(recording)
     yield from card_words.lines(recording)
     if recording.fault:
