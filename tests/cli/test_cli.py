@@ -67,6 +67,7 @@ def test_a_number_that_is_no_limit_is_refused_with_what_to_give(words, said, cap
     [
         "watch nowhere.yaml --python python",
         "launches --compile-commands nowhere.json",
+        "diff http://127.0.0.1:9/nowhere.json docs/results",
         "wheel nowhere.whl",
         "wheel nowhere.whl --load nowhere.python",
         "report nowhere.xml",

@@ -12,7 +12,7 @@ from urllib.parse import urljoin
 
 from pydantic import ValidationError
 
-from kernel_matrix.base.errors import UserError
+from kernel_matrix.base.errors import UserError, reason_of
 from kernel_matrix.base.words import counted
 from kernel_matrix.report.difference import Difference, LessExact, Transition, difference, with_unplanned
 from kernel_matrix.report.document import FILE, BenchResult, Cell, Document, Outline
@@ -153,6 +153,7 @@ def _fetch(address: str) -> bytes:
             text: bytes = response.read(_MOST_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
+        reason = reason_of(reason) if isinstance(reason, Exception) else reason
         raise UserError(f"{address}: {reason}. Name the address of a published {FILE}.") from None
     if len(text) > _MOST_BYTES:
         raise UserError(f"{address}: it is larger than {_MOST_BYTES >> 20} MiB. Name the address of a {FILE}.")
