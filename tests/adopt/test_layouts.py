@@ -177,6 +177,11 @@ ENTRIES = {
     "setup.cfg": ("setup.cfg", CFG + "jax_plugins =\n  a = kern\n", True),
     "a command of setup.cfg": ("setup.cfg", CFG + "console_scripts =\n  a = kern:f\n", False),
     "setup.py": ("setup.py", "setup(name='kern', entry_points={\n  'pytest11': ['a = kern'],\n})\n", True),
+    "of several of setup.py one": (
+        "setup.py",
+        "ALL = {'console_scripts': ['a = kern:f'], 'jax_plugins': 'a = kern'}\nsetup(name='kern', entry_points=ALL)",
+        True,
+    ),
     "a command of setup.py": (
         "setup.py",
         "setup(name='kern', entry_points={'console_scripts': ['a = kern:f']})\n",

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from kernel_matrix.adopt import setup_script
 from kernel_matrix.base import git
 
 ORIGIN = "what the build needs"
@@ -30,8 +31,6 @@ _VERSIONS = ("__init__.py", "_version.py", "version.py", "__about__.py", "about.
 # The file that a build writes the version into: in setup.py, and as the end of a key of pyproject.toml.
 _OF_SCRIPT = re.compile(r"(?:write_to|version_file)['\"]?\s*[:=]\s*['\"]([^'\"]+)")
 _OF_TABLE = re.compile(r".*\.(write[-_]to|version[-_]file)|write\.file")
-_ENTRY_POINTS = re.compile(r"entry_points\s*=\s*\{(.*?)\}", re.DOTALL)
-_GROUP = re.compile(r"['\"]([\w.-]+)['\"]\s*:")
 UNPACKED = "_package"  # a folder for a package whose own folder has another name
 _INSTALLED = ("pip install --no-build-isolation --no-deps .",)
 _EDITABLE = ("pip install --no-build-isolation --no-deps -e .",)
@@ -88,7 +87,7 @@ def look(root: Path, document: Mapping[str, Any], *, is_renamed: bool = False) -
         return Compiled(_UNPACKED if backend.startswith(_APART) or is_renamed else _EDITABLE, _needs(system, *more))
     if is_renamed or _is_version_made(root, document, script):
         return Compiled(_UNPACKED, _needs(system))
-    if _reads_own_metadata(root, document) or _has_entry_points(root, document, script):
+    if _reads_own_metadata(root, document) or _has_entry_points(root, document):
         return Compiled(_INSTALLED, _needs(system))  # hatchling's editable install needs more
     if not document and not script and _TESTS_OF_CMAKE.search(cmake):
         named = _PROJECT_OF_CMAKE.search(cmake)
@@ -129,7 +128,7 @@ def _reads_own_metadata(root: Path, document: Mapping[str, Any]) -> bool:
     return any("metadata" in text and "except" not in text and asks.search(text) for text in texts)
 
 
-def _has_entry_points(root: Path, document: Mapping[str, Any], script: str) -> bool:
+def _has_entry_points(root: Path, document: Mapping[str, Any]) -> bool:
     """Return whether others find parts of a package by its metadata: a plugin of pytest, a backend of PyTorch."""
     project, tool = document.get("project", {}), document.get("tool", {})
     groups = {*project.get("entry-points", {}), *tool.get("poetry", {}).get("plugins", {})}
@@ -137,8 +136,8 @@ def _has_entry_points(root: Path, document: Mapping[str, Any], script: str) -> b
     with contextlib.suppress(configparser.Error):
         cfg.read_string(_text(root / "setup.cfg"))
     groups |= {*(cfg["options.entry_points"] if cfg.has_section("options.entry_points") else ())}
-    if given := _ENTRY_POINTS.search(script):
-        groups |= {*_GROUP.findall(given[1])}
+    given = (setup_script.words_of(root / "setup.py") or {}).get("entry_points")
+    groups |= {*given} if isinstance(given, dict) else set()
     return bool(groups - {"console_scripts", "gui_scripts"})
 
 
