@@ -29,6 +29,8 @@ from kernel_matrix.config.suite import is_suite
 from kernel_matrix.vendors.registry import vendor_names
 
 Part = Literal["harness", "package", "suite", "image"]
+CONTAINER = "container"  # the executor whose jobs read what their image is made from
+_CONTAINERS = frozenset({CONTAINER})
 SHARED_IMAGE = "toolchains"  # the folder of the image that the images of the platforms are made from
 _HARNESS = re.compile(r"(?:src/)?kernel_matrix/(.+)")
 # Of ``run``: a job's command, variables and cases; how its environment is made; how its process is started in it; and
@@ -36,6 +38,7 @@ _HARNESS = re.compile(r"(?:src/)?kernel_matrix/(.+)")
 _OF_RUN = ("run/job_command.py", "run/suite_command.py", "run/quiet.py", "run/environments/")
 _OF_IMAGES = re.compile(r"(?:src/)?kernel_matrix/run/container/\w+\.py")
 _ONLY_OF_BUILDS = "run/environments/built.py"
+_ONLY_OF_MADE = "run/activated.py"  # for the environments that the harness makes
 _ONLY_OF_SUITES = ("job/suite_plugin.py", "job/ctest.py")  # for suites that know nothing of the harness
 _VENDOR = re.compile(r"vendors/(\w+)\.py")
 # The rooms that decide which cases there are and how they run: a plan by changed files takes all of them.
@@ -64,7 +67,7 @@ class Readers(NamedTuple):
     part: Part
     toolchains: frozenset[str] | None = None
     platforms: frozenset[str] | None = None
-    only_in_containers: bool = False
+    executors: frozenset[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,7 @@ class Concerned:
 def readers_of(matrix: Matrix, path: str) -> Readers | None:
     """Return which jobs read a file; None if none does. Its path is relative to the folder of matrix.yaml."""
     if _OF_IMAGES.fullmatch(path):
-        return Readers("image", only_in_containers=True)
+        return Readers("image", executors=_CONTAINERS)
     if match := _HARNESS.fullmatch(path):
         return _readers_of_harness(matrix, match[1])
     unread = (*_READ_BY_PEOPLE, *matrix.ci.unread, *matrix.package.rule_files)
@@ -201,6 +204,8 @@ def _readers_of_harness(matrix: Matrix, name: str) -> Readers | None:
         name == _ONLY_OF_BUILDS and not matrix.package.build_commands
     ):
         return None
+    if name == _ONLY_OF_MADE:
+        return Readers("harness", executors=frozenset({CONTAINER, "venv"}))
     return Readers("harness") if name.startswith(("job/", "kit/", *_OF_RUN)) else None
 
 
@@ -223,7 +228,7 @@ def _readers_of_image(matrix: Matrix, path: str) -> Readers | None:
         for name, one in matrix.platforms.items()
         if one.container and path.startswith(_folders_of_image(one.container))
     }
-    return Readers("image", platforms=frozenset(made), only_in_containers=True) if made else None
+    return Readers("image", platforms=frozenset(made), executors=_CONTAINERS) if made else None
 
 
 @cache

@@ -23,7 +23,15 @@ from typing import Any, NamedTuple
 import kernel_matrix
 from kernel_matrix.base import git
 from kernel_matrix.config import code_digests
-from kernel_matrix.config.file_readers import Readers, is_named, is_of_harness, is_python, is_source, readers_of
+from kernel_matrix.config.file_readers import (
+    CONTAINER,
+    Readers,
+    is_named,
+    is_of_harness,
+    is_python,
+    is_source,
+    readers_of,
+)
 from kernel_matrix.config.model import Matrix
 
 _HARNESS = Path(kernel_matrix.__file__).parent
@@ -40,13 +48,7 @@ _PARTS = {
     "image": "recipe of its image",
     "matrix": "part of matrix.yaml",
 }
-_CONTAINER = "container"  # the executor whose jobs read what their image is made from
 _NOT_SOURCE = ("__pycache__", "node_modules")
-
-
-def is_outside(job: Mapping[str, str]) -> bool:
-    """Return whether a job says that it ran in no container."""
-    return job.get("executor") != _CONTAINER
 
 
 class _File(NamedTuple):
@@ -64,7 +66,7 @@ class _Way(NamedTuple):
     Those that counted as loose files stand apart: ``apart`` has the marks of their names.
     """
 
-    outside: bool
+    executor: str
     without_git: bool = False
     apart: frozenset[str] = frozenset()
 
@@ -83,7 +85,7 @@ class Checkout:
         They speak of no loose file.
         """
         axes = " ".join(f"{op}:{self._axes[op]}" for op in sorted(set(ops)) if op in self._axes)
-        way = _Way(is_outside({"executor": executor}), self.tracked is None)
+        way = _Way(executor, self.tracked is None)
         others = {_WITHOUT_GIT: "yes"} if way.without_git else {}
         return {**self._hashes(platform, toolchain, way), _AXES: axes, **others}
 
@@ -104,7 +106,7 @@ class Checkout:
         if f"{_FACT}harness" not in job:
             return "it does not say what its job read"
         loose = job.get(LOOSE, "")
-        way = _Way(is_outside(job), _WITHOUT_GIT in job, _names_of(loose))
+        way = _Way(job.get("executor", ""), _WITHOUT_GIT in job, _names_of(loose))
         today = self._hashes(platform, toolchain, way)
         others = [_PARTS[name.removeprefix(_FACT)] for name, value in today.items() if job.get(name) != value]
         if not self.has_loose(loose):
@@ -116,9 +118,10 @@ class Checkout:
     def _hashes(self, platform: str, toolchain: str, way: _Way) -> Mapping[str, str]:
         key = platform, toolchain, way
         if key not in self._facts:
-            parts: dict[str, list[str]] = {name: [] for name in _PARTS if not (way.outside and name == "image")}
+            names = (name for name in _PARTS if name != "image" or way.executor == CONTAINER)
+            parts: dict[str, list[str]] = {name: [] for name in names}
             for file in self._files:
-                if _reads(file.readers, platform, toolchain, way.outside) and self._is_hashed(file, way):
+                if _reads(file.readers, platform, toolchain, way.executor) and self._is_hashed(file, way):
                     parts[file.readers.part].append(f"{file.name} {digest_of(file.path)}")
             parts["matrix"] = [json.dumps(read_by_job(self._content, platform, toolchain), sort_keys=True)]
             self._facts[key] = {f"{_FACT}{name}": _digest_of_text("\n".join(lines)) for name, lines in parts.items()}
@@ -152,19 +155,18 @@ class Checkout:
         return self._of_job(platform, toolchain, executor, loose=True)
 
     def _of_job(self, platform: str, toolchain: str, executor: str, *, loose: bool) -> dict[str, Path]:
-        outside = is_outside({"executor": executor})
         return {
             file.name: file.path
             for file in self._files
             if file.loose == loose
-            and _reads(file.readers, platform, toolchain, outside)
+            and _reads(file.readers, platform, toolchain, executor)
             and file.path == self.root / file.name
         }
 
     def is_read(self, name: str, platform: str, toolchain: str, executor: str) -> bool:
         """Return whether a job reads the file of that name, if there is one."""
         readers = readers_of(self.matrix, name)
-        return readers is not None and _reads(readers, platform, toolchain, is_outside({"executor": executor}))
+        return readers is not None and _reads(readers, platform, toolchain, executor)
 
     def counts(self, name: str) -> bool:
         """Return whether a file of the checkout counts for some job, whoever opens it."""
@@ -229,11 +231,9 @@ class Checkout:
         )
 
 
-def _reads(readers: Readers, platform: str, toolchain: str, outside: bool) -> bool:
-    if outside and readers.only_in_containers:
-        return False
-    is_toolchain_s = readers.toolchains is None or toolchain in readers.toolchains
-    return is_toolchain_s and (readers.platforms is None or platform in readers.platforms)
+def _reads(readers: Readers, platform: str, toolchain: str, executor: str) -> bool:
+    wanted = (readers.executors, executor), (readers.toolchains, toolchain), (readers.platforms, platform)
+    return all(names is None or name in names for names, name in wanted)
 
 
 def source_names(root: Path) -> Iterator[str]:

@@ -143,6 +143,10 @@ class Interpreter(Protocol):
     """A Python in which the toolchain imports."""
 
     @property
+    def python(self) -> Path | str:
+        """The path of the Python, as the job sees it."""
+
+    @property
     def root(self) -> Path | None:
         """The copy of the repository in which the package was built; None where nothing is built."""
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from kernel_matrix.base.errors import UserError, unknown
@@ -17,6 +17,7 @@ from kernel_matrix.config.model import Matrix
 from kernel_matrix.config.plan import Job
 from kernel_matrix.diagnosis import with_cause
 from kernel_matrix.run import job_command
+from kernel_matrix.run.activated import active
 from kernel_matrix.run.container.engine import answering, remove
 from kernel_matrix.run.container.executor import Containers
 from kernel_matrix.run.container.interpreter import ContainerInterpreter
@@ -70,8 +71,7 @@ def container_for(request: Request) -> Iterator[ContainerInterpreter]:
 
 def run_in(request: Request, interpreter: ContainerInterpreter, words: Sequence[str], packages: str = "") -> int:
     """Run a command and return its exit status. Python looks into the folder ``packages`` last."""
-    folder = PurePosixPath(interpreter.python).parent
-    environment = {**job_command.environment(request, interpreter), "PATH": f"{folder}:{interpreter.search_path}"}
+    environment = active(interpreter.python, job_command.environment(request, interpreter), interpreter.search_path)
     environment["PYTHONPATH"] = ":".join(filter(None, (environment["PYTHONPATH"], packages)))
     return attach(interpreter, words, environment)
 

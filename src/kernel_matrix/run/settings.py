@@ -14,12 +14,13 @@ from packaging.specifiers import SpecifierSet
 
 from kernel_matrix.base.errors import UserError
 from kernel_matrix.base.installation import lacking
+from kernel_matrix.config.file_readers import CONTAINER
 from kernel_matrix.config.model import Platform
 from kernel_matrix.job.test_names import Key
+from kernel_matrix.run.activated import Activated
 from kernel_matrix.run.executors import Interpreter, Prepare, Request, UnavailableError
 from kernel_matrix.store.record import Record
 
-CONTAINER = "container"
 EXECUTORS = (CONTAINER, "venv", "current")
 MADE_FROM_LOCKS = (CONTAINER, "venv")  # the environment of ``current`` was there before
 AUTO = "auto"  # a container where an engine answers, else an environment
@@ -74,7 +75,7 @@ def load_executor(name: str) -> AbstractContextManager[Prepare]:
 
 @contextmanager
 def _with_this_python(executor: AbstractContextManager[Prepare]) -> Iterator[Prepare]:
-    """Give an executor whose environments have the Python of this process."""
+    """Give an executor whose environments have the Python of this process, and are active in their jobs."""
     with executor as prepare:
 
         def prepared(request: Request) -> Interpreter:
@@ -83,7 +84,7 @@ def _with_this_python(executor: AbstractContextManager[Prepare]) -> Iterator[Pre
                 raise UnavailableError(
                     f"its packages are for Python {asked}, and this is {present}: take another Python, or a container"
                 )
-            return prepare(request)
+            return Activated(prepare(request))
 
         yield prepared
 

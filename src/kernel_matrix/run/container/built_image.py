@@ -12,6 +12,7 @@ from typing import Any
 from docker.types import LogConfig, Mount
 
 from kernel_matrix.base.owner import OWNER, owner
+from kernel_matrix.run.activated import active
 from kernel_matrix.run.container import network
 from kernel_matrix.run.container.build import context, find
 from kernel_matrix.run.container.engine import Engine, answering, patience
@@ -69,7 +70,6 @@ class _Steps:
         return self.done[-1]
 
     def _in_shell(self, command: str) -> list[str]:
-        folder = self.python.rpartition("/")[0]
         variables = {
             "HOME": "/tmp",  # noqa: S108  of the container
             **network.proxies(),
@@ -77,10 +77,8 @@ class _Steps:
             "PIP_CONFIG_FILE": f"{_NETWORK}/pip.conf",
             "UV_CONFIG_FILE": f"{_NETWORK}/uv.toml",
             **self.build.variables("/tmp/cache"),  # noqa: S108
-            "PATH": f"{folder}:{self.search_path}",
-            "VIRTUAL_ENV": folder.rpartition("/")[0],
         }
-        given = [f"{name}={value}" for name, value in variables.items()]
+        given = [f"{name}={value}" for name, value in active(self.python, variables, self.search_path).items()]
         log = f"{_PLACE}/{self.build.log.name}"
         user = "0:0" if self.sandbox.rootless else f"{os.getuid()}:{os.getgid()}"
         return ["env", *given, "sh", "-c", _STEP, log, command, user]

@@ -11,6 +11,7 @@ from typing import Any
 
 import docker.errors
 
+from kernel_matrix.run.activated import active
 from kernel_matrix.run.container.engine import ERRORS, Engine, answering, explained, remove
 from kernel_matrix.run.container.sandbox import Sandbox
 from kernel_matrix.run.executors import Child, MachineError, UnavailableError
@@ -70,7 +71,8 @@ class ContainerInterpreter:
         """
         self.sandbox.prepare()
         command = ["sh", "-c", _INTO_LOG, self.seen(log), self.python, *arguments]
-        container = self.create(command, environment, working_dir=self.seen(cwd), stdin_open=bool(handed))
+        variables = active(self.python, environment, self.search_path)
+        container = self.create(command, variables, working_dir=self.seen(cwd), stdin_open=bool(handed))
         try:
             with answering("to start a container"), _standard_input(container, handed):
                 container.start()
