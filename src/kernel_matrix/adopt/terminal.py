@@ -38,17 +38,7 @@ def seen_lines(repository: Repository) -> Iterator[str]:
         yield f"{len(names)} sources in CUDA C++ or HIP{how}: {some(names, _SHOWN)}"
     for command in repository.project.compiled.commands:
         yield f"built by: {command}"
-    if repository.project.compiled.ctest:
-        yield "tests of CTest"
-    elif repository.suite is not None:
-        yield f"tests in {_folder(repository.suite)}: {counted(len(repository.test_files), 'file')}"
-    else:
-        yield (
-            "no test that imports it was found, so no matrix.yaml is written: write tests/test_one.py and begin again, "
-            "or name the folder of its tests, `kernel-matrix init --suite FOLDER`"
-        )
-        if hint := passed_over(repository.root, repository.root, repository.project):
-            yield hint
+    yield from _tests(repository)
     if repository.programs:
         yield f"programs, as pytest finds no test in them: {some(repository.programs, _SHOWN)}"
     if repository.not_taken:
@@ -65,6 +55,21 @@ def seen_lines(repository: Repository) -> Iterator[str]:
         yield f"imported at the top of a file, and by this name in no list of requirements: {', '.join(unknown)}"
     if why := why_no_checkout(repository.root):
         yield f"{why}. So results carry no commit"
+
+
+def _tests(repository: Repository) -> Iterator[str]:
+    """Yield where the tests of the package are, or what to do where none was found."""
+    if repository.project.compiled.ctest:
+        yield "tests of CTest"
+    elif repository.suite is not None:
+        yield f"tests in {_folder(repository.suite)}: {counted(len(repository.test_files), 'file')}"
+    else:
+        yield (
+            "no test that imports it was found, so no matrix.yaml is written: write tests/test_one.py and begin again, "
+            "or name the folder of its tests, `kernel-matrix init --suite FOLDER`"
+        )
+        if hint := passed_over(repository.root, repository.root, repository.project):
+            yield hint
 
 
 def _systems(repository: Repository) -> Iterator[str]:
