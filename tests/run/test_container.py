@@ -24,7 +24,7 @@ from kernel_matrix.store import names
 
 # Print what a job can see and do; this runs inside the job.
 _LOOK = """
-import json, os, pathlib, socket
+import json, os, pathlib, shutil, socket, sys
 def writable(folder):
     try:
         (pathlib.Path(folder) / "written").write_text("")
@@ -42,6 +42,7 @@ print(json.dumps({
     "build": os.listdir("/mnt/source/build"),
     "socket": os.path.exists("/var/run/docker.sock"),
     "first": pathlib.Path("/proc/1/comm").read_text().strip(),
+    "own": [shutil.which("python") == sys.executable, os.environ["VIRTUAL_ENV"] == sys.prefix],
 }))
 """
 
@@ -131,6 +132,7 @@ def test_a_job_may_write_to_its_folder_and_to_nothing_else(engine, contained: Do
         "build": [],
         "socket": False,
         "first": "docker-init",
+        "own": [True, True],
     }
     assert left_over(engine) == []
 

@@ -6,6 +6,7 @@ import contextlib
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ class ContainerInterpreter:
         """Return the name of the image."""
         return {"image": self.reference}
 
-    @property
+    @cached_property
     def search_path(self) -> str:
         """Return the PATH of the image."""
         with answering("to describe an image"):
