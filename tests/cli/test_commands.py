@@ -6,6 +6,7 @@ import ast
 import functools
 import re
 import shlex
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +20,7 @@ from ruamel.yaml import YAML
 
 from kernel_matrix import cli
 from kernel_matrix.base import installation as told
-from kernel_matrix.base.commands import command, here, line_here
+from kernel_matrix.base.commands import _revision, command, here, line_here
 from kernel_matrix.ci.event_plan import make_row_plan
 from kernel_matrix.ci.services import buildkite, gitlab
 from kernel_matrix.cli import main
@@ -214,6 +215,24 @@ def test_a_line_for_another_checkout_names_its_file_and_switches_that_checkout(m
     line = line_here("git switch -d a && kernel-matrix run --case a", ["--matrix", "/a b/matrix.yaml", "--build", "/c"])
     switch = "git -C '/a b' switch -d a"
     assert line == f"{switch} && ci/kernel-matrix run --case a --matrix '/a b/matrix.yaml' --build /c"
+
+
+@pytest.mark.parametrize(("length", "is_there"), [(7, True), (12, True), (40, True), (12, False)])
+def test_a_checkout_that_is_at_the_commit_is_not_switched_to_it(tmp_path, monkeypatch, length, is_there):
+    """A switch to the commit that is there would leave the branch, and change no file."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KERNEL_MATRIX_START", "ci/kernel-matrix")
+    _revision.cache_clear()
+    someone = ("-c", "user.name=a", "-c", "user.email=a@b")
+    for words in (("init", "-q"), (*someone, "commit", "-q", "--allow-empty", "-m", "first")):
+        subprocess.run(["git", *words], check=True)
+    head = subprocess.run(["git", "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    name = head[:length] if is_there else "0123456789ab"
+    line = f"git switch --detach {name} && kernel-matrix run --case a"
+    matrix = ["--matrix", str(tmp_path / "matrix.yaml")]
+    assert line_here(line, matrix).startswith("git -C ") != is_there
+    assert line_here(line).startswith(f"git switch --detach {name} && ") != is_there
+    _revision.cache_clear()
 
 
 def test_the_message_of_an_error_has_the_command_as_it_is_typed(doubles: Doubles, capsys, monkeypatch):

@@ -5,6 +5,7 @@ A page and a file keep them so. A terminal gets them with the words that started
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shlex
@@ -13,10 +14,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from kernel_matrix.base import installation
+from kernel_matrix.base import git, installation
 
 _NAME = installation.NAME
 _MARKED = re.compile(rf"`{_NAME} ([^`]+)`")
+_SWITCH = re.compile(r"git switch --detach ([0-9a-f]{7,40}) && ")
 _START = "KERNEL_MATRIX_START"  # ci/kernel-matrix sets it to its own path, as it was typed
 
 
@@ -33,12 +35,21 @@ def here(text: str) -> str:
 def line_here(line: str, options: Sequence[str] = ()) -> str:
     """Return a line of commands, such as one that repeats a result, as it is typed in this terminal.
 
-    ``options`` name the matrix.yaml and the build folder where the present folder does not have them.
+    ``options`` name the matrix.yaml and the build folder where the present folder does not have them. A checkout that
+    is at the commit already is not switched to it, which would leave its branch.
     """
     line = line.replace(f"{_NAME} ", f"{_started()} ", 1)
+    root = Path(options[1]).parent if "--matrix" in options else Path()
+    if (switch := _SWITCH.match(line)) and (now := _revision(root)) and now.startswith(switch[1][: len(now)]):
+        line = line[switch.end() :]
     if "--matrix" in options:  # so the checkout may be another one
-        line = line.replace("git switch", f"git -C {shlex.quote(str(Path(options[1]).parent))} switch", 1)
+        line = line.replace("git switch", f"git -C {shlex.quote(str(root))} switch", 1)
     return " ".join([line, *map(shlex.quote, options)])
+
+
+@functools.cache
+def _revision(root: Path) -> str:
+    return git.revision(root)
 
 
 def _started() -> str:
