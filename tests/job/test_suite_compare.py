@@ -128,19 +128,9 @@ def test_a_record_of_a_comparison_is_not_believed_without_its_figures(comparison
 @pytest.mark.slow
 def test_the_same_suite_runs_with_plain_pytest(tmp_path):
     (tmp_path / "test_a.py").write_text(SUITE)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "kernel_matrix.job.fixture", "-p", "no:cacheprovider"]
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "kernel_matrix.job.fixture",
-            "-p",
-            "no:cacheprovider",
-            "--rootdir=.",
-            ".",
-        ],
+        [*command, "--rootdir=.", "."],
         cwd=tmp_path,
         env={"PYTHONPATH": str(ROOT / "src"), "PATH": "/usr/bin:/bin", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
