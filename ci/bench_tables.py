@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -92,17 +92,24 @@ def times(
     heads: Row = ()
     many = sorted({shape for name, shape in cases if name in ops and shape[0] > FEW})
     for op in ops:
-        shapes = sorted(shape for name, shape in cases if name == op and (shape[0] <= FEW) == few)
-        counts = {hidden: {tokens for tokens, other in shapes if other == hidden} for _, hidden in shapes}
-        common = set.intersection(*counts.values()) if widths else max(counts.values(), key=len, default=set())
-        for hidden in sorted(each for each in counts if counts[each] >= common) if few else (None,):
-            chosen = [shape for shape in shapes if shape[1] == hidden and shape[0] in common] if few else many
-            first = f"`{op}`" + (f", hidden {hidden}" if hidden else "")
+        for words, chosen in _of_few_tokens(cases, op, widths=widths) if few else [("", many)]:
+            first = f"`{op}`{words}"
             heads = ("", "contender", *(_head(shape, few=few) for shape in chosen))
             of_op = [cases.get((op, shape), _NONE) for shape in chosen]
             for number, name in enumerate(_contenders(of_op)):
                 lines.append((first if number == 0 else "", f"`{name}`", *(_median(case, name) for case in of_op)))
     return heads, lines
+
+
+def _of_few_tokens(
+    cases: Mapping[tuple[str, Shape], Case], op: str, *, widths: bool
+) -> Iterator[tuple[str, list[Shape]]]:
+    """Yield each hidden size of an operator's table of few tokens, in words, with its shapes."""
+    shapes = sorted(shape for name, shape in cases if name == op and shape[0] <= FEW)
+    counts = {hidden: {tokens for tokens, other in shapes if other == hidden} for _, hidden in shapes}
+    common = set.intersection(*counts.values()) if widths else max(counts.values(), key=len, default=set())
+    for hidden in sorted(each for each in counts if counts[each] >= common):
+        yield f", hidden {hidden}", [shape for shape in shapes if shape[1] == hidden and shape[0] in common]
 
 
 def _head(shape: Shape, *, few: bool) -> str:

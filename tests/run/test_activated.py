@@ -13,6 +13,7 @@ from kernel_matrix.config.file_readers import readers_of
 from kernel_matrix.config.reads import Checkout
 from kernel_matrix.run.activated import Activated, active
 from kernel_matrix.run.environments.local import LocalInterpreter
+from kernel_matrix.run.own_time import wait_for_end
 
 _ASKED = """
 import os, shutil, subprocess
@@ -38,8 +39,7 @@ def environment(tmp_path):
 def said(interpreter, tmp_path, variables):
     log = tmp_path / "log.txt"
     child = interpreter.start(["-c", _ASKED], variables, tmp_path, log)
-    while child.poll() is None:
-        pass
+    assert wait_for_end(child, 60) == 0
     return log.read_text().splitlines()
 
 

@@ -30,6 +30,7 @@ from kernel_matrix.vendors.registry import vendor_names
 
 Part = Literal["harness", "package", "suite", "image"]
 CONTAINER = "container"  # the executor whose jobs read what their image is made from
+MADE_FROM_LOCKS = frozenset({CONTAINER, "venv"})  # the environment of ``current`` was there before
 _CONTAINERS = frozenset({CONTAINER})
 SHARED_IMAGE = "toolchains"  # the folder of the image that the images of the platforms are made from
 _HARNESS = re.compile(r"(?:src/)?kernel_matrix/(.+)")
@@ -205,7 +206,7 @@ def _readers_of_harness(matrix: Matrix, name: str) -> Readers | None:
     ):
         return None
     if name == _ONLY_OF_MADE:
-        return Readers("harness", executors=frozenset({CONTAINER, "venv"}))
+        return Readers("harness", executors=MADE_FROM_LOCKS)
     return Readers("harness") if name.startswith(("job/", "kit/", *_OF_RUN)) else None
 
 

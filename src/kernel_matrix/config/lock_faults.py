@@ -28,18 +28,19 @@ def lock_faults(matrix: Matrix, root: Path) -> Iterator[str]:
 def outdated(matrix: Matrix, root: Path, names: Collection[str]) -> Iterator[str]:
     """Yield a sentence for each of these locks whose requirements have changed since: a run takes it as it is."""
     for lock, kinds in locks.kinds_of(matrix).items():
-        files = {locks.lock_file(root, lock, kind) for kind in kinds}
-        changed = sorted(locks.source_of(path).name for path in files if path.is_file() and _is_of_others(path))
-        if lock in names and changed:
+        if lock not in names:
+            continue
+        files = {path for kind in kinds if (path := locks.lock_file(root, lock, kind)).is_file()}
+        origins = ((locks.origin_of(path.read_text(encoding="utf-8")), locks.source_of(path)) for path in files)
+        if changed := sorted(source.name for origin, source in origins if _is_of_others(origin, source)):
             yield (
                 f"{lock}: {changed[0]} has changed since it was made, and the versions of the lock are taken. "
                 f"Make it anew: `kernel-matrix lock {Path(lock).stem}`"
             )
 
 
-def _is_of_others(path: Path) -> bool:
+def _is_of_others(origin: locks.Origin | None, source: Path) -> bool:
     """Return whether a lock says that it was made from other requirements than those of today."""
-    origin, source = locks.origin_of(path.read_text(encoding="utf-8")), locks.source_of(path)
     if not origin or not source.is_file():
         return False
     return (origin.source, origin.digest) != (source.name, locks.digest_of(source))
@@ -56,7 +57,7 @@ def _of_file(path: Path, kind: str, *, with_gpu: bool, lock: str) -> Iterator[st
         yield f"it was made for {origin.kind}, and not for {kind}. {remedy}"
     if origin and not source.is_file():
         yield f"{origin.source}, which it was made from, is not there."
-    elif _is_of_others(path):
+    elif _is_of_others(origin, source):
         yield f"{source.name} is not what it was made from. {remedy}"
     if floating := locks.floating_in(text):
         yield f"it does not pin {', '.join(floating)}"

@@ -1,4 +1,4 @@
-"""The environments of the executor ``venv``, as after ``activate``: a program that a test starts is their own."""
+"""The environments that the harness makes, as after ``activate``: a program that a test starts is their own."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from threading import Event
 from packaging.utils import canonicalize_name
 
 from kernel_matrix.base.patterns import is_found
-from kernel_matrix.config.file_readers import CONTAINER
+from kernel_matrix.config.file_readers import CONTAINER, MADE_FROM_LOCKS
 from kernel_matrix.config.model import Expectation, Matrix
 from kernel_matrix.config.own_version import OwnVersion, own_version
 from kernel_matrix.config.plan import Job
@@ -33,7 +33,7 @@ from kernel_matrix.run.job_command import portable
 from kernel_matrix.run.no_device import as_unavailable, has_device
 from kernel_matrix.run.progress import in_progress
 from kernel_matrix.run.quiet import Quiet
-from kernel_matrix.run.settings import MADE_FROM_LOCKS, Progress, Settings, choose_executor, load_executor
+from kernel_matrix.run.settings import Progress, Settings, choose_executor, load_executor
 from kernel_matrix.run.supervise import Supervisor
 from kernel_matrix.store import write
 from kernel_matrix.store.record import Record, versions_of

@@ -22,7 +22,6 @@ from kernel_matrix.run.executors import Interpreter, Prepare, Request, Unavailab
 from kernel_matrix.store.record import Record
 
 EXECUTORS = (CONTAINER, "venv", "current")
-MADE_FROM_LOCKS = (CONTAINER, "venv")  # the environment of ``current`` was there before
 AUTO = "auto"  # a container where an engine answers, else an environment
 
 

@@ -50,7 +50,6 @@ def judge(
     worst, share = 0.0, 0.0
     for name, distance in distances.items():
         error = distance.error
-        floor = yardsticks[name].floor
         limit = _limit(yardsticks[name], rules.of(name)) if own else Pair(math.inf, rules.rival)
         worst = max(worst, error.rel_fro) if error.rel_fro == error.rel_fro else math.inf
         share = max(share, *(_share(*pair) for pair in _pairs(error, limit)))
@@ -58,8 +57,8 @@ def judge(
             faults.append(f"{name}: NaN or Inf")
         for figure, (value, most) in zip(("max_abs", "rel_fro"), _pairs(error, limit), strict=True):
             if not value <= most:
-                plain = getattr(floor, figure)
-                also = f", and plain code has {plain:.3g}" if own and plain > most else ""
+                plain = getattr(yardsticks[name].floor, figure) if own else 0.0
+                also = f", and plain code has {plain:.3g}" if plain > most else ""
                 faults.append(f"{name}: {figure} {value:.3g} is over {most:.3g}{also}")
     return Judgement(worst, share, tuple(faults))
 
